@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,6 +75,19 @@ def entities(options: Options, nlp: Language, part: str, limit: int = 0) -> Task
     path = options.corpus("conll2002", f"esp.{part}")
     settings = {"columns": ["word", "_", "ent"], "on_invalid": "conlleval"}
     return Task(read_columns(path, limit), read_examples(nlp, "ConllReader", path, limit=limit, **settings))
+
+
+def frequent_tags(options: Options, nlp: Language, part: str, n: int, limit: int = 0) -> Task:
+    """Return the tags of CoNLL-2002 Spanish, all but the n most frequent ones replaced by the first of these."""
+    path = options.corpus("conll2002", f"esp.{part}")
+    found = read_examples(nlp, "ConllReader", path, limit=limit, columns=["word", "tag", "_"])
+    counts = Counter(token.tag_ for example in found for token in example.reference)
+    kept = [tag for tag, _ in counts.most_common(n)]
+    for example in found:
+        for token in example.reference:
+            if token.tag_ not in kept:
+                token.tag_ = kept[0]
+    return Task([], found)
 
 
 def xpos(options: Options, nlp: Language, part: str, limit: int = 0) -> Task:

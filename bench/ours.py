@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench._harness import clock
@@ -121,6 +122,24 @@ def objectives(pipe: Any, examples: Sequence[Example], losses: Sequence[str]) ->
         )
         for name in losses
     }
+
+
+def unlabelled(
+    pipe: Any, examples: Sequence[Example], docs: Sequence[Doc], scheme: str | None, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the objective with SequentialLog, and with losses on texts without labels, made with their settings."""
+    from spacy_crfseq import registry
+    from spacy_crfseq.types import TextLoss
+
+    found = objectives(pipe, examples, ("SequentialLog",))
+    for name, chosen in settings.items():
+        loss = registry.losses.get(f"spacy_crfseq.{name}.v1")(**chosen)
+        found[name] = copy(found["SequentialLog"])
+        data = found[name].data
+        if isinstance(loss, TextLoss):
+            loss, data = loss.bind(list(pipe.tags), scheme), data._replace(inputs=loss.read(docs))
+        found[name].terms = [found[name].term._replace(loss=loss, data=data)]
+    return found
 
 
 def sizes(pipe: Any) -> str:

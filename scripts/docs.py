@@ -598,7 +598,7 @@ def _member(thing: type, name: str, function: Any, kind: str) -> list[str]:
 
 def components_page() -> str:
     """Return the three factories and their settings with defaults."""
-    shared = read_docstring(settings.Method)
+    shared, terms = read_docstring(settings.Method), read_docstring(settings.TermSettings)
     parts = [
         "# Components",
         "Three factories create the same component for three tasks. Their own settings come first, the shared settings "
@@ -637,6 +637,7 @@ def components_page() -> str:
         ("features", "The input of the model.", "[all of them](plugins/features.md)"),
         ("potentials", "Additional scores, each under a name.", "[yours](add-a-potential.md)"),
         ("loss", "The objective of training.", "[all of them](plugins/losses.md)"),
+        ("terms", "Losses of further texts, each under a name, see below.", "[losses](plugins/losses.md)"),
         ("regularizer", "The penalty on the weights.", "[all of them](plugins/regularizers.md)"),
         ("optimizer", "The search for the minimum.", "[all of them](plugins/optimizers.md)"),
         ("decoder", "The choice of labels.", "[all of them](plugins/decoders.md)"),
@@ -649,6 +650,16 @@ def components_page() -> str:
         "In a config:",
         '```ini\n[components.crf_ner]\nfactory = "crf_ner"\nthreshold = 0.5\n\n[components.crf_ner.regularizer]\n'
         '@crf_regularizers = "spacy_crfseq.L2.v1"\nrho = 0.5\n```',
+        "## Terms",
+        "A term adds a loss of further texts, such as raw text, to the objective. There may be any number of terms, "
+        "each under its own name.",
+        table(
+            ["setting", "meaning"],
+            [[f"`{each}`", setting.text] for setting in terms.settings for each in setting.names],
+        ),
+        '```ini\n[components.crf_ner.terms]\n\n[components.crf_ner.terms.news]\ncorpus = "corpora.news"\n'
+        'weight = 0.01\n\n[components.crf_ner.terms.news.loss]\n@crf_losses = "spacy_crfseq.Entropy.v1"\n\n'
+        '[corpora.news]\n@readers = "spacy_crfseq.TextReader.v1"\npath = "news.txt"\n```',
     ]
     return _page(parts)
 

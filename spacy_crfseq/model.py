@@ -22,6 +22,7 @@ from .files import collecting
 from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
 from .potentials.linear import Linear, WeightTables
+from .potentials.polynomial_kernel import KernelScores, PolynomialKernel
 from .potentials.protocol import Potential, Source
 from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, used_rows
 from .potentials.small import Small
@@ -58,7 +59,10 @@ class LinearChainCRF:
     ) -> None:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
         self.templates, self.added = templates, added
-        self._small = [Small(plugin, layout.n_labels, number) for number, plugin in enumerate(added)]
+        self._small = [
+            (KernelScores if isinstance(plugin, PolynomialKernel) else Small)(plugin, layout.n_labels, number)
+            for number, plugin in enumerate(added)
+        ]
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.set_theta(theta)
 
@@ -148,8 +152,10 @@ class LinearChainCRF:
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
-        threshold 0 the scores of every text stay the same.
+        threshold 0 the scores of every text stay the same.  A kernel needs all features.
         """
+        if self._has_kernel:
+            return self
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.abs(weights) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
@@ -163,6 +169,8 @@ class LinearChainCRF:
 
         The scores of every text stay the same; training can continue with the remaining features.
         """
+        if self._has_kernel:
+            return self
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.ones(self.layout.size, np.bool_)
         for rows, part, own in zip(
@@ -172,6 +180,10 @@ class LinearChainCRF:
         if kept.all():
             return self
         return self._restricted(self.layout.restricted(kept), np.concatenate([self.layout.move(weights, kept), rest]))
+
+    @property
+    def _has_kernel(self) -> bool:
+        return any(isinstance(one, KernelScores) for one in self._small)
 
     def _restricted(self, layout: Layout, theta: Floats) -> LinearChainCRF:
         # the model with this layout of the same features, less those that have no place in it
@@ -205,6 +217,9 @@ class LinearChainCRF:
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
+        states = [one.to_state() for one in self.added if isinstance(one, PolynomialKernel)]
+        if states:
+            message["kernels"] = states
         data: bytes = srsly.msgpack_dumps(message)
         return data
 
@@ -233,6 +248,9 @@ class LinearChainCRF:
             templates = _unpack_templates(message["state"]), _unpack_templates(message["pair"])
             theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
+            own = [one for one in added if isinstance(one, PolynomialKernel)]
+            for one, state in zip(own, message.get("kernels", ()), strict=True):
+                one.from_state(state)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise ModelFileError(
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."

@@ -38,6 +38,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (_is_int, "a whole number of 64 bits"),
     "int | None": (lambda value: value is None or _is_int(value), "a whole number of 64 bits, or null"),
     "float": (_is(Real), "a number"),
+    "float | None": (lambda value: value is None or _is(Real)(value), "a number, or null"),
     "bool": (_is(bool), "true or false"),
     "str": (_is(str), "a text"),
     "Path | str": (_is(str, PathLike), "the name of a file"),

@@ -157,6 +157,8 @@ class Loss(Protocol):
         "margin": it is positive until the gold labels win by a margin.
         "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`.
         "log_likelihood": it is the sum of -log P itself.
+        "joint": it is -log P(x, known labels) if scores are log-probabilities, also of texts without labels; the
+            gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
         "candidates": it supports gold labels that are candidate sets.
         "unlabelled": it ignores gold labels, so it learns from texts that have none.
@@ -362,6 +364,21 @@ class IndexedObjective(Objective, Protocol):
         """Return the objective with another penalty, and another loss if one is given."""
 
 
+class GenerativeObjective(Objective, Protocol):
+    """An objective for methods that estimate probabilities by counting."""
+
+    @property
+    def trainable(self) -> Bools:
+        """See `IndexedObjective`."""
+
+    @property
+    def templates(self) -> Numbers:
+        """The number of the template of each row in the first group [F]; zeros if unknown."""
+
+    def labelled(self) -> Objective:
+        """Return the objective on the sequences in which a gold label is known."""
+
+
 @runtime_checkable
 class Optimizer(Protocol):
     """A method that minimises an objective, one iteration at a time.
@@ -422,7 +439,11 @@ class Evidence(NamedTuple):
 
 
 CostFunction: TypeAlias = Callable[[Sequence[str]], float]
-"""A function that returns the cost of labels [T] of a text, 0 or more."""
+"""A function that returns the cost of labels [T] of a text, 0 or more.
+
+Only differences between labellings matter, so a score up to s, such as the negative cost of Hall et al. (2011), section
+3.4, is the cost ``s - score``.
+"""
 
 
 class Cost(Protocol):

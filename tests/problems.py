@@ -6,11 +6,17 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
+from spacy.attrs import LOWER, SHAPE
+from spacy.lang.lex_attrs import word_shape
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
+from spacy_crfseq import registry
 from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
 from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids
 from spacy_crfseq.features.index import HashIndex
@@ -38,6 +44,8 @@ from spacy_crfseq.types import (
     Regularizer,
     Scores,
 )
+
+VOCAB = Vocab(lex_attr_getters={LOWER: str.lower, SHAPE: word_shape})
 
 # --- scores ---------------------------------------------------------------------------------------------------------
 
@@ -164,6 +172,23 @@ def problems(
         candidates=st.sampled_from([0.0, 0.3] if candidates else [0.0]),
         weighted=st.booleans(),
     )
+
+
+REQUIRED: dict[str, dict[str, Any]] = {
+    "spacy_crfseq.Expectation.v1": {"proportions": {"A": 0.3}},
+    "spacy_crfseq.GeneralizedExpectation.v1": {"path": Path(__file__).parent / "labelled_features.tsv"},
+}
+"""Settings without which some losses cannot be made; their labels are A, B, ..."""
+
+
+def made_losses() -> dict[str, Loss]:
+    """Return every registered loss by its name."""
+    return {name: make(**REQUIRED.get(name, {})) for name, make in registry.losses.get_all().items()}
+
+
+def text_of(n_tokens: int) -> Doc:
+    """Return a text in which the features of labelled_features.tsv occur, sometimes together."""
+    return Doc(VOCAB, words=list(itertools.islice(itertools.cycle(["one", "1234", "Two", "that", "one"]), n_tokens)))
 
 
 def all_allowed(n_labels: int) -> Constraints:
@@ -366,7 +391,8 @@ def training_problem(
         dictionary, numbers = make_dictionary(*known, size=dictionary_size, min_count=2)
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
     data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
-    objective = Objective(Linear(layout), [Term(data, loss)], regularizer, dictionary=dictionary)
+    parts: dict[str, Any] = {"dictionary": dictionary, "templates": encoder.unigrams.template_of}
+    objective = Objective(Linear(layout), [Term(data, loss)], regularizer, **parts)
     return Training(objective, encoder, encoded, vocabulary, sentences)
 
 

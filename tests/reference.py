@@ -196,6 +196,51 @@ def pointwise_loss(scores: Scores, batch: Batch, phi: Callable[[float], tuple[fl
     return total, gradient
 
 
+def covariance_loss(scores: Scores, batch: Batch, own: np.ndarray | None = None) -> tuple[float, Scores]:
+    """Return ``sum_n w_n E[S_n]`` and ``sum_n w_n Cov(S_n, count)``, the gradient if S is held constant.
+
+    S(y) is the sum of ``own[t, y_t]`` over the tokens, own [T, L]; without it, -log P(y), whose mean is the entropy.
+    """
+    total, gradient = 0.0, Scores(*(np.zeros(array.shape) for array in scores))
+    for weight, (first, last) in zip(batch.weights, pairwise(batch.offsets), strict=True):
+        one = sequence(scores, first, last)
+        paths, path_scores = completions(one)
+        paths, path_scores = paths[path_scores > NONE], path_scores[path_scores > NONE]
+        if first == last or weight == 0 or not len(paths):
+            continue
+        logs = path_scores - log_sum(path_scores)
+        shares, sums = np.exp(logs), -logs if own is None else own[np.arange(first, last), paths].sum(1)
+        mean = shares @ sums
+        total += weight * mean
+        counts = weighted_counts(one, paths, weight * shares * (sums - mean))
+        for array, added in zip(sequence(gradient, first, last), counts, strict=True):
+            array += added
+    return total, gradient
+
+
+def expected_labels(scores: Scores, batch: Batch, kinds: np.ndarray, n_kinds: int) -> np.ndarray:
+    """Return ``sum w P(y_t = k)`` over the tokens of each kind, [n_kinds, L]."""
+    totals = np.zeros((n_kinds, scores.emissions.shape[1]))
+    for weight, (first, last) in zip(batch.weights, pairwise(batch.offsets), strict=True):
+        np.add.at(totals, kinds[first:last], weight * marginals(sequence(scores, first, last)))
+    return totals
+
+
+def kl_divergence(wanted: dict[tuple[int, ...], float], totals: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return ``sum_g s_g log(s_g / p_g)`` of shares of groups of labels, and its derivatives with respect to p_k.
+
+    The labels in no group are one more, with the rest of the shares; p = totals / sum, or 1e-30 where it is zero.
+    """
+    p, slope, value = totals / totals.sum(), np.zeros(len(totals)), 0.0
+    others = tuple(set(range(len(p))) - {k for group in wanted for k in group})
+    for group, share in {**wanted, others: 1 - sum(wanted.values())}.items():
+        here = p[list(group)].sum()
+        if share > 1e-12:
+            value += share * math.log(share / max(here, 1e-30))
+            slope[list(group)] = -share / here if here > 0 else 0
+    return value, slope
+
+
 def _sequences(scores: Scores, batch: Batch, gradient: Scores) -> Iterator[tuple[Scores, np.ndarray, float, Scores]]:
     """Yield scores, gold labels, weight, and place of the gradient of each sequence that has a label and a weight."""
     for n, weight in enumerate(batch.weights):

@@ -22,11 +22,15 @@ MODULES = (
     "altun",
     "nettalk",
     "chunks",
+    "names",
     "synthetic",
+    "sparsity",
     "partial",
     "hall",
+    "proper_nouns",
     "semi",
     "shift",
+    "raw_text",
 )
 
 Row: TypeAlias = dict[str, Any]

@@ -1,294 +1,366 @@
-"""Sokolovska (2010) on CoNLL-2000: patterns, thresholds, feature selection, and active features along rho1."""
+"""Sokolovska (2010) on CoNLL-2000, and what its experiments share with those on CoNLL-2003 (`names`).
+
+Patterns of features, thresholds on trained weights, and sparse models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scripts.papers import _harness
-from scripts.papers._harness import Options, Results, Row, Skip, experiment
-from scripts.papers.figures import drawn
-from scripts.papers.nettalk import cut
-from scripts.papers.page import Check, Table, checks, figure, found, section, table
-from scripts.papers.tasks import Examples, Task, changed, read
+from scripts.papers._harness import Options, Results, Row, experiment
+from scripts.papers.page import PUBLISHED, PUBLISHED_WORDS, Check, Table, checks, found, section, shown, table
+from scripts.papers.tasks import Examples, Task, Trained, changed
 
 if TYPE_CHECKING:
-    from spacy_crfseq.potentials.layout import Layout
+    from pathlib import Path
 
-RETRAINED = "small weights dropped, retrained"
-SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05, 0.03, 0.02)
-"""Parts of the weights that are kept, the largest first."""
+    from spacy.language import Language
+
+    from spacy_crfseq.types import Floats
+
+OBSERVATIONS = {"part": "LEMMA", "chunk": "NORM"}
+"""The token attribute that holds each observation beside the word, so that templates can read it."""
+SYMBOLS = {"ORTH": "x1", "LEMMA": "x2", "NORM": "x3"}
+"""The thesis's names of the observations."""
+PATTERNS = {"unigram": "(y,{})", "bigram": "(y',y,{})"}
+LARGEST = "all"
+"""The pattern whose weights are cut, and that sparse models select from."""
 
 
-class _Corpus:
-    """CoNLL-2000: everything to train on or, where a setting is chosen, nine sentences in ten, and the rest as dev."""
+def read_columns(nlp: Language, path: Path, columns: Sequence[str], limit: int = 0) -> list[Any]:
+    """Return the sentences of a file as examples of a tagger whose tags are the labels; `limit` sentences, 0 for all.
 
-    def __init__(self, options: Options) -> None:
+    columns (Sequence[str]): Names of its columns: word, label, and names of `OBSERVATIONS`.
+    """
+    from itertools import islice
+
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    from spacy_crfseq.corpora import read_columns as sentences_of
+
+    made = []
+    for sentence in islice(sentences_of(path, columns), limit or None):
+        given = Doc(nlp.vocab, words=list(sentence.words))
+        for name in set(columns) & set(OBSERVATIONS):
+            values = [nlp.vocab.strings.add(value) for value in sentence.columns[name]]
+            given.from_array([OBSERVATIONS[name]], np.array(values, np.uint64)[:, None])
+        labels = list(sentence.columns["label"])
+        made.append(Example(given, Doc(nlp.vocab, words=list(sentence.words), tags=labels)))
+    return made
+
+
+class Scores(NamedTuple):
+    """Accuracy of labels; precision, recall and F1 of the spans that they mark, read as by conlleval; in per cent."""
+
+    accuracy: float
+    precision: float
+    recall: float
+    f1: float
+
+
+class Corpus:
+    """A corpus of the thesis: everything to train on, parts to score on, and tasks for patterns of features."""
+
+    def __init__(self, name: str, options: Options) -> None:
         import spacy
 
-        self.settings = _harness.config("chunks")
+        self.settings = _harness.config(name)
         self.quick = options.quick
         self._nlp = spacy.blank("en")
-        self.train = read(self._nlp, options, self.settings, "train", options.few(300))
-        self.test = read(self._nlp, options, self.settings, "test", options.few(200))
+        self.parts: dict[str, Examples] = {
+            part: read_columns(
+                self._nlp,
+                options.corpus(file),
+                self.settings["reader"]["columns"],
+                options.few(200 if part == "train" else 50),
+            )
+            for part, file in self.settings["files"].items()
+        }
 
-    def task(self, pattern: str, *, dev: bool = False, **component: Any) -> Task:
+    @property
+    def tested(self) -> list[str]:
+        """Names of the parts that are not trained on."""
+        return [part for part in self.parts if part != "train"]
+
+    def task(self, pattern: str, **component: Any) -> Task:
         """Return a task for a pattern of features, some settings of the component changed."""
-        chosen = {key: value for key, value in self.settings["patterns"][pattern].items() if key != "name"}
-        block = {**self.settings["component"], **chosen, **component}
-        train: Examples = self.train
-        parts: dict[str, Examples] = {"test": self.test}
-        if dev:
-            train = [example for number, example in enumerate(self.train) if number % 10 != 9]
-            parts["dev"] = self.train[9::10]
-        return Task(self._nlp, block, block.pop("features"), train, parts, quick=self.quick)
+        chosen = self.settings["patterns"][pattern]
+        features = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": chosen["templates"]}
+        if chosen["bigram_templates"]:
+            features["bigram_templates"] = chosen["bigram_templates"]
+        block = {**self.settings["component"], "transitions": chosen["transitions"], **component}
+        return Task(self._nlp, block, features, self.parts["train"], self.parts, quick=self.quick)
+
+    def scores(self, task: Task, part: str, theta: Floats) -> Scores:
+        """Return the scores of a model on a part."""
+        from spacy_crfseq.prf import prf
+        from spacy_crfseq.schemes import decode_lenient
+
+        task.pipe.set_parameters(theta)
+        right = tokens = 0
+        spans = np.zeros(3, np.int64)
+        docs = task.pipe.pipe(example.predicted.copy() for example in self.parts[part])
+        for doc, example in zip(docs, self.parts[part], strict=True):
+            found, gold = ([token.tag_ for token in one] for one in (doc, example.reference))
+            right += sum(a == b for a, b in zip(found, gold, strict=True))
+            tokens += len(gold)
+            ours, wanted = set(decode_lenient(found)), set(decode_lenient(gold))
+            spans += len(ours & wanted), len(ours), len(wanted)
+        return Scores(*(round(100 * score, 3) for score in (right / tokens, *prf(*spans.tolist()))))
+
+    def row(self, task: Task, trained: Trained, **more: Any) -> Row:
+        """Return the columns of a run: errors on all parts, scores on those that are tested."""
+        errors = {"train": round(100 - task.score("train", trained.theta), 3)}
+        scores = {part: self.scores(task, part, trained.theta) for part in self.tested}
+        errors |= {part: round(100 - score.accuracy, 3) for part, score in scores.items()}
+        f1 = {part: score.f1 for part, score in scores.items()}
+        return task.row(trained, weights=n_weights(task), errors=errors, f1=f1, **more)
 
 
-def _f1(task: Task, theta: Any, part: str = "test") -> float:
-    return round(task.score(part, theta), 2)
+def n_weights(task: Task) -> int:
+    """Return the number of weights that are learnt."""
+    layout = task.layout
+    return int(layout.unigrams.size + layout.bigrams.size + np.count_nonzero(layout.trainable()))
 
 
-@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm", 5)
-def patterns(options: Options) -> list[Row]:
-    """Return a row for each pattern."""
-    corpus = _Corpus(options)
+def run_patterns(corpus: Corpus) -> list[Row]:
+    """Return a row for each pattern, and one for each threshold on the weights of the largest."""
     rows = []
-    for pattern, block in corpus.settings["patterns"].items():
-        try:
-            task = corpus.task(pattern)
-            trained = task.fit(corpus.settings["methods"]["L2"])
-            rows.append(task.row(trained, pattern=block["name"], test=_f1(task, trained.theta)))
-        except Skip as reason:
-            rows.append({"pattern": block["name"], "skipped": str(reason)})
+    for pattern in corpus.settings["patterns"]:
+        task = corpus.task(pattern)
+        trained = task.fit(corpus.settings["methods"]["L2"])
+        rows.append(corpus.row(task, trained, pattern=pattern))
+        if pattern == LARGEST:
+            rows += [_cut(corpus, task, trained.theta, size) for size in (0.0, *corpus.settings["thresholds"]["sizes"])]
     return rows
 
 
-@experiment("chunks-selection", "CoNLL-2000, fewer features by thresholds, count cut-offs and mutual information", 2)
-def selection(options: Options) -> list[Row]:
-    """Return a row for each way and strength of leaving features out."""
-    from spacy_crfseq.training.selection import most_informative
-
-    corpus = _Corpus(options)
-    method = corpus.settings["methods"]["L2"]
-    task = corpus.task("full")
-    trained = task.fit(method)
-    rows = [
-        task.row(trained, how="all features", kept=task.active(trained.theta)["all"], test=_f1(task, trained.theta))
-    ]
-    rows += [
-        {"how": "small weights dropped", "kept": count, "test": _f1(task, theta)}
-        for count, theta in cut(trained.theta, SHARES)
-    ]
-    rows += [
-        _fewer(task, method, _largest(task, trained.theta, count), trained.theta, RETRAINED)
-        for count in corpus.settings["selection"]["thresholded"]
-    ]
-    for count in corpus.settings["selection"]["information"]:
-        part = most_informative(task.layout, task.data, options.few(count // 100, count))
-        rows.append(_fewer(task, method, part, None, "mutual information"))
-    for least in corpus.settings["selection"]["counts"]:
-        small = corpus.task("full", min_count=least)
-        rows.append({**_fewer(small, method, small.layout, None, "count cut-off"), "setting": f"at least {least}"})
-    return rows
+def _cut(corpus: Corpus, task: Task, theta: Floats, size: float) -> Row:
+    """Set weights up to a size to zero."""
+    left = np.where(np.abs(theta) > size, theta, theta.dtype.type(0))
+    scores = {part: corpus.scores(task, part, left)._asdict() for part in corpus.tested}
+    return {"threshold": size, "active": task.active(left), "scores": scores}
 
 
-def _largest(task: Task, theta: Any, count: int) -> Layout:
-    """Return the layout of the largest weights: `count` of them, or fewer where that leaves out equal ones."""
-    from spacy_crfseq.training.selection import thresholded
-
-    sizes = np.sort(np.abs(theta))[::-1]
-    return thresholded(task.layout, theta, float(sizes[min(count, len(sizes) - 1)]))[0]
-
-
-def _fewer(task: Task, method: Mapping[str, Any], part: Layout, start: Any, how: str) -> Row:
-    """Train a part of the weights."""
-    trained = task.fit(method, layout=part, start=start)
-    kept = task.active(trained.theta)["all"]
-    return task.row(trained, how=how, kept=kept, test=_f1(task, trained.theta))
-
-
-@experiment("chunks-path", "CoNLL-2000, active features along rho1", 25)
-def path(options: Options) -> list[Row]:
-    """Return a row for each rho1, from the largest on, each run begun where the last one ended; and the L2 model."""
-    corpus = _Corpus(options)
-    task = corpus.task("rich", dev=True)
-    methods = corpus.settings["methods"]
-    rows = []
-    theta = None
-    for rho1 in corpus.settings["path"]["rho1"]:
-        trained = task.fit(changed(methods["L1"], regularizer={"rho1": rho1}), start=theta)
+def run_sparse(corpus: Corpus) -> list[Row]:
+    """Return a row for each rho1 of a path: what remains of each pattern, and the words with the heaviest weights."""
+    sparse = corpus.settings["sparse"]
+    task = corpus.task(LARGEST, keep_names=True)
+    rows, theta = [], None
+    for rho1 in sparse["rho1"]:
+        trained = task.fit(changed(corpus.settings["methods"]["L1"], regularizer={"rho1": rho1}), start=theta)
         theta = trained.theta
-        rows.append(task.row(trained, rho1=rho1, dev=_f1(task, theta, "dev"), test=_f1(task, theta)))
-    trained = task.fit(methods["L2"])
-    scores = {part: _f1(task, trained.theta, part) for part in ("dev", "test")}
-    rows.append(task.row(trained, dense=True, **scores))
+        row = corpus.row(task, trained, rho1=rho1)
+        rows.append({**row, "kept": kept(task), "words": heaviest(task, sparse["words"])})
     return rows
+
+
+def kept(task: Task) -> dict[str, list[int]]:
+    """Return, for each pattern of features, how many weights there are and how many are not zero."""
+    from spacy_crfseq.evaluation.weights import weights_by_template
+
+    pipe = task.pipe
+    found = weights_by_template(pipe.crf, pipe.method.features.plans())
+    return {
+        PATTERNS[one.kind].format(SYMBOLS[one.template.partition("[")[0]]): [one.weights, one.nonzero]
+        for one in found
+        if one.template
+    }
+
+
+def heaviest(task: Task, number: int) -> dict[str, float]:
+    """Return the words with the largest sums of absolute weights (y,x1), and these sums."""
+    crf, names = task.pipe.crf, task.pipe.doc_model.feature_names
+    sums = np.abs(crf.views.unigrams.reshape(-1, crf.layout.n_labels)).sum(axis=1)
+    word = "ORTH[0]="
+    best = [row for row in np.argsort(-sums, kind="stable").tolist() if names[row].startswith(word)][:number]
+    return {names[row][len(word) :]: round(float(sums[row]), 2) for row in best}
+
+
+@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm, and thresholds", 12)
+def patterns(options: Options) -> list[Row]:
+    """Return the rows of tables 3.5, 3.7 and 6.1."""
+    return run_patterns(Corpus("chunks", options))
+
+
+@experiment("chunks-sparse", "CoNLL-2000, what an L1 norm leaves of each pattern", 4)
+def sparse(options: Options) -> list[Row]:
+    """Return the rows of tables 7.3 and 7.5."""
+    return run_sparse(Corpus("chunks", options))
 
 
 # The page
 
 
+def patterns_table(results: Results, name: str) -> str:
+    """Return a table of patterns: weights, and errors on each part beside the published ones."""
+    rows = {row["pattern"]: row for row in found(results, f"{name}-patterns") if "pattern" in row}
+    titles, parts = _config(name)["patterns"], _config(name)["files"]
+    head = ["pattern", "weights"]
+    head += [f"{part} error %, {whose}" for part in parts for whose in ("published", "ours")]
+    head += [*(f"{part} F1" for part in parts if part != "train"), "iterations", "optimality"]
+    content = []
+    for pattern, row in rows.items():
+        errors = [one for part in parts for one in (PUBLISHED[name][pattern, part], row["errors"][part])]
+        line = [titles[pattern]["name"], row["weights"], *errors, *row["f1"].values()]
+        content.append([*line, row["iterations"], row["optimality"]])
+    return table(Table(head, content))
+
+
+def pattern_checks(results: Results, name: str) -> list[Check]:
+    """Return what is expected of all patterns: levels, and their order."""
+    rows = {row["pattern"]: row["errors"] for row in found(results, f"{name}-patterns") if "pattern" in row}
+    published = PUBLISHED[name]
+    tested = [part for part in _config(name)["files"] if part != "train"]
+
+    def in_order(part: str) -> bool:
+        ours = sorted(some(rows), key=lambda pattern: rows[pattern][part])
+        theirs = [published[pattern, part] for pattern in ours]
+        return theirs == sorted(theirs)
+
+    return [
+        Check(
+            "each error is within half a point of the published one",
+            lambda: all(
+                abs(some(rows)[pattern][part] - theirs) <= 0.5 for (pattern, part), theirs in published.items()
+            ),
+        ),
+        *(
+            Check(f"the patterns have the published order on {part}", lambda part=part: in_order(part))
+            for part in tested
+        ),
+    ]
+
+
+def thresholds_table(results: Results, name: str) -> str:
+    """Return a table of thresholds: weights left, accuracy and F1 beside the published ones."""
+    rows = [row for row in found(results, f"{name}-patterns") if "threshold" in row]
+    published = PUBLISHED[f"{name}-thresholds"]
+    scores = [column for size, column in published if size == 0.0 and column != "active"]
+    names = ["weights left", *(score.replace("f1", "F1") for score in scores)]
+    head = ["set to zero", *(f"{one}, {whose}" for one in names for whose in ("published", "ours"))]
+    content = []
+    for row in rows:
+        size = row["threshold"]
+        both = [int(published[size, "active"]), row["active"]["all"]]
+        both += [one for score in scores for one in (published[size, score], score_of(row, score))]
+        content.append([f"up to {size:g}" if size else "none", *both])
+    return table(Table(head, content))
+
+
+def score_of(row: Row, name: str) -> float:
+    """Return a score of a row by part and kind, such as "test f1"."""
+    part, kind = name.split()
+    return float(row["scores"][part][kind])
+
+
+def kept_table(row: Row, name: str) -> str:
+    """Return a table of what an L1 norm leaves of each pattern of features, beside the published numbers."""
+    published = PUBLISHED[f"{name}-sparse"]
+    head = [f"{what}, {whose}" for what in ("weights", "left", "share left") for whose in ("published", "ours")]
+    content = []
+    for pattern, (all_, left) in row["kept"].items():
+        theirs = [int(published[pattern, column]) for column in ("all", "left")]
+        share = [f"{100 * one:.2f} %" for one in (theirs[1] / theirs[0], left / all_)]
+        content.append([pattern, theirs[0], all_, theirs[1], left, *share])
+    return table(Table(["pattern", *head], content))
+
+
+def words_text(row: Row, name: str) -> str:
+    """Return the words with the heaviest weights; bold are those that the thesis lists."""
+    theirs = set(PUBLISHED_WORDS[name].split())
+    ours = ", ".join(f"**{word}**" if word in theirs else word for word in row["words"])
+    both = len(theirs & set(row["words"]))
+    return f"The {len(row['words'])} heaviest words, {both} of them among the {len(theirs)} of the thesis: {ours}."
+
+
+def kept_checks(row: Row, name: str) -> list[Check]:
+    """Return what is expected of the weights that an L1 norm leaves."""
+    published = PUBLISHED[f"{name}-sparse"]
+    patterns = list(dict.fromkeys(pattern for pattern, _ in published))
+
+    def ratio(pattern: str) -> float:
+        return float(row["kept"][pattern][1] / published[pattern, "left"])
+
+    def shares() -> list[str]:
+        return sorted(patterns, key=lambda pattern: row["kept"][pattern][1] / row["kept"][pattern][0])
+
+    return [
+        Check(
+            "of each pattern, between half and twice the published number of weights is left",
+            lambda: all(0.5 <= ratio(pattern) <= 2 for pattern in patterns),
+        ),
+        Check(
+            "the patterns have the published order by the share that is left",
+            lambda: shares() == sorted(patterns, key=lambda one: published[one, "left"] / published[one, "all"]),
+        ),
+        Check(
+            "at least a third of the thesis's heaviest words are among ours",
+            lambda: len(set(PUBLISHED_WORDS[name].split()) & set(row["words"])) >= len(row["words"]) / 3,
+        ),
+    ]
+
+
 @section("chunks-patterns")
 def patterns_section(results: Results) -> str:
-    """Table 3.7."""
-    rows = found(results, "chunks-patterns")
-    f1 = {row["pattern"]: row["test"] for row in rows if "test" in row}
-    names = list(f1)
-    head = ["pattern", "ours, F1", "weights", "iterations", "seconds", "optimality"]
-    content = [
-        [row["pattern"], f"not run: {row['skipped']}"]
-        if "skipped" in row
-        else [row["pattern"], row["test"], row["size"], row["iterations"], row["seconds"], row["optimality"]]
-        for row in rows
-    ]
+    """Tables 3.5, 3.7 and 6.1."""
+    rows = {row["pattern"]: row for row in found(results, "chunks-patterns") if "pattern" in row}
+    cut = {row["threshold"]: row for row in found(results, "chunks-patterns") if "threshold" in row}
     wanted = [
-        Check("label pairs help: (y',y) + (y,x) is better than (y,x)", lambda: f1[names[1]] > f1[names[0]]),
-        Check("label pairs with the tag help more: (y',y,x)", lambda: f1[names[2]] > f1[names[1]]),
+        *pattern_checks(results, "chunks"),
         Check(
-            "neighbouring words and tags help more than label pairs with the tag", lambda: f1[names[3]] > f1[names[2]]
-        ),
-        Check(
-            "with the whole template file, label pairs with the tag add less than half a point",
-            lambda: f1[names[5]] - f1[names[4]] < 0.5,
+            "(y',y) + (y,x1) + (y,x2) generalizes better than (y',y,x1) + (y',y,x2), with a twentieth of the weights",
+            lambda: (
+                rows["chain"]["errors"]["test"] < rows["bigrams"]["errors"]["test"]
+                and 20 * rows["chain"]["weights"] < rows["bigrams"]["weights"]
+            ),
         ),
     ]
-    return f"{table(Table(head, content))}\n\n{checks(wanted)}"
-
-
-def _best_at(rows: list[Row], how: str, most: int) -> float:
-    """Return the best F1 that a way of selection reaches with at most so many features."""
-    return max(row["test"] for row in rows if row["how"] == how and row["kept"] <= most)
-
-
-@section("chunks-selection")
-def selection_section(results: Results) -> str:
-    """Tables 6.1 and 6.3."""
-    rows = found(results, "chunks-selection")
-    head = ["features left out", "setting", "features kept", "ours, F1"]
-    content = [
-        [row["how"], f"not run: {row['skipped']}"]
-        if "skipped" in row
-        else [row["how"], row.get("setting", ""), row["kept"], row["test"]]
-        for row in rows
-    ]
-    dense = rows[0] if rows else {}
-    wanted = [
+    dropped = [
         Check(
-            "dropping the smaller half of the weights costs less than 0.2 points",
-            lambda: dense["test"] - _best_at(rows, "small weights dropped", dense["kept"] // 2) < 0.2,
+            "one weight in 200 is enough for the F1 of all, within 0.2 points",
+            lambda: (
+                200 * cut[0.25]["active"]["all"] < cut[0.0]["active"]["all"]
+                and score_of(cut[0.25], "test f1") > score_of(cut[0.0], "test f1") - 0.2
+            ),
         ),
         Check(
-            "retraining after dropping weights never costs more than 0.1 points",
+            "F1 falls with each further step",
             lambda: all(
-                row["test"] >= _best_at(rows, "small weights dropped", row["kept"]) - 0.1
-                for row in _some([row for row in rows if row["how"] == RETRAINED])
-            ),
-        ),
-        Check(
-            "with a tenth of the features, weights chosen after training beat those chosen by mutual information",
-            lambda: (
-                _best_at(rows, RETRAINED, dense["kept"] // 10)
-                > _best_at(rows, "mutual information", dense["kept"] // 10)
-            ),
-        ),
-        Check(
-            "with a tenth of the features, dropping small weights is better than a count cut-off",
-            lambda: (
-                _best_at(rows, "small weights dropped", dense["kept"] // 10)
-                > _best_at(rows, "count cut-off", dense["kept"] // 10)
+                score_of(cut[a], "test f1") > score_of(cut[b], "test f1")
+                for a, b in ((0.25, 0.5), (0.5, 0.75), (0.75, 1))
             ),
         ),
     ]
-    picture = figure("selection", "F1 and error against the number of features kept")
-    letters = found(results, "nettalk-methods")
-    kept = [[row["active"], row["test error"], row["dev error"]] for row in letters if row["method"] == "threshold"]
-    thresholds = table(Table(["features kept", "test error %", "dev error %"], kept))
-    between = "NetTalk, (y,x) + (y',y,x), small weights dropped:"
-    return "\n\n".join([table(Table(head, content)), between, thresholds, checks(wanted), picture])
+    between = "Table 6.1: the weights of the last pattern up to a size are set to zero."
+    parts = [patterns_table(results, "chunks"), checks(wanted), between, thresholds_table(results, "chunks")]
+    return "\n\n".join([*parts, checks(dropped)])
 
 
-@drawn("selection", panels=2)
-def draw_selection(axes: Any, results: Results) -> bool:
-    """Draw scores against features kept."""
-    rows = [row for row in found(results, "chunks-selection") if "kept" in row]
-    for how in dict.fromkeys(row["how"] for row in rows):
-        points = sorted((row["kept"], row["test"]) for row in rows if row["how"] == how)
-        axes[0].plot(*zip(*points, strict=True), "o-" if len(points) > 1 else "k*", label=how)
-    letters = [row for row in found(results, "nettalk-methods") if row["method"] == "threshold"]
-    axes[1].plot([row["active"] for row in letters], [row["test error"] for row in letters], "o-")
-    axes[0].set(xscale="log", xlabel="features kept", ylabel="F1", title="CoNLL-2000")
-    axes[1].set(xscale="log", xlabel="features kept", ylabel="test error, %", title="NetTalk, small weights dropped")
-    if rows:
-        axes[0].legend()
-    return bool(rows or letters)
+@section("chunks-sparse")
+def sparse_section(results: Results) -> str:
+    """Tables 7.3 and 7.5."""
+    row = found(results, "chunks-sparse")[0]
+    scores = (
+        f"The error on the test part is {shown(row['errors']['test'])} %, the F1 {shown(row['f1']['test'])}. "
+        f"OWL-QN stopped after {row['iterations']} iterations, optimality {shown(row['optimality'])}."
+    )
+    return "\n\n".join(
+        [kept_table(row, "chunks"), scores, words_text(row, "chunks"), checks(kept_checks(row, "chunks"))]
+    )
 
 
-@section("chunks-path")
-def path_section(results: Results) -> str:
-    """Table 7.3."""
-    rows = found(results, "chunks-path")
-    head = [
-        "rho1",
-        "active (y,x)",
-        "active (y',y,x)",
-        "active (y',y)",
-        "dev F1",
-        "test F1",
-        "iterations",
-        "seconds",
-        "optimality",
-    ]
-    content = [
-        [
-            "L2, rho = 1" if row.get("dense") else row["rho1"], row["active"]["state"], row["active"]["pair"],
-            row["active"]["shared"], row["dev"], row["test"], row["iterations"], row["seconds"], row["optimality"],
-        ]
-        for row in rows
-    ]  # fmt: skip
-    steps = [row for row in rows if not row.get("dense")]
-    dense = next((row for row in rows if row.get("dense")), {})
-    wanted = [
-        Check(
-            "the number of active features increases as rho1 decreases",
-            lambda: all(a["active"]["all"] < b["active"]["all"] for a, b in zip(_some(steps), steps[1:], strict=False)),
-        ),
-        Check(
-            "a model with at most 25,000 active features is within 0.6 points of the L2 model",
-            lambda: max(row["test"] for row in steps if row["active"]["all"] <= 25_000) >= dense["test"] - 0.6,
-        ),
-        Check(
-            "the best rho1 by dev has fewer than half of the L2 model's features",
-            lambda: max(steps, key=lambda row: row["dev"])["active"]["all"] < dense["active"]["all"] / 2,
-        ),
-    ]
-    picture = figure("path", "Active features and F1 along rho1")
-    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+def _config(name: str) -> dict[str, Any]:
+    return _harness.config(name)
 
 
-def _some(rows: list[Row]) -> list[Row]:
+def some(rows: Any) -> Any:
     """Return rows.  Raises ValueError where there are none."""
     if not rows:
         raise ValueError("no rows")
     return rows
-
-
-@drawn("path", panels=2)
-def draw_path(axes: Any, results: Results) -> bool:
-    """Draw active features and F1 along rho1."""
-    rows = [row for row in found(results, "chunks-path") if "rho1" in row]
-    rho1 = [row["rho1"] for row in rows]
-    for group, label in (("state", "(y,x)"), ("pair", "(y',y,x)"), ("shared", "(y',y)")):
-        axes[0].plot(rho1, [row["active"][group] for row in rows], "o-", label=label)
-    for part in ("dev", "test"):
-        axes[1].plot(rho1, [row[part] for row in rows], "o-", label=part)
-    for row in found(results, "chunks-path"):
-        if row.get("dense"):
-            axes[1].axhline(row["test"], color="#888888", linestyle=":", label="test, L2")
-    axes[0].set(xscale="log", yscale="log", xlabel="rho1", ylabel="active features")
-    axes[1].set(xscale="log", xlabel="rho1", ylabel="F1")
-    if rows:
-        axes[0].legend()
-        axes[1].legend()
-    return bool(rows)

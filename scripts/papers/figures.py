@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from scripts.papers._harness import Results, say
 
@@ -55,6 +57,26 @@ def _canvas(panels: int) -> Iterator[tuple[Any, Any]]:
         fig, axes = plt.subplots(1, panels, figsize=(4.2 * panels + 0.6, 3.2), layout="constrained")
         yield fig, axes
         plt.close(fig)
+
+
+def draw_map(axes: Any, rows: Mapping[str, str], columns: str, title: str, *, signed: bool = False) -> None:
+    """Draw a table of numbers as shades of grey: sizes, with negative numbers marked by a green dot.
+
+    signed (bool): Draw values instead, from blue for negative numbers to red.
+    """
+    from scripts.papers.page import expanded
+
+    values = expanded(rows)
+    most = float(np.abs(values).max()) or 1.0
+    shades = {"cmap": "RdBu_r", "vmin": -most} if signed else {"cmap": "Greys", "vmin": 0}
+    axes.imshow(values if signed else np.abs(values), aspect="auto", interpolation="none", vmax=most, **shades)
+    if not signed:
+        down, along = np.nonzero(values < 0)
+        axes.plot(along, down, "s", color=COLOURS[2], markersize=2.5)
+    axes.grid(visible=False)
+    axes.set_xticks(range(len(columns)), list(columns), fontsize=min(9, 200 / len(columns)))
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=min(9, 170 / len(rows)))
+    axes.set_title(title)
 
 
 def draw(results: Results, folder: Path) -> None:

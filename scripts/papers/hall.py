@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scripts.papers._harness import Options, Results, Row, config, experiment, say
-from scripts.papers.page import Check, Table, checks, found, section, table
+from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, table
 from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
@@ -201,6 +201,23 @@ FIRST, AGAIN, ERRORS, ERRORS_F1, TAUGHT, GOLD = (
 """What a tagger learns from.  The last one is no tagger."""
 
 
+def words_of(nlp: Language, example: Example) -> Doc:
+    """Return a Doc with only the words of an example, because a tagger does not overwrite tags."""
+    from spacy.tokens import Doc
+
+    return Doc(nlp.vocab, words=[token.text for token in example.reference])
+
+
+def untagged(nlp: Language, example: Example) -> Example:
+    """Return an example with its entities and no tags."""
+    from spacy.training import Example
+
+    reference = example.reference.copy()
+    for token in reference:
+        token.tag_ = ""
+    return Example(words_of(nlp, example), reference)
+
+
 class TaggedEntities:
     """Spanish sentences in three parts, a tagger of the first, and a recognizer of the second that reads tags.
 
@@ -219,7 +236,7 @@ class TaggedEntities:
         read_from = sizes["tagger"] + sizes["recognizer"]
         self.tagged, to_read = shuffled[: sizes["tagger"]], shuffled[sizes["tagger"] : read_from]
         self.labelled = [example for example in shuffled[read_from:] if example.reference.ents][: sizes["judged"]]
-        self.judged = [self._untagged(example) for example in self.labelled]
+        self.judged = [untagged(nlp, example) for example in self.labelled]
 
         method = changed(settings["methods"]["default"], optimizer={"seed": seed})
         # all sentences contribute attributes and tags; no weight is learned from the judged ones here
@@ -230,21 +247,6 @@ class TaggedEntities:
         features = settings["recognizer_features"]
         self.recognizer = Task(nlp, settings["recognizer"], features, to_read, self.parts, quick=options.quick)
         self.recognizer.pipe.set_parameters(self.recognizer.fit(method).theta)
-
-    def _untagged(self, example: Example) -> Example:
-        """Return an example with its entities and no tags."""
-        from spacy.training import Example
-
-        reference = example.reference.copy()
-        for token in reference:
-            token.tag_ = ""
-        return Example(self._words(example), reference)
-
-    def _words(self, example: Example) -> Doc:
-        """Return a Doc with only the words, because a tagger does not overwrite tags."""
-        from spacy.tokens import Doc
-
-        return Doc(self._nlp.vocab, words=[token.text for token in example.reference])
 
     def adapt(self, known: str, **more: Any) -> Floats:
         """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
@@ -270,7 +272,7 @@ class TaggedEntities:
         from spacy.training import Example
 
         self.tagger.pipe.set_parameters(theta)
-        docs = self.tagger.pipe.pipe(map(self._words, self.parts[part]))
+        docs = self.tagger.pipe.pipe(words_of(self._nlp, example) for example in self.parts[part])
         examples = [Example(doc, example.reference) for doc, example in zip(docs, self.parts[part], strict=True)]
         return 100 * self.recognizer.pipe.training.evaluator(examples)(self.recognizer.pipe.crf.theta)
 
@@ -294,15 +296,15 @@ def tagger_for_entities(options: Options) -> list[Row]:
             theta = corpus.start if known == FIRST else corpus.adapt(known, **more)
             seconds = {} if known == FIRST else {"seconds": round(process_time() - begun, 1)}
             found_in = {part: corpus.entities(part, theta) for part in corpus.parts}
-            rows.append(_tagger_row(seed, known, corpus.tagger.score("test", theta), found_in, **seconds))
+            rows.append(tagger_row(seed, known, corpus.tagger.score("test", theta), found_in, **seconds))
         theta = corpus.recognizer.pipe.crf.theta
         rows.append(
-            _tagger_row(seed, GOLD, 100.0, {part: corpus.recognizer.score(part, theta) for part in corpus.parts})
+            tagger_row(seed, GOLD, 100.0, {part: corpus.recognizer.score(part, theta) for part in corpus.parts})
         )
     return rows
 
 
-def _tagger_row(seed: int, known: str, tags: float, entities: Mapping[str, float], **more: Any) -> Row:
+def tagger_row(seed: int, known: str, tags: float, entities: Mapping[str, float], **more: Any) -> Row:
     scores = {"tags": tags, "entities": entities["test"], "dev entities": entities["dev"]}
     row = {"seed": seed, "known": known, **{name: round(score, 3) for name, score in scores.items()}, **more}
     say(f"    {', '.join(f'{key} {value}' for key, value in row.items())}")
@@ -312,7 +314,7 @@ def _tagger_row(seed: int, known: str, tags: float, entities: Mapping[str, float
 # The page
 
 
-def _scores(rows: Sequence[Row], known: str, score: str) -> list[float]:
+def scores_of(rows: Sequence[Row], known: str, score: str) -> list[float]:
     """Return a score for each seed, in their order."""
     return [row[score] for row in sorted(rows, key=lambda row: row["seed"]) if row["known"] == known]
 
@@ -326,12 +328,12 @@ class Gap(NamedTuple):
 
     def shares(self, rows: Sequence[Row], known: str) -> list[float]:
         """Return, for each seed, the share of the gap that some knowledge closes."""
-        parts = [_scores(rows, name, self.score) for name in (self.least, known, self.most)]
+        parts = [scores_of(rows, name, self.score) for name in (self.least, known, self.most)]
         return [_part(*scores) for scores in zip(*parts, strict=True)]
 
     def share(self, rows: Sequence[Row], known: str) -> float:
         """Return the share of the gap between mean scores."""
-        parts = (_some(_scores(rows, name, self.score)) for name in (self.least, known, self.most))
+        parts = (some(scores_of(rows, name, self.score)) for name in (self.least, known, self.most))
         low, here, high = (float(np.mean(scores)) for scores in parts)
         return _part(low, here, high)
 
@@ -350,13 +352,13 @@ def _part(low: float, here: float, high: float) -> float:
     return (here - low) / (high - low) if high != low else float("nan")
 
 
-def _some(scores: list[float]) -> list[float]:
+def some(scores: list[float]) -> list[float]:
     if not scores:
         raise ValueError("no scores")
     return scores
 
 
-def _spread(values: Sequence[float], digits: int = 2) -> str:
+def spread(values: Sequence[float], digits: int = 2) -> str:
     """Return mean and standard deviation."""
     if not values:
         return ""
@@ -368,7 +370,7 @@ def _lines(rows: Sequence[Row]) -> list[list[str]]:
     """Return a line for each thing known."""
     lines = []
     for known in dict.fromkeys(row["known"] for row in rows):
-        means = [_spread(_scores(rows, known, score)) for score in ("questions", "main verbs", "as verbs", "others")]
+        means = [spread(scores_of(rows, known, score)) for score in ("questions", "main verbs", "as verbs", "others")]
         parts = [""] * 3
         if known in (VERB, TAG):
             parts = [*QUESTIONS.told(rows, known), f"{QUESTIONS._replace(most=MORE).share(rows, known):.0%}"]
@@ -380,14 +382,16 @@ def _lines(rows: Sequence[Row]) -> list[list[str]]:
 def questions_section(results: Results) -> str:
     """Table 1."""
     head = [
-        "tags", "known of questions", "questions", "main verbs", "tagged as verbs", "other sentences",
+        "tags", "known of questions", "published", "questions", "main verbs", "tagged as verbs", "other sentences",
         "share of the gap", "by seed", "share of the gap to other questions' tags",
     ]  # fmt: skip
     own, universal = (found(results, f"questions-{attr}") for attr in ("tag", "pos"))
+    published = PUBLISHED["questions"]
     content = [[name, *line] for name, rows in (("own", own), ("universal", universal)) for line in _lines(rows)]
+    content = [[name, known, published.get(known) if name == "own" else None, *line] for name, known, *line in content]
 
     def fall(rows: list[Row]) -> float:
-        before, after = (np.mean(_some(_scores(rows, known, "others"))) for known in (NOTHING, TAG))
+        before, after = (np.mean(some(scores_of(rows, known, "others"))) for known in (NOTHING, TAG))
         return float(before - after)
 
     wanted = [
@@ -429,12 +433,12 @@ def tagger_section(results: Results) -> str:
     wanted = [
         Check(
             "either loss helps the recognizer more than the same number of rounds without it",
-            lambda: all(np.mean(_some(_gains(rows, known))) > 0 for known in losses),
+            lambda: all(np.mean(some(gains(rows, known))) > 0 for known in losses),
         ),
-        Check("they do so with every seed", lambda: all(min(_gains(rows, known)) > 0 for known in losses)),
+        Check("they do so with every seed", lambda: all(min(gains(rows, known)) > 0 for known in losses)),
         Check(
             "with every seed, the recognizer is better than with the original tagger",
-            lambda: all(min(_gains(rows, known, FIRST)) > 0 for known in losses),
+            lambda: all(min(gains(rows, known, FIRST)) > 0 for known in losses),
         ),
         Check(
             "they close at least a third of the gap to gold tags",
@@ -447,7 +451,7 @@ def tagger_section(results: Results) -> str:
         Check(
             "tags get worse by no more than 0.1 points",
             lambda: all(
-                np.mean(_some(_scores(rows, known, "tags"))) > np.mean(_some(_scores(rows, AGAIN, "tags"))) - 0.1
+                np.mean(some(scores_of(rows, known, "tags"))) > np.mean(some(scores_of(rows, AGAIN, "tags"))) - 0.1
                 for known in losses
             ),
         ),
@@ -456,19 +460,19 @@ def tagger_section(results: Results) -> str:
 
 
 def _tagger_line(rows: Sequence[Row], known: str) -> list[str]:
-    tags, entities = (_spread(_scores(rows, known, score)) for score in ("tags", "entities"))
+    tags, entities = (spread(scores_of(rows, known, score)) for score in ("tags", "entities"))
     if known == FIRST:
         return [known, tags, entities]
-    gain = _spread(_gains(rows, known))
+    gain = spread(gains(rows, known))
     if known == GOLD:
         return [known, "", entities, gain]
-    seconds = f"{np.mean(_scores(rows, known, 'seconds')):.1f}"
+    seconds = f"{np.mean(scores_of(rows, known, 'seconds')):.1f}"
     if known == AGAIN:
         return [known, tags, entities, *[""] * 4, seconds]
     return [known, tags, entities, gain, *ENTITIES.told(rows, known), f"{DEV_ENTITIES.share(rows, known):.0%}", seconds]
 
 
-def _gains(rows: Sequence[Row], known: str, before: str = AGAIN) -> list[float]:
+def gains(rows: Sequence[Row], known: str, before: str = AGAIN) -> list[float]:
     """Return, for each seed, what some knowledge adds to the recognizer's F1."""
-    parts = [_scores(rows, name, ENTITIES.score) for name in (before, known)]
+    parts = [scores_of(rows, name, ENTITIES.score) for name in (before, known)]
     return [after - low for low, after in zip(*parts, strict=True)]

@@ -1,20 +1,40 @@
-"""Sokolovska (2010), figures 7.2 to 7.4: sequences from a hidden Markov model and models of growing context."""
+"""Sokolovska (2010), table 7.1 and figures 7.2 to 7.6: few sequences from a hidden Markov model, many weights."""
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scripts.papers import _harness
-from scripts.papers._harness import Options, Results, Row, Skip, experiment
-from scripts.papers.figures import drawn
-from scripts.papers.page import Check, Table, checks, figure, found, section, table
-from scripts.papers.tasks import Task, as_examples
+from scripts.papers._harness import Options, Results, Row, experiment
+from scripts.papers.figures import COLOURS, draw_map, drawn
+from scripts.papers.nettalk import weights_of
+from scripts.papers.page import (
+    PUBLISHED,
+    Check,
+    Table,
+    against,
+    checks,
+    compact,
+    expanded,
+    figure,
+    found,
+    section,
+    table,
+)
+from scripts.papers.tasks import Task, Trained, as_examples, changed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from spacy.language import Language
+    from spacy.training import Example
 
+TUNING = 10_000
+"""Number of the first draw on which settings are chosen."""
+BOXES = ((0, "train"), (1, "test"))
+"""Columns of `_measured` that are drawn as boxes."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -60,16 +80,17 @@ def _draw(rng: np.random.Generator, probabilities: NDArray[Any]) -> NDArray[Any]
     return np.minimum(picks, probabilities.shape[1] - 1)
 
 
-def make_hmm(labels: int, symbols: int, stay: float, onward: float, clear: float) -> HiddenMarkov:
-    """Return a model whose labels go round: a label stays, moves on to the next, or jumps; it emits one clear symbol.
+def make_hmm(labels: int, symbols: int, strong: float, clear: float) -> HiddenMarkov:
+    """Return a model where a label emits a symbol of its own, and only two transitions are not uniform.
 
-    stay, onward (float): Probabilities of the same and of the next label; the others share the rest.
+    strong (float): Probability of the last label but one after the first, and of the last after the second; the others
+        share the rest.  The other labels have uniform transitions.
     clear (float): Probability of a label's own symbol; the others share the rest.  Labels beyond the number of symbols
-        have the last symbol, too: only their neighbours distinguish them.
+        have the last symbol, too: only the two transitions distinguish them.
     """
-    step = np.full((labels, labels), (1 - stay - onward) / (labels - 2))
-    step[np.arange(labels), np.arange(labels)] = stay
-    step[np.arange(labels), (np.arange(labels) + 1) % labels] = onward
+    step = np.full((labels, labels), 1 / labels)
+    step[:2] = (1 - strong) / (labels - 1)
+    step[[0, 1], [labels - 2, labels - 1]] = strong
     emit = np.full((labels, symbols), (1 - clear) / (symbols - 1))
     emit[np.arange(labels), np.minimum(np.arange(labels), symbols - 1)] = clear
     return HiddenMarkov(np.full(labels, 1 / labels), step, emit)
@@ -83,136 +104,341 @@ def as_texts(labels: NDArray[Any], symbols: NDArray[Any]) -> list[tuple[list[str
     ]
 
 
-@experiment("synthetic", "Synthetic HMM data: error, active features and time of M1 to M8, L2 against L1", 1)
-def synthetic(options: Options) -> list[Row]:
-    """Return a row for each repetition, model and penalty, and one for the best possible result."""
-    settings = _harness.config("synthetic")
-    hmm = make_hmm(**settings["hmm"])
-    sizes = settings["data"]
-    rows = []
-    for repetition in range(options.few(1, sizes["repetitions"])):
-        rng = np.random.default_rng([options.seed, repetition])
-        train = hmm.sample(rng, options.few(50, sizes["train"]), sizes["length"])
-        test = hmm.sample(rng, options.few(100, sizes["test"]), sizes["length"])
-        wrong = float((hmm.best_labels(test[1]) != test[0]).mean())
-        rows.append({"repetition": repetition, "model": "best possible", "test error": round(100 * wrong, 2)})
-        rows += _models(options, settings, as_texts(*train), as_texts(*test), repetition)
+def _prepared(options: Options) -> tuple[dict[str, Any], Language]:
+    """Return the settings and a blank pipeline, after a first run, which loads everything.
+
+    What is loaded is left out of collections of garbage: one precedes each of a thousand short runs.
+    """
+    import spacy
+
+    settings, nlp = _harness.config("synthetic"), spacy.blank("en")
+    task = _task(settings, nlp, "both", _draw_data(options, settings, nlp, TUNING - 1))
+    for method in settings["methods"].values():
+        task.fit(method)
+    gc.freeze()
+    return settings, nlp
+
+
+class Draw(NamedTuple):
+    """Training and test sequences, and the error in per cent of the best possible labels of the latter."""
+
+    train: list[Example]
+    test: list[Example]
+    best: float
+
+
+def _draw_data(options: Options, settings: dict[str, Any], nlp: Language, number: int) -> Draw:
+    hmm, sizes = make_hmm(**settings["hmm"]), settings["data"]
+    rng = np.random.default_rng([options.seed, number])
+    train, test = (hmm.sample(rng, sizes[part], sizes["length"]) for part in ("train", "test"))
+    wrong = float((hmm.best_labels(test[1]) != test[0]).mean())
+    return Draw(as_examples(nlp, as_texts(*train)), as_examples(nlp, as_texts(*test)), 100 * wrong)
+
+
+def _task(settings: dict[str, Any], nlp: Language, features: str, draw: Draw) -> Task:
+    parts = {"train": draw.train, "test": draw.test}
+    return Task(nlp, settings["component"], settings["features"][features], draw.train, parts)
+
+
+def _errors(task: Task, theta: Any) -> tuple[float, float]:
+    return 100 - task.score("train", theta), 100 - task.score("test", theta)
+
+
+@experiment("synthetic-models", "Synthetic HMM data, 10 sequences: error and kept features of M1 to M8", 2)
+def models(options: Options) -> list[Row]:
+    """Return a row for each model, with means over the replications and what a box plot shows, and the Bayes error."""
+    settings, nlp = _prepared(options)
+    dense, sparse = dict(settings["dense"]), settings["sparse"]
+    grid = dense.pop("rho")
+    chosen = _chosen(options, settings, nlp, dense, grid)
+    runs: dict[str, list[list[float]]] = {}
+    best = []
+    for number in range(options.few(2, settings["data"]["replications"])):
+        draw = _draw_data(options, settings, nlp, number)
+        best.append(draw.best)
+        for model, features in dense.items():
+            task = _task(settings, nlp, features, draw)
+            method = changed(settings["methods"]["L-BFGS"], regularizer={"rho": chosen[model]})
+            runs.setdefault(model, []).append(_measured(task, method))
+            if model == "M1":
+                for name, rho1 in sparse.items():
+                    method = changed(settings["methods"]["SBCD"], regularizer={"rho1": rho1})
+                    runs.setdefault(name, []).append(_measured(task, method))
+    rows: list[Row] = [{"model": "Bayes", "test error": round(float(np.mean(best)), 2)}]
+    for model, figures in sorted(runs.items()):
+        table = np.array(figures)
+        names = ("train error", "test error", "unigrams", "bigrams", "seconds")
+        means = {name: round(float(mean), 4) for name, mean in zip(names, table.mean(axis=0), strict=True)}
+        boxes = {name: np.percentile(table[:, k], (5, 25, 50, 75, 95)).round(2).tolist() for k, name in BOXES}
+        setting = {"rho2": chosen[model]} if model in chosen else {"rho1": sparse[model]}
+        rows.append({"model": model, **setting, "runs": len(figures), **means, "boxes": boxes})
     return rows
 
 
-def _models(options: Options, settings: dict[str, Any], train: Any, test: Any, repetition: int) -> list[Row]:
-    import spacy
+def _chosen(
+    options: Options, settings: dict[str, Any], nlp: Language, dense: dict[str, str], grid: list[float]
+) -> dict[str, float]:
+    """Return the strength of the L2 norm with the lowest error on draws of their own, for each dense model."""
+    errors: dict[str, list[list[float]]] = {model: [] for model in dense}
+    for number in range(options.few(1, settings["data"]["tuning"])):
+        draw = _draw_data(options, settings, nlp, TUNING + number)
+        for model, features in dense.items():
+            task = _task(settings, nlp, features, draw)
+            methods = [changed(settings["methods"]["L-BFGS"], regularizer={"rho": rho}) for rho in grid]
+            errors[model].append([_measured(task, method)[1] for method in methods])
+    return {model: grid[int(np.mean(those, axis=0).argmin())] for model, those in errors.items()}
 
-    nlp = spacy.blank("en")
-    examples, parts = as_examples(nlp, train), {"test": as_examples(nlp, test)}
-    rows: list[Row] = []
-    for model, block in settings["models"].items():
-        component = {**settings["component"], "transitions": block.get("transitions", True)}
-        try:
-            task = Task(nlp, component, block["features"], examples, parts, quick=options.quick)
-        except Skip as reason:
-            rows.append({"repetition": repetition, "model": model, "skipped": str(reason)})
-            continue
-        for name, method in settings["methods"].items():
-            about = {"repetition": repetition, "model": model, "method": name}
-            try:
-                trained = task.fit(method)
-                error = round(100 - task.score("test", trained.theta), 2)
-                rows.append(task.row(trained, **about, **{"test error": error}))
-            except Skip as reason:
-                rows.append({**about, "skipped": str(reason)})
+
+def _measured(task: Task, method: dict[str, Any]) -> list[float]:
+    """Return errors on the training and the test part, kept weights of both kinds, and seconds."""
+    trained = task.fit(method)
+    active = task.active(trained.theta)
+    return [*_errors(task, trained.theta), active["state"], active["pair"], trained.seconds]
+
+
+@experiment("synthetic-selection", "Synthetic HMM data: how often each weight is kept", 0.3)
+def selection(options: Options) -> list[Row]:
+    """Return rows with the share of replications that keep each weight, and with the mean of the weights of (y,x)."""
+    settings, nlp = _prepared(options)
+    block, sizes = settings["selection"], settings["hmm"]
+    symbols, labels = LETTERS[: sizes["symbols"]], LETTERS[: sizes["labels"]].upper()
+    method = changed(settings["methods"]["SBCD"], regularizer={"rho1": block["rho1"]})
+    unigrams, bigrams = [], []
+    for number in range(options.few(2, block["replications"])):
+        task = _task(settings, nlp, "both", _draw_data(options, settings, nlp, number))
+        found = weights_of(task, task.fit(method).theta, symbols)
+        order = [task.labels.index(label) if label in task.labels else -1 for label in labels]
+        padded = np.pad(found.unigrams, ((0, 0), (0, 1))), np.pad(found.bigrams, ((0, 0), (0, 1), (0, 1)))
+        unigrams.append(padded[0][:, order])
+        bigrams.append(padded[1][:, order][:, :, order])
+    kept = np.mean(np.array(bigrams) != 0, axis=0)
+    rows: list[Row] = [
+        {"map": "unigrams kept", "rows": compact(symbols, np.mean(np.array(unigrams) != 0, axis=0))},
+        {"map": "unigrams", "rows": compact(symbols, np.mean(unigrams, axis=0))},
+        *({"map": f"bigrams kept, {x}", "rows": compact(labels, kept[k])} for k, x in enumerate(symbols)),
+    ]
+    return [{**row, "rho1": block["rho1"], "runs": len(unigrams)} for row in rows]
+
+
+@experiment("synthetic-descent", "Synthetic HMM data: block-wise against coordinate-wise descent", 1)
+def descent(options: Options) -> list[Row]:
+    """Return a row for each method: mean errors and objective after each iteration, and mean seconds of all."""
+    settings, nlp = _prepared(options)
+    block, runs = settings["descent"], dict[str, list[Trained]]()
+    for number in range(options.few(1, block["replications"])):
+        task = _task(settings, nlp, "both", _draw_data(options, settings, nlp, number))
+        for name, optimizer in settings["course"].items():
+            method = changed(settings["methods"]["SBCD"], regularizer={"rho1": block["rho1"]})
+            method["optimizer"] = {**optimizer, "max_iterations": block["iterations"]}
+            watch = lambda theta: dict(zip(("train", "test"), _errors(task, theta), strict=True))  # noqa: B023, E731
+            runs.setdefault(name, []).append(task.fit(method, watch=watch))
+    rows = []
+    for name, those in runs.items():
+        course = {
+            part: np.mean([[note[part] for note in one.trace] for one in those], axis=0).round(3).tolist()
+            for part in ("train", "test", "objective")
+        }
+        seconds = round(float(np.mean([one.seconds for one in those])), 5)
+        rows.append({"method": name, "runs": len(those), "seconds": seconds, **course})
     return rows
 
 
 # The page
 
 
-class _Means(NamedTuple):
-    """Averages over the repetitions."""
-
-    error: float
-    active: float
-    seconds: float
-    size: int
-    iterations: float
-
-
-def _means(results: Results) -> dict[tuple[str, str], _Means]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in found(results, "synthetic"):
-        if "iterations" in row:
-            groups.setdefault((row["model"], row["method"]), []).append(row)
-    return {
-        key: _Means(
-            float(np.mean([row["test error"] for row in rows])),
-            float(np.mean([row["active"]["all"] for row in rows])),
-            float(np.mean([row["seconds"] for row in rows])),
-            rows[0]["size"],
-            float(np.mean([row["iterations"] for row in rows])),
-        )
-        for key, rows in groups.items()
-    }
-
-
-def _best_possible(results: Results) -> float:
-    return float(np.mean([row["test error"] for row in found(results, "synthetic") if row["model"] == "best possible"]))
-
-
-def _loss_of(means: dict[tuple[str, str], _Means], method: str) -> float:
-    """Return the difference in error between the largest model and the one that generated the data."""
-    return means["M8", method].error - means["M2", method].error
-
-
-@section("synthetic")
-def synthetic_section(results: Results) -> str:
-    """Figures 7.2 to 7.4."""
-    means = _means(results)
-    head = ["model", "method", "test error %", "active features", "of", "iterations", "seconds"]
+@section("synthetic-models")
+def models_section(results: Results) -> str:
+    """Table 7.1 and figure 7.2."""
+    rows = {row["model"]: row for row in found(results, "synthetic-models")}
+    kept, errors = PUBLISHED["synthetic"], PUBLISHED["synthetic errors"]
+    head = ["model", "rho", "weights of (y,x)", "weights of (y',y,x)", "training error %", "test error %", "ms"]
     content = [
-        [model, method, one.error, round(one.active), one.size, round(one.iterations), one.seconds]
-        for (model, method), one in means.items()
+        [
+            model, row.get("rho1", row.get("rho2")),
+            *map(against, kept.get(model, (None, None)), (row["unigrams"], row["bigrams"])),
+            *map(against, errors.get(model, (None, None)), (row["train error"], row["test error"])),
+            1000 * row["seconds"],
+        ]
+        for model, row in rows.items()
+        if model != "Bayes"
+    ]  # fmt: skip
+    best = rows.get("Bayes", {}).get("test error", float("nan"))
+    text = f"The Bayes error on these test sequences is {best:.2f} % (published: about 15).\n\n"
+    picture = figure("synthetic-models", "Training and test error of the models M1 to M8")
+    return f"{table(Table(head, content))}\n\n{text}{checks(_model_checks(rows, best))}\n\n{picture}"
+
+
+def _model_checks(rows: dict[str, Row], best: float) -> list[Check]:
+    """Return what the thesis says of its models."""
+    test = {model: row["test error"] for model, row in rows.items()}
+    kept = PUBLISHED["synthetic"]
+
+    def near(kind: str, place: int, model: str) -> bool:
+        """Return whether a mean number of kept weights is within a quarter of the published one, or within one."""
+        published = kept[model][place]
+        return bool(abs(rows[model][kind] - published) <= max(1.0, published / 4))
+
+    def gap(model: str) -> float:
+        return float(rows[model]["test error"] - rows[model]["train error"])
+
+    return [
+        Check(
+            "M2, the bigrams alone, has a higher test error than M3, the unigrams alone",
+            lambda: test["M2"] > test["M3"],
+        ),
+        Check("M1, with both, has a lower one than either", lambda: test["M1"] < min(test["M2"], test["M3"])),
+        Check(
+            "M7 has the error of M1 or a lower one (published), with a tolerance of 0.6 points",
+            lambda: test["M7"] <= test["M1"] + 0.6,
+        ),
+        Check("M7 is the best of M4 to M8", lambda: test["M7"] == min(test[model] for model in kept)),
+        Check("test and training error differ by less in M7 than in M1, as published", lambda: gap("M7") < gap("M1")),
+        Check(
+            "the error of M1 is at least a tenth above the Bayes error (published a fourth)",
+            lambda: test["M1"] >= 1.1 * best,
+        ),
+        *(
+            Check(
+                f"{model} keeps the published numbers of weights, within a quarter or one weight",
+                lambda model=model: near("unigrams", 0, model) and near("bigrams", 1, model),
+            )
+            for model in kept
+        ),
     ]
+
+
+@drawn("synthetic-models", panels=2)
+def draw_models(axes: Any, results: Results) -> bool:
+    """Draw box plots, a panel for each part; whiskers end at the 5th and the 95th percentile."""
+    rows = [row for row in found(results, "synthetic-models") if "boxes" in row]
+    names = ("whislo", "q1", "med", "q3", "whishi")
+    for panel, (_, part) in zip(axes, BOXES, strict=True):
+        boxes = [{"label": row["model"], **dict(zip(names, row["boxes"][part], strict=True))} for row in rows]
+        if boxes:
+            panel.bxp(boxes, showfliers=False, medianprops={"color": COLOURS[1]})
+        panel.set(ylabel=f"{'training' if part == 'train' else part} error, %")
+    return bool(rows)
+
+
+@section("synthetic-selection")
+def selection_section(results: Results) -> str:
+    """Figures 7.3 and 7.4."""
+    maps = {row["map"]: expanded(row["rows"]) for row in found(results, "synthetic-selection")}
+    hmm = make_hmm(**_harness.config("synthetic")["hmm"])
+    own = hmm.emit.T > 1 / 2
+    strong = {
+        (previous, following)
+        for previous, row in enumerate(hmm.step)
+        for following, probability in enumerate(row)
+        if probability > 1 / 2
+    }
+    last = f"bigrams kept, {LETTERS[len(hmm.emit.T) - 1]}"
     wanted = [
         Check(
-            "M2, the model that generated the data, has a lower error than M1, which ignores neighbours",
-            lambda: means["M2", "L-BFGS"].error < means["M1", "L-BFGS"].error - 5,
+            "a label's own symbol is kept in every replication",
+            lambda: bool((maps["unigrams kept"][own] == 1).all()),
         ),
         Check(
-            "M2 is within 1 point of the best possible result",
-            lambda: means["M2", "L-BFGS"].error <= _best_possible(results) + 1,
+            "no other weight of (y,x) is kept in more than a fourth of them",
+            lambda: bool((maps["unigrams kept"][~own] <= 0.25).all()),
         ),
         Check(
-            "on the largest model, M8, L1 is closer to M2 than L2 is",
-            lambda: _loss_of(means, "OWL-QN") < _loss_of(means, "L-BFGS"),
+            "the last symbol is the one whose weights are kept for most labels (published: for all)",
+            lambda: int((maps["unigrams kept"] > 0).sum(axis=1).argmax()) == len(own) - 1,
         ),
         Check(
-            "from M5 on, L1 keeps less than half of the features that L2 keeps",
-            lambda: all(means[f"M{n}", "OWL-QN"].active < means[f"M{n}", "L-BFGS"].active / 2 for n in range(5, 9)),
-        ),
-        Check(
-            "the errors of OWL-QN and SBCD, which minimise the same objective, agree within 0.3 points",
-            lambda: all(abs(means[f"M{n}", "OWL-QN"].error - means[f"M{n}", "SBCD"].error) <= 0.3 for n in range(1, 9)),
+            "the weights of (y',y,x) kept most often are those of the two strong transitions, with the last symbol",
+            lambda: _most(maps, len(strong)) == {(last, *pair) for pair in strong},
         ),
     ]
-    pictures = figure("synthetic", "Test error, active features and time of the models M1 to M8")
-    best = f"The best possible error on these test sequences is {_best_possible(results):.2f} %.\n\n" if means else ""
-    return f"{table(Table(head, content))}\n\n{best}{checks(wanted)}\n\n{pictures}"
+    pictures = [
+        figure("synthetic-unigrams", "How often each weight of (y,x) is kept, and its mean"),
+        figure("synthetic-bigrams", "How often each weight of (y',y,x) is kept"),
+    ]
+    return "\n\n".join([checks(wanted), *pictures])
 
 
-@drawn("synthetic", panels=3)
-def draw_synthetic(axes: Any, results: Results) -> bool:
-    """Draw error, active features and time, one panel each."""
-    means = _means(results)
-    names = list(dict.fromkeys(model for model, _ in means))
-    for method in dict.fromkeys(method for _, method in means):
-        here = [name for name in names if (name, method) in means]
-        for panel, figures in zip(axes, zip(*(means[name, method][:3] for name in here), strict=True), strict=True):
-            panel.plot(here, figures, "o-", label=method)
-    if means:
-        axes[0].axhline(_best_possible(results), color="#888888", linestyle=":", label="best possible")
-    for panel, label in zip(axes, ("test error, %", "active features", "processor time, seconds"), strict=True):
-        panel.set(xlabel="model", ylabel=label)
-    axes[1].set_yscale("log")
-    if means:
+def _most(maps: dict[str, NDArray[Any]], count: int) -> set[tuple[str, int, int]]:
+    """Return the label pairs that are kept most often: map, previous label and label."""
+    kept = [
+        (-share, name, *place)
+        for name, values in maps.items()
+        if name.startswith("bigrams")
+        for place, share in np.ndenumerate(values)
+    ]
+    return {(name, previous, label) for _, name, previous, label in sorted(kept)[:count]}
+
+
+@drawn("synthetic-unigrams", panels=2)
+def draw_unigrams(axes: Any, results: Results) -> bool:
+    """Draw shares and means, a panel each."""
+    maps = {row["map"]: row["rows"] for row in found(results, "synthetic-selection")}
+    for panel, (name, title) in zip(
+        axes, {"unigrams kept": "share kept", "unigrams": "mean weight"}.items(), strict=True
+    ):
+        if name in maps:
+            draw_map(panel, maps[name], LETTERS[:6].upper(), title)
+            panel.set(xlabel="label", ylabel="symbol")
+    return bool(maps)
+
+
+@drawn("synthetic-bigrams", panels=5)
+def draw_bigrams(axes: Any, results: Results) -> bool:
+    """Draw shares, a panel for each symbol."""
+    maps = [row for row in found(results, "synthetic-selection") if row["map"].startswith("bigrams")]
+    for panel, row in zip(axes, maps, strict=False):
+        draw_map(panel, row["rows"], "".join(row["rows"]), f"share kept, symbol {row['map'][-1]}")
+        panel.set(xlabel="label", ylabel="previous label")
+    return bool(maps)
+
+
+@section("synthetic-descent")
+def descent_section(results: Results) -> str:
+    """Figures 7.5 and 7.6."""
+    rows = {row["method"]: row for row in found(results, "synthetic-descent")}
+    published = PUBLISHED["descent"]
+    head = ["method", "seconds, published", "ms, ours", "times the block-wise method's"]
+    head += ["training error %", "test error %", "objective"]
+    block = rows["block"]["seconds"] if "block" in rows else float("nan")
+    content = [
+        [
+            NAMES[name], published[name], 1000 * row["seconds"],
+            against(published[name] / published["block"], row["seconds"] / block),
+            *(row[part][-1] for part in ("train", "test", "objective")),
+        ]
+        for name, row in rows.items()
+    ]  # fmt: skip
+    seconds = {name: row["seconds"] for name, row in rows.items()}
+    wanted = [
+        Check("the three methods need time in the published order", lambda: sorted(seconds, key=seconds.__getitem__)
+              == sorted(published, key=published.__getitem__)),
+        Check("one weight at a time takes at least five times the time of blocks (published 16 times)",
+              lambda: seconds["coordinate"] >= 5 * seconds["block"]),
+        Check("visiting active weights alone takes at most half of that (published a fifth)",
+              lambda: seconds["active"] <= seconds["coordinate"] / 2),
+        Check("after ten iterations the objectives agree within 1 %",
+              lambda: max(row["objective"][-1] for row in rows.values())
+              <= 1.01 * min(row["objective"][-1] for row in rows.values())),
+        Check("after ten iterations the test errors agree within 0.3 points",
+              lambda: max(row["test"][-1] for row in rows.values())
+              - min(row["test"][-1] for row in rows.values()) <= 0.3),
+    ]  # fmt: skip
+    picture = figure("synthetic-descent", "Errors and objective after each iteration of three methods")
+    return f"{table(Table(head, content))}\n\n{checks(wanted)}\n\n{picture}"
+
+
+NAMES = {"block": "all weights of a symbol at a time", "coordinate": "one weight", "active": "one active weight"}
+
+
+@drawn("synthetic-descent", panels=3)
+def draw_descent(axes: Any, results: Results) -> bool:
+    """Draw errors and objective, one panel each."""
+    rows = found(results, "synthetic-descent")
+    labels = {"train": "training error, %", "test": "test error, %", "objective": "objective"}
+    for panel, (part, label) in zip(axes, labels.items(), strict=True):
+        for row in rows:
+            panel.plot(range(1, len(row[part]) + 1), row[part], label=NAMES[row["method"]])
+        panel.set(xlabel="iteration", ylabel=label)
+    if rows:
         axes[0].legend()
-    return bool(means)
+    return bool(rows)

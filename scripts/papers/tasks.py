@@ -11,6 +11,7 @@ import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +23,10 @@ from scripts.papers._harness import Options, Row, Skip, say
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from spacy.language import Language
+    from spacy.tokens import Doc
     from spacy.training import Example
 
+    from spacy_crfseq.features.encoder import Active
     from spacy_crfseq.potentials.layout import Layout
     from spacy_crfseq.potentials.rows import Rows
     from spacy_crfseq.training.dataset import Dataset
@@ -145,6 +148,18 @@ class Trained:
     trace: list[Row] = field(default_factory=list)
 
 
+class Labelled(NamedTuple):
+    """A sequence with its known and its predicted labels.
+
+    margin (float): Score of the predicted labels less that of the known ones; nan where the model lacks one of these.
+    """
+
+    symbols: list[str]
+    gold: list[str]
+    found: list[str]
+    margin: float
+
+
 class Task:
     """A component, its training data as ids, and parts to score it on.
 
@@ -173,6 +188,7 @@ class Task:
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
         self.data = join(self.pipe.doc_model.compile(train))
+        self._parts = dict(parts)
         self._scorers = {name: self.pipe.training.evaluator(list(examples)) for name, examples in parts.items()}
 
     @property
@@ -181,9 +197,55 @@ class Task:
         return self.pipe.crf.layout
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of the weights."""
+        return tuple(self.pipe.crf.labels)
+
+    @property
     def size(self) -> int:
-        """D, weights of the model."""
-        return len(self.pipe.crf.theta)
+        """Weights that are learnt: transitions, start and end scores only where these are."""
+        return len(self.pipe.crf.theta) - int(np.count_nonzero(~self.layout.trainable()))
+
+    def rows_of(self, symbols: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the row of each symbol in the unigram and in the bigram block [X], -1 where there is none.
+
+        The model has at most one template a block, of the symbol itself.
+        """
+        from spacy.tokens import Doc
+
+        rows = np.full((2, len(symbols)), -1)
+        for block, templates in zip(rows, self.features_of([Doc(self.pipe.vocab, words=list(symbols))]), strict=True):
+            for one in templates:
+                block[one.tokens] = one.features
+        return rows[0], rows[1]
+
+    def features_of(self, docs: Sequence[Doc]) -> tuple[list[Active], list[Active]]:
+        """Return the features of each template in some Docs, of the unigram and of the bigram block."""
+        model = self.pipe.doc_model
+        found: tuple[list[Active], list[Active]] = model.encoder.active(model.read(docs, model.encoder.columns).text)
+        return found
+
+    def labelled(self, part: str, theta: Floats) -> list[Labelled]:
+        """Return the sequences of a tagger's part with their most probable labels."""
+        from spacy_crfseq.decoders.viterbi import Viterbi
+
+        examples, labels = self._parts[part], self.labels
+        encoded, _ = self.pipe.doc_model.encode([example.predicted for example in examples])
+        posterior = self.pipe.crf.at(theta).posterior(encoded, self.pipe.doc_model.labels.constraints)
+        best = posterior.decode(Viterbi())
+        gold = [token.tag_ for example in examples for token in example.reference]
+        numbers = np.array([labels.index(tag) if tag in labels else -1 for tag in gold])
+        known = np.minimum.reduceat(numbers, encoded.offsets[:-1]) >= 0
+        margins = posterior.log_probabilities(best) - posterior.log_probabilities(
+            np.maximum(numbers, 0).astype(np.int32)
+        )
+        made = []
+        for number, (first, last) in enumerate(pairwise(encoded.offsets.tolist())):
+            symbols = [token.text for token in examples[number].predicted]
+            found = [labels[one] for one in best[first:last]]
+            margin = float(margins[number]) if known[number] else float("nan")
+            made.append(Labelled(symbols, gold[first:last], found, margin))
+        return made
 
     def score(self, part: str, theta: Floats) -> float:
         """Return accuracy or F1 in per cent."""
@@ -234,8 +296,11 @@ class Task:
             return found
 
         looks = watch is not None or patience_on is not None
-        result = fit(objective, optimizer, theta, evaluate=look if looks else None, patience=method.get("patience"))
+        patience = 0 if patience_on is None else method.get("patience")
+        result = fit(objective, optimizer, theta, evaluate=look if looks else None, patience=patience)
         seconds = process_time() - begun - scoring
+        for note, progress in zip(trace, result.history, strict=False):
+            note["objective"] = _rounded(progress.report.value, 8)
         weights = result.last if patience_on is None else result.best
         value, optimality = _optimality(objective, weights)
         theta = np.zeros_like(self.pipe.crf.theta)

@@ -20,8 +20,10 @@ from .find_regularization import find_regularization, find_regularization_cli
 from .fine_tune import fine_tune, fine_tune_cli
 from .fit import fit, fit_cli
 from .init_config import init_config, init_config_cli
+from .propose_features import propose_features, propose_features_cli
 from .prune import prune, prune_cli
 from .report import report, report_cli
+from .self_train import self_train, self_train_cli
 from .show import show, show_cli
 from .sweep import sweep, sweep_cli
 from .tag import tag, tag_cli
@@ -33,8 +35,9 @@ __all__ = [
     "active", "active_cli", "calibrate", "calibrate_cli", "compare", "compare_cli", "convert", "convert_cli",
     "crfseq_cli", "debug_data", "debug_data_cli", "evaluate", "evaluate_cli", "explain", "explain_cli",
     "find_regularization", "find_regularization_cli", "fine_tune", "fine_tune_cli", "fit", "fit_cli", "init_config",
-    "init_config_cli", "main", "prune", "prune_cli", "report", "report_cli", "show", "show_cli", "sweep", "sweep_cli",
-    "tag", "tag_cli", "top", "top_cli", "warmup", "warmup_cli", "weigh", "weigh_cli",
+    "init_config_cli", "main", "propose_features", "propose_features_cli", "prune", "prune_cli", "report", "report_cli",
+    "self_train", "self_train_cli", "show", "show_cli", "sweep", "sweep_cli", "tag", "tag_cli", "top", "top_cli",
+    "warmup", "warmup_cli", "weigh", "weigh_cli",
 ]  # fmt: skip
 
 app.add_typer(crfseq_cli)

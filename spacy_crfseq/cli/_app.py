@@ -16,14 +16,15 @@ Each command has help with examples: python -m spacy crfseq fit --help
 
 SECTIONS = {
     "Begin": ("init-config", "debug-data", "convert", "warmup"),
-    "Train": ("fit", "find-regularization", "sweep", "fine-tune"),
+    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train", "propose-features", "weigh"),
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
-    "Use": ("tag", "calibrate", "prune", "active", "weigh"),
+    "Use": ("tag", "calibrate", "prune", "active"),
 }
 """Commands in the order of a typical project."""
 MEANT = {
     "init": "init-config", "new": "init-config", "debug": "debug-data", "check": "debug-data", "train": "fit",
     "path": "find-regularization", "grid": "sweep", "search": "sweep", "finetune": "fine-tune", "augment": "fine-tune",
+    "bootstrap": "self-train", "selftrain": "self-train",
     "score": "evaluate",
     "test": "evaluate", "benchmark": "evaluate", "why": "explain", "weights": "top", "visualize": "show",
     "render": "show", "apply": "tag", "predict": "tag", "label": "tag", "annotate": "tag",

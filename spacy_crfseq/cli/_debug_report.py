@@ -147,6 +147,9 @@ def _print_component(say: Any, name: str, component: Component) -> None:
     ]
     header = ("template", "attributes", "on one token", "fires on", "")
     say.table(rows, header=header, aligns=("l", "r", "r", "r", "l"), divider=True)
+    for term in component.terms:
+        counts = f"{term.sentences:,} sentences, {term.tokens:,} tokens, {100 * term.unknown:.1f} % not in train"
+        print(f"Term {term.name} ({term.corpus}, {term.weight:g} * {term.loss}): {counts}")
 
 
 def _print_cost(say: Any, report: Report) -> None:

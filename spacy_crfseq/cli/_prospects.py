@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from time import perf_counter
@@ -21,14 +21,27 @@ if TYPE_CHECKING:
     from .fit import Setup
 
 
+class TermUse(NamedTuple):
+    """The texts of a term: their sentences and tokens, and the share of tokens that the training corpus lacks."""
+
+    name: str
+    corpus: str
+    loss: str
+    weight: float
+    sentences: int
+    tokens: int
+    unknown: float
+
+
 class Component(NamedTuple):
-    """What is known before training: use of templates, columns that are read but never set, the cost."""
+    """What is known before training: use of templates, columns that are read but never set, the cost, terms."""
 
     n_labels: int
     n_tokens: int
     templates: list[TemplateUse]
     unset: list[str]
     cost: Cost | None
+    terms: Sequence[TermUse] = ()
 
     @property
     def attributes(self) -> int:
@@ -43,6 +56,7 @@ class Component(NamedTuple):
             "templates": [use._asdict() for use in self.templates],
             "dead": self.dead(),
             "unset_columns": self.unset,
+            "terms": [term._asdict() for term in self.terms],
             "cost": self.cost and {**self.cost._asdict(), "seconds": self.cost.seconds},
         }
 
@@ -135,7 +149,25 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
     found = collect(setup.train, annotation, encoder, read, PartialTable(annotation), name, unread)
     uses = template_uses(encoder.unigrams, found.known.unigrams) + template_uses(encoder.bigrams, found.known.bigrams)
     unset = [column for column in found.absent if column not in _set_before(setup, name)]
-    return Component(len(annotation.found_tags(found.tags)), found.known.n_tokens, uses, unset, cost)
+    n_labels, n_tokens = len(annotation.found_tags(found.tags)), found.known.n_tokens
+    return Component(n_labels, n_tokens, uses, unset, cost, _terms(setup, name, pipe))
+
+
+def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
+    from ..pipeline.terms import find_texts
+    from ..training.compatibility import part_name
+
+    uses, settings = [], pipe.method.each_term(component)
+    known = {token.orth for example in setup.train for token in example.predicted} if settings else set()
+    for name, read in find_texts(component, settings, {}, setup.nlp).items():
+        sentences = tokens = unknown = 0
+        for example in read():
+            starts = [token for token in example.predicted if token.i == 0 or token.is_sent_start]
+            sentences, tokens = sentences + len(starts), tokens + len(example.predicted)
+            unknown += sum(token.orth not in known for token in example.predicted)
+        term, share = settings[name], unknown / max(1, tokens)
+        uses.append(TermUse(name, term.corpus or "", part_name(term.loss), term.weight, sentences, tokens, share))
+    return uses
 
 
 _ASSIGNS = {"token.tag": "TAG", "token.pos": "POS", "token.morph": "MORPH", "token.lemma": "LEMMA", "token.dep": "DEP"}

@@ -24,6 +24,7 @@ from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
+from ..training.compatibility import part_name
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
+    from ..pipeline.terms import TermData
     from ..training.dataset import Dataset
     from ..training.fit import FitResult
     from ..types import Offsets
@@ -91,7 +93,7 @@ def fit_cli(
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
         outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
-        _print_outcome(outcome)
+        print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -287,6 +289,8 @@ class Walk:
         self._scored = bool(self._dev.head(1))
         self._left = list(setup.to_train)
         self._annotated = False
+        for pipe in setup.to_train.values():
+            pipe.training.annotators = []
 
     def run(self) -> None:
         """Train all components, or until Ctrl-C."""
@@ -323,9 +327,14 @@ class Walk:
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
             pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
+        if name in self._setup.resumed:
+            pipe.training.use_texts(self._setup.nlp)
         docs = [example.predicted for example in self._train.head(100)]
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
+        for term in pipe.training.terms:
+            size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
+            printer().info(f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")
 
     def _examples(self, name: str) -> Corpus | None:
         """Return the examples to train on; None if the component holds them encoded."""
@@ -339,6 +348,8 @@ class Walk:
             for example, doc in zip(examples, done, strict=True):
                 example.predicted = doc
         self._annotated = True
+        for name in self._left:
+            self._setup.to_train[name].training.annotators.append(pipe)
 
 
 def warn_of_empty_columns(name: str, reads: Set[str], docs: Sequence[Doc], documents: str, section: str) -> None:
@@ -416,27 +427,27 @@ def each_fold(
         raise ConfigError(f"--cross-validate trains from scratch, but {what} comes from a trained pipeline (source).")
     examples = list(setup.train)
     parts = folds([example.reference.text for example in examples], k, setup.training["seed"] or 0)
-    shared: dict[str, Dataset] = {}
+    shared: dict[str, tuple[Dataset, list[TermData]]] = {}
     if can_share(setup):
         encode(setup._replace(train=Corpus(lambda: examples, False)))
-        shared = {name: pipe.training.data for name, pipe in setup.to_train.items()}
+        shared = {name: (pipe.training.data, pipe.training.terms) for name, pipe in setup.to_train.items()}
     sizes = [len(example.predicted) for example in examples]
-    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data in shared.values())
+    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data, _ in shared.values())
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
-        fold = setup._replace(train=Corpus(partial(_fresh, examples, kept), setup.train.keeps))
+        fold = setup._replace(train=Corpus(partial(fresh, examples, kept), setup.train.keeps))
         if shared and one_sequence_each:
-            for name, data in shared.items():
-                setup.to_train[name].training.begin_on(data, kept)
+            for name, (data, terms) in shared.items():
+                setup.to_train[name].training.begin_on(data, kept, terms)
         else:
             encode(fold)
         walk = _Silent(fold, every, patience)
         walk.run()
         if walk.interrupted:
             return
-        scores = setup.nlp.evaluate(_fresh(examples, held)) if scored else {}
-        yield Fold(fold, _fresh(examples, held), held, len(examples), scores, perf_counter() - started)
+        scores = setup.nlp.evaluate(fresh(examples, held)) if scored else {}
+        yield Fold(fold, fresh(examples, held), held, len(examples), scores, perf_counter() - started)
 
 
 def can_share(setup: Setup) -> bool:
@@ -446,11 +457,11 @@ def can_share(setup: Setup) -> bool:
     return not (setup.train.keeps or counted)
 
 
-def _fresh(examples: Sequence[Example], numbers: Offsets) -> list[Example]:
+def fresh(examples: Sequence[Example], numbers: Iterable[int]) -> list[Example]:
     """Return copies of examples whose predicted Docs can be annotated."""
     from spacy.training import Example
 
-    return [Example(examples[i].predicted.copy(), examples[i].reference) for i in numbers.tolist()]
+    return [Example(examples[i].predicted.copy(), examples[i].reference) for i in numbers]
 
 
 def _print_folds(found: Sequence[Fold], k: int) -> None:
@@ -505,7 +516,8 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     return scores
 
 
-def _print_outcome(outcome: Outcome) -> None:
+def print_outcome(outcome: Outcome) -> None:
+    """Print scores and files, and what to do next."""
     msg = printer()
     if outcome.best is None:
         msg.warn("Interrupted before the first iteration: nothing was trained, nothing is saved")

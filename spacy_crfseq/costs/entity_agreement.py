@@ -40,13 +40,13 @@ class EntityAgreement:
         if not known:
             return None
         annotated, wanted = evidence.annotated(self.component), evidence.reference
-        gold_tags, gold_spans = _tags(wanted), _spans(wanted, known)
+        gold_tags, gold_spans = _tags(wanted), known_spans(wanted, known)
 
         def cost(tags: Sequence[str]) -> float:
             doc = annotated(tags)
             found = _tags(doc)
             errors = float(sum(found[t] != gold_tags[t] for t in known))
-            return errors + (1 - f1_of(_spans(doc, known), gold_spans)) if self.f1 else errors
+            return errors + (1 - f1_of(known_spans(doc, known), gold_spans)) if self.f1 else errors
 
         return cost
 
@@ -56,7 +56,8 @@ def _tags(doc: Any) -> list[tuple[bool, str]]:
     return [(token.ent_iob_ == "B" and bool(token.ent_type), token.ent_type_) for token in doc]
 
 
-def _spans(doc: Any, known: Sequence[int]) -> set[tuple[int, int, str]]:
+def known_spans(doc: Any, known: Sequence[int]) -> set[tuple[int, int, str]]:
+    """Return start, end and type of the entities of a Doc that have only tokens of `known`."""
     tokens = frozenset(known)
     spans = ((entity.start, entity.end, entity.label_) for entity in doc.ents)
     return {span for span in spans if tokens.issuperset(range(*span[:2]))}

@@ -328,10 +328,15 @@ class Block:
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 
-    def freeze(self, ids: Ids, min_count: int) -> Ids:
-        """Drop features of fewer than `min_count` tokens and accept no new ones; see `renumbered`."""
+    def freeze(self, ids: Ids, min_count: int, others: Sequence[Ids] = ()) -> Ids:
+        """Drop features of fewer than `min_count` tokens and accept no new ones; see `renumbered`.
+
+        others (Sequence[Ids]): Further texts whose tokens count.
+        """
         self.frozen = True
-        return ids if min_count <= 1 else self.keep(ids, self.count(ids) >= min_count)
+        if min_count <= 1:
+            return ids
+        return self.keep(ids, sum(map(self.count, others), self.count(ids)) >= min_count)
 
     def keep(self, ids: Ids, kept: Bools) -> Ids:
         """Drop the features for which kept [F] is false; see `renumbered`."""
@@ -433,11 +438,11 @@ class Encoder:
         rows = self._lexicon.rows(text.orths)
         return self.unigrams.active(rows, text), self.bigrams.active(rows, text)
 
-    def freeze(self, encoded: Encoded, min_count: int) -> Encoded:
+    def freeze(self, encoded: Encoded, min_count: int, others: Sequence[Encoded] = ()) -> Encoded:
         """End the growing phase; see `Block.freeze`."""
         unigrams, bigrams = (
-            self.unigrams.freeze(encoded.unigrams, min_count),
-            self.bigrams.freeze(encoded.bigrams, min_count),
+            self.unigrams.freeze(encoded.unigrams, min_count, [other.unigrams for other in others]),
+            self.bigrams.freeze(encoded.bigrams, min_count, [other.bigrams for other in others]),
         )
         return encoded._replace(unigrams=unigrams, bigrams=bigrams)
 

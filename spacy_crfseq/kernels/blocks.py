@@ -12,15 +12,8 @@ once it is in a register, and sums over labels are sums of vectors.  With c_t = 
     weight P(y_{t-1} = i, y_t = j | x) = u_{t-1}(i) M(i, j) v_t(j)
 
 so that nothing is normalised after the fact: each step of either recursion is one product whose results are finished in
-registers.  Expected transitions are one more product for the whole block.
-
-Pointwise losses need covariances with a sum over positions, S(y) = sum_t n_t(y_t), whose mean is zero (`lattice` says
-why).  With the weight left out of g, a second pair of recursions adds it up::
-
-    a_t(j) = e_t(j) c_{t-1} sum_i M(i, j) a_{t-1}(i) + u_t(j) n_t(j)
-    h_{t-1}(i) = sum_j M(i, j) w_t(j)                          w_t(j) = e_t(j) c_{t-1} (h_t(j) + g_t(j) n_t(j))
-    E[S 1(y_t = k)] = a_t(k) g_t(k) + u_t(k) h_t(k)
-    E[S 1(y_{t-1} = i, y_t = j)] = M(i, j) (a_{t-1}(i) v_t(j) + u_{t-1}(i) w_t(j))
+registers.  Expected transitions are one more product for the whole block.  The file `covariances` adds a second pair of
+recursions.
 
 Only transitions shared by all positions are handled, and for the losses of whole sequences complete gold labels;
 sequences that scaling cannot represent, and those too long or too different in length to share a block, are left to
@@ -35,7 +28,7 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
-from .forward_backward import FAINT, LARGE, TINY
+from .forward_backward import TINY
 from .math import capped, exp32
 from .panels import (
     LANES,
@@ -45,11 +38,8 @@ from .panels import (
     add_square,
     lane_maxima,
     load_square,
-    next_a,
     next_u,
     next_v,
-    next_v_and_g,
-    next_w,
 )
 
 LONGEST = 512
@@ -64,12 +54,12 @@ class Work(NamedTuple):
     """Work arrays of a block; lanes without a sequence have the length 0.
 
     e (Floats): [steps, P, LANES] potentials, in the end the expected counts.
-    u, v (Floats): [steps, P, LANES]; for pointwise losses v holds g first.
-    a, w (Floats): [steps, P, LANES] the second pair of recursions; empty where it is not needed.
-    forward, backward (Floats): [P * P] transition potentials, see `_pack`.
+    u, v (Floats): [steps, P, LANES]; for covariances v holds g first.
+    a, w (Floats): [steps, P, LANES] the second pair of recursions; empty where it is not needed.  w holds n first.
+    forward, backward (Floats): [P * P] transition potentials, see `pack`.
     counts (Floats): [P, P] expected transitions, to be multiplied by their potentials.
-    scales, pulls, pushes (Floats): [steps, LANES] c_t, and n_t(j) = pulls - pushes [j is gold].
-    weights, log_z, values (Floats): [LANES] weights, log Z and losses of the sequences.
+    scales, means (Floats): [steps, LANES] c_t, and the mean of each step of S.
+    weights, log_z, values, limits (Floats): [LANES] weights, log Z and losses of the sequences, the size of rounding.
     lost (Bools): [LANES] sequences that scaling cannot represent.
     begins, lengths (Offsets): [LANES] first token and number of tokens, longest sequence first.
     """
@@ -83,43 +73,45 @@ class Work(NamedTuple):
     backward: Floats
     counts: Floats
     scales: Floats
-    pulls: Floats
-    pushes: Floats
+    means: Floats
     weights: Floats
     log_z: Floats
     values: Floats
+    limits: Floats
     lost: Bools
     begins: Offsets
     lengths: Offsets
 
 
 @inlined
-def _workspace(emissions: Floats, steps: int, positions: bool) -> Work:
-    """Return work arrays for blocks of at most so many steps."""
+def workspace(emissions: Floats, steps: int, sums: bool) -> Work:
+    """Return work arrays for blocks of at most so many steps, with a second pair of recursions if `sums`."""
     n, dtype = emissions.shape[1], emissions.dtype
     padded = (n + PANEL - 1) // PANEL * PANEL
     shape, rows = (steps, padded, LANES), (steps, LANES)
-    more = (steps if positions else 0, padded, LANES)
-    e = np.empty(shape, dtype)
+    more = (steps if sums else 0, padded, LANES)
+    e, w = np.empty(shape, dtype), np.empty(more, dtype)
     for t in range(steps):
         for k in range(n, padded):
             for lane in range(LANES):
                 e[t, k, lane] = 0  # from where the padding of the others gets its zeros
+                if sums:
+                    w[t, k, lane] = 0
     return Work(
         e,
         np.empty(shape, dtype),
         np.empty(shape, dtype),
         np.empty(more, dtype),
-        np.empty(more, dtype),
+        w,
         np.zeros(padded * padded, dtype),
         np.zeros(padded * padded, dtype),
         np.zeros((padded, padded), dtype),
         np.empty(rows, dtype),
         np.empty(rows, dtype),
-        np.empty(rows, dtype),
         np.zeros(LANES, dtype),
         np.zeros(LANES),
         np.zeros(LANES),
+        np.zeros(LANES, dtype),
         np.zeros(LANES, np.bool_),
         np.zeros(LANES, np.int64),
         np.zeros(LANES, np.int64),
@@ -166,65 +158,32 @@ def log_loss(
     """
     if order.shape[0] == 0:
         return 0.0
-    work = _workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], False)
-    base = _pack(scores.transitions[0], work.forward, work.backward)
+    work = workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], False)
+    base = pack(scores.transitions[0], work.forward, work.backward)
     loss, first = 0.0, 0
     while first < order.shape[0]:
-        block = order[first : first + _block_size(offsets, order[first : first + LANES])]
+        block = order[first : first + block_size(offsets, order[first : first + LANES])]
         first += max(1, block.shape[0])
         if block.shape[0] == 0:
             left[order[first - 1]] = True
             continue
-        _begin(scores, offsets, weights, block, work)
-        _forward(scores.start.shape[0], work)
+        begin(scores, offsets, weights, block, False, work)
+        forward(scores.start.shape[0], work)
         _subtract_gold_scores(scores, gold, work)
         for lane in range(block.shape[0]):
             nll = work.log_z[lane] + (work.lengths[lane] - 1) * base
             work.values[lane], slope = capped(nll, cap)
             work.weights[lane] *= slope
-        _backward(scores.start.shape[0], work)
-        _clear_lost(work, False)
-        _count_transitions(work.u, work.v, work)
-        loss += _finish(gold, weights, block, work, grad, left)
-    _add_transitions(work, grad.transitions)
+        backward(scores.start.shape[0], work)
+        clear_lost(work, False)
+        count_transitions(work.u, work.v, work.lengths[0], work.counts)
+        loss += finish(gold, weights, block, work, grad, left)
+    add_transitions(work.counts, work.forward, grad.transitions)
     return loss
 
 
 @kernel
-def pointwise(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, order: Offsets, left: Bools, cap: float
-) -> float:
-    """Return the weighted loss of the positions of most sequences and add its gradient; set left [N] for the others.
-
-    Arguments as in `lattice.pointwise`, transitions [1, L, L]; order holds the numbers that `select` wrote.
-    """
-    if order.shape[0] == 0:
-        return 0.0
-    work = _workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], True)
-    _pack(scores.transitions[0], work.forward, work.backward)
-    loss, first = 0.0, 0
-    while first < order.shape[0]:
-        block = order[first : first + _block_size(offsets, order[first : first + LANES])]
-        first += max(1, block.shape[0])
-        if block.shape[0] == 0:
-            left[order[first - 1]] = True
-            continue
-        _begin(scores, offsets, weights, block, work)
-        _forward(scores.start.shape[0], work)
-        _backward_without_weights(scores.start.shape[0], work)
-        _weigh_positions(gold, cap, work)
-        _sum_forward(scores.start.shape[0], gold, work)
-        _sum_backward(scores.start.shape[0], gold, work)
-        _clear_lost(work, True)
-        _count_transitions(work.a, work.v, work)
-        _count_transitions(work.u, work.w, work)
-        loss += _finish(gold[:0], weights, block, work, grad, left)
-    _add_transitions(work, grad.transitions)
-    return loss
-
-
-@kernel
-def _block_size(offsets: Offsets, candidates: Offsets) -> int:
+def block_size(offsets: Offsets, candidates: Offsets) -> int:
     """Return how many of the next sequences, longest first, are at least half as long as the first; 0 for too few."""
     steps = offsets[candidates[0] + 1] - offsets[candidates[0]]
     size = 0
@@ -234,7 +193,7 @@ def _block_size(offsets: Offsets, candidates: Offsets) -> int:
 
 
 @kernel
-def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
+def pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     """Write exp(transitions - max) panel by panel, as `panels` reads it, for both directions; return the max.
 
     Number i * PANEL + r of panel p, which begins at p * PANEL * P, is the potential from i to p * PANEL + r in forward,
@@ -254,9 +213,9 @@ def _pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
 
 
 @inlined
-def _add_transitions(work: Work, d_transitions: Floats) -> None:
-    """Add counts times potentials to d_transitions [1, L, L]."""
-    counts, forward, n = work.counts, work.forward, d_transitions.shape[1]
+def add_transitions(counts: Floats, forward: Floats, d_transitions: Floats) -> None:
+    """Add counts [P, P] times packed potentials to d_transitions [1, L, L]."""
+    n = d_transitions.shape[1]
     for i in range(n):
         for j in range(n):
             potential = forward[j // PANEL * PANEL * counts.shape[0] + i * PANEL + j % PANEL]
@@ -264,7 +223,7 @@ def _add_transitions(work: Work, d_transitions: Floats) -> None:
 
 
 @inlined
-def _running(lengths: Offsets, t: int, before: int) -> int:
+def running_lanes(lengths: Offsets, t: int, before: int) -> int:
     """Return how many sequences of the block have a token t, given a number that is not too small."""
     while before > 0 and lengths[before - 1] <= t:
         before -= 1
@@ -272,7 +231,7 @@ def _running(lengths: Offsets, t: int, before: int) -> int:
 
 
 @inlined
-def _now_running(lengths: Offsets, t: int, before: int) -> int:
+def now_running(lengths: Offsets, t: int, before: int) -> int:
     """Return the same, given a number that is not too large."""
     while before < LANES and lengths[before] > t:
         before += 1
@@ -280,17 +239,32 @@ def _now_running(lengths: Offsets, t: int, before: int) -> int:
 
 
 @inlined
-def _token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> None:
+def token_numbers(begins: Offsets, t: int, running: int, tokens: Offsets) -> None:
     """Write the number of each lane's token t to tokens [LANES], that of the first lane where there is none."""
     for lane in range(LANES):
         tokens[lane] = begins[lane if lane < running else 0] + t
 
 
+@inlined
+def load_rows(source: Floats, rows: Offsets, tile: Floats) -> None:
+    """Write the rows [LANES] of source [R, L] to a tile [P, LANES]."""
+    n = source.shape[1]
+    if n >= SQUARE:  # squares of labels, the last of which may overlap the one before
+        for lane in range(0, LANES, SQUARE):
+            for column in range(0, n - SQUARE, SQUARE):
+                load_square(source, rows, column, tile, lane)
+            load_square(source, rows, n - SQUARE, tile, lane)
+    else:
+        for lane in range(LANES):
+            for k in range(n):
+                tile[k, lane] = source[rows[lane], k]
+
+
 @kernel
-def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, work: Work) -> None:
+def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, costs: bool, work: Work) -> None:
     """Load a block: its sequences, exp(score - max) of all tokens, and the sum of the maxima as log_z.
 
-    Lanes whose sequence has ended get numbers that do no harm.
+    Lanes whose sequence has ended get numbers that do no harm.  If `costs`, write max - score of possible labels to w.
     """
     emissions, _, start, end = scores
     e, begins, lengths, log_z = work.e, work.begins, work.lengths, work.log_z
@@ -305,17 +279,9 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
     running = LANES
     for t in range(lengths[0]):
         tile = e[t]
-        running = _running(lengths, t, running)
-        _token_numbers(begins, t, running, tokens)
-        if n >= SQUARE:  # squares of labels, the last of which may overlap the one before
-            for lane in range(0, LANES, SQUARE):
-                for column in range(0, n - SQUARE, SQUARE):
-                    load_square(emissions, tokens, column, tile, lane)
-                load_square(emissions, tokens, n - SQUARE, tile, lane)
-        else:
-            for lane in range(LANES):
-                for k in range(n):
-                    tile[k, lane] = emissions[tokens[lane], k]
+        running = running_lanes(lengths, t, running)
+        token_numbers(begins, t, running, tokens)
+        load_rows(emissions, tokens, tile)
         if t == 0:
             for k in range(n):
                 for lane in range(LANES):
@@ -327,6 +293,11 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
         lane_maxima(tile, n, tops)
         for lane in range(running):
             log_z[lane] += tops[lane]
+        if costs:  # zero where exp(score - max) is, or is rounded to it
+            for k in range(n):
+                for lane in range(LANES):
+                    given = tops[lane] - tile[k, lane]
+                    work.w[t, k, lane] = given if given <= (87 if emissions.itemsize == 4 else 700) else 0
         if emissions.itemsize == 4:
             for k in range(n):
                 for lane in range(LANES):
@@ -339,7 +310,7 @@ def _begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, wo
 
 
 @kernel
-def _forward(n: int, work: Work) -> None:
+def forward(n: int, work: Work) -> None:
     """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small."""
     e, u, matrix, scales, lengths = work.e, work.u, work.forward, work.scales, work.lengths
     log_z, lost, steps = work.log_z, work.lost, work.lengths[0]
@@ -348,7 +319,7 @@ def _forward(n: int, work: Work) -> None:
     before, scale = u[0], first
     used, running = 0, LANES  # at the first step u is e: the product of nothing, plus one, times e
     for t in range(steps):
-        running = _running(lengths, t, running)
+        running = running_lanes(lengths, t, running)
         for lane in range(LANES):
             total[lane] = 0
         here, tiles, lanes = u[t], (e[t],), (first, scale)  # out of the loop, in which numba would count references
@@ -368,7 +339,7 @@ def _forward(n: int, work: Work) -> None:
 
 
 @kernel
-def _backward(n: int, work: Work) -> None:
+def backward(n: int, work: Work) -> None:
     """Fill v and replace potentials by marginals, both times the weights; mark lanes whose marginals do not sum to one.
 
     Lanes whose sequence has ended have a v of zero.
@@ -382,7 +353,7 @@ def _backward(n: int, work: Work) -> None:
         for lane in range(LANES):
             first[lane] = total[lane] = 0
         # sequences whose last token is t begin here with c_t times their weight
-        ended, running = running, _now_running(lengths, t, running)
+        ended, running = running, now_running(lengths, t, running)
         for lane in range(ended, running):
             first[lane] = weights[lane] * scales[t, lane]
         if t > 0:
@@ -396,133 +367,23 @@ def _backward(n: int, work: Work) -> None:
 
 
 @kernel
-def _backward_without_weights(n: int, work: Work) -> None:
-    """Fill v with g, and pulls with the sums of the marginals, which are nearly one.
-
-    Mark lanes where they are not, or in which what was rounded to zero could matter.  Lanes whose sequence has ended
-    have a g of zero.
-    """
-    e, u, g, matrix, scales = work.e, work.u, work.v, work.backward, work.scales
-    pulls, lost, lengths = work.pulls, work.lost, work.lengths
-    messages = np.empty((2, u.shape[1], LANES), u.dtype)
-    first, tops = np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
-    scale = np.ones(LANES, u.dtype)
-    used, running = 0, 0
-    for t in range(lengths[0] - 1, -1, -1):
-        total = pulls[t]
-        for lane in range(LANES):
-            first[lane] = total[lane] = 0
-        ended, running = running, _now_running(lengths, t, running)
-        for lane in range(ended, running):
-            first[lane] = scales[t, lane]
-        if t > 0:
-            scale = scales[t - 1]
-        here, after = messages[t % 2], messages[(t + 1) % 2]
-        tiles, lanes = (g[t], e[t], u[t]), (first, scale)
-        for row in range(0, u.shape[1], PANEL):
-            next_v_and_g(here, row, matrix, after, used, lanes, tiles, total)
-        used = n
-        lane_maxima(g[t], n, tops)
-        for lane in range(running):
-            lost[lane] |= not (abs(total[lane] - 1) < 1e-2 and tops[lane] <= LARGE)
-
-
-@kernel
-def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
-    """Write the sums of phi to values, and n_t to pulls and pushes.
-
-    pulls hold the sums of the marginals before, so that the mean of n_t is zero and not their rounding, which would add
-    up.  Lanes whose gold labels are too improbable for scaled numbers are marked.
-    """
-    u, g, pulls, pushes, weights = work.u, work.v, work.pulls, work.pushes, work.weights
-    values, lost, begins, lengths = work.values, work.lost, work.begins, work.lengths
-    running = LANES
-    for lane in range(LANES):
-        values[lane] = 0
-    for t in range(lengths[0]):
-        running = _running(lengths, t, running)
-        for lane in range(LANES):
-            total = np.float64(pulls[t, lane])
-            pulls[t, lane] = pushes[t, lane] = 0
-            label = gold[begins[lane] + t] if lane < running else -1
-            if label >= 0:
-                p = np.float64(u[t, label, lane]) * g[t, label, lane] / total
-                if p >= FAINT:
-                    value, slope = capped(-np.log(p), cap)
-                    values[lane] += value
-                    pulls[t, lane] = weights[lane] * slope
-                    pushes[t, lane] = weights[lane] * slope / p
-                else:
-                    lost[lane] = True
-
-
-@kernel
-def _sum_forward(n: int, gold: Ints, work: Work) -> None:
-    """Fill a."""
-    e, u, a, matrix, scales = work.e, work.u, work.a, work.forward, work.scales
-    pulls, pushes, begins, lengths = work.pulls, work.pushes, work.begins, work.lengths
-    total = np.zeros(LANES, u.dtype)
-    scale, before = scales[0], a[0]
-    used, running = 0, LANES
-    for t in range(lengths[0]):
-        here, tiles, lanes = a[t], (e[t], u[t]), (pulls[t], scale)
-        for row in range(0, u.shape[1], PANEL):
-            next_a(here, row, matrix, before, used, lanes, tiles, total)
-        running = _running(lengths, t, running)
-        for lane in range(running):
-            label = gold[begins[lane] + t]
-            if label >= 0:
-                a[t, label, lane] -= u[t, label, lane] * pushes[t, lane]
-        before, scale, used = here, scales[t], n
-
-
-@kernel
-def _sum_backward(n: int, gold: Ints, work: Work) -> None:
-    """Fill w, replace g by v and potentials by E[S 1(y_t = k)]; mark lanes where these do not sum to zero."""
-    e, u, g, a, w, matrix, scales = work.e, work.u, work.v, work.a, work.w, work.backward, work.scales
-    pulls, pushes, lost, begins, lengths = work.pulls, work.pushes, work.lost, work.begins, work.lengths
-    total, limit = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype)
-    for t in range(lengths[0]):
-        for lane in range(LANES):
-            limit[lane] += 1e-2 * abs(pulls[t, lane])
-    after, scale = w[0], scales[0]
-    used, running = 0, 0
-    for t in range(lengths[0] - 1, -1, -1):
-        for lane in range(LANES):
-            total[lane] = 0
-        running = _now_running(lengths, t, running)
-        if t > 0:
-            scale = scales[t - 1]
-        here, tiles, lanes = w[t], (e[t], g[t], u[t], a[t]), (pulls[t], scale)
-        for row in range(0, u.shape[1], PANEL):
-            next_w(here, row, matrix, after, used, lanes, tiles, total)
-        for lane in range(running):
-            label = gold[begins[lane] + t]
-            if label >= 0:
-                w[t, label, lane] -= g[t, label, lane] * pushes[t, lane]
-            lost[lane] |= not abs(total[lane]) <= limit[lane]
-        after, used = here, n
-
-
-@kernel
-def _clear_lost(work: Work, positions: bool) -> None:
+def clear_lost(work: Work, sums: bool) -> None:
     """Set all numbers of lanes that are lost to zero."""
     for lane in range(LANES):
         if work.lost[lane]:
             for t in range(work.lengths[0]):
                 for k in range(work.e.shape[1]):
                     work.e[t, k, lane] = work.u[t, k, lane] = work.v[t, k, lane] = 0
-                    if positions:
+                    if sums:
                         work.a[t, k, lane] = work.w[t, k, lane] = 0
 
 
 @inlined
-def _count_transitions(u: Floats, v: Floats, work: Work) -> None:
-    """Add sum_t u_t v_{t+1}' to the counts."""
-    counts, steps = work.counts, work.lengths[0] - 1
+def count_transitions(u: Floats, v: Floats, steps: int, counts: Floats) -> None:
+    """Add sum_t u_t v_{t+1}' to the counts [P, P]."""
     for row in range(0, u.shape[1], PANEL):
         for column in range(0, u.shape[1], PANEL):
-            add_corner(counts, u, v, row, column, steps)
+            add_corner(counts, u, v, row, column, steps - 1)
 
 
 @kernel
@@ -530,7 +391,7 @@ def _subtract_gold_scores(scores: Scores, gold: Ints, work: Work) -> None:
     """Subtract the scores of the gold labels from log_z."""
     emissions, transitions, start, end = scores
     log_z, begins, lengths = work.log_z, work.begins, work.lengths
-    for lane in range(_running(lengths, 0, LANES)):
+    for lane in range(running_lanes(lengths, 0, LANES)):
         first, last = begins[lane], begins[lane] + lengths[lane] - 1
         score = np.float64(start[gold[first]]) + end[gold[last]]
         for t in range(first, last + 1):
@@ -541,9 +402,9 @@ def _subtract_gold_scores(scores: Scores, gold: Ints, work: Work) -> None:
 
 
 @inlined
-def _finish(gold: Ints, weights: Floats, block: Offsets, work: Work, grad: Scores, left: Bools) -> float:
+def finish(gold: Ints, weights: Floats, block: Offsets, work: Work, grad: Scores, left: Bools) -> float:
     """Add the gradient of a block, less its transitions, to `grad`; return its loss, and mark what is left."""
-    _add_counts(gold, work, grad)
+    add_counts(gold, work, grad)
     loss = 0.0
     for lane in range(block.shape[0]):
         left[block[lane]] = work.lost[lane]
@@ -553,7 +414,7 @@ def _finish(gold: Ints, weights: Floats, block: Offsets, work: Work, grad: Score
 
 
 @kernel
-def _add_counts(gold: Ints, work: Work, grad: Scores) -> None:
+def add_counts(gold: Ints, work: Work, grad: Scores) -> None:
     """Add the expected counts in e less gold counts, if gold is not empty, to `grad`.
 
     Expected transitions are added apart.
@@ -563,8 +424,8 @@ def _add_counts(gold: Ints, work: Work, grad: Scores) -> None:
     n, running, tokens = d_start.shape[0], LANES, np.empty(LANES, np.int64)
     for t in range(lengths[0]):
         tile = e[t]
-        running = _running(lengths, t, running)
-        _token_numbers(begins, t, running, tokens)
+        running = running_lanes(lengths, t, running)
+        token_numbers(begins, t, running, tokens)
         if n >= SQUARE:
             for lane in range(0, LANES, SQUARE):
                 for column in range(0, n - SQUARE, SQUARE):

@@ -380,13 +380,11 @@ def _room(n: int) -> Room:
 
 @kernel
 def exchange(
-    sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, masses: Numbers,
-    sums: Sums,
+    sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums
 ) -> int:  # fmt: skip
     """Put new chains in the place of old ones and correct the sums; return the number of tokens visited.
 
-    slopes, masses [n, 2] old and new slope of each sequence, and the same times 1 - P(gold); an old slope of 0 means
-    that the sequence is not in the sums yet.
+    slopes [n, 2]: Old and new slope of each sequence; an old one of 0 means that it is not in the sums yet.
     """
     text, at = data.text, 0
     room, offsets, moved = _room(data.local.shape[1]), text.offsets, chains.moved
@@ -406,10 +404,6 @@ def exchange(
                 if partial:
                     _copy(new_clamped.forward[shift + t], clamped.forward[t])
                     _copy(new_clamped.backward[shift + t], clamped.backward[t])
-        if sums.mass.shape[0] and masses[i, 0] != masses[i, 1]:
-            for a in text.held[text.held_ptr[n] : text.held_ptr[n + 1]]:
-                sums.mass[a] += masses[i, 1] - masses[i, 0]
-                sums.dirty[a] = True
     return visited
 
 
@@ -523,10 +517,12 @@ def collect(
     owner [T]: the sequence of each token.
     """
     text, n_labels = data.text, data.local.shape[1]
-    room, nothing = _room(n_labels), Change(-1, 0, 0.0)
+    room, nothing, with_pairs = _room(n_labels), Change(-1, 0, 0.0), text.pair_ptr.shape[0] > 0
+    if not with_pairs:
+        _fill_steps(0, 0, data, steps)
     for i in range(positions.shape[0]):
         t = int(positions[i])
-        if pair:
+        if pair and with_pairs:
             _fill_steps(t, t + 1, data, steps)
         partial = text.partial[owner[t]]
         for part in range(2 if partial else 1):
@@ -542,3 +538,57 @@ def collect(
         if not partial:
             known = text.gold[t - 1] * n_labels + text.gold[t] if pair else text.gold[t]
             out[1, i] = known == column
+
+
+@kernel
+def count(
+    positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, data: Data, chains: Chains, steps: Steps,
+    out: Numbers,
+) -> None:  # fmt: skip
+    """Write how probable each number of occurrences of a label, or label pair, is to out [n, most positions + 1].
+
+    A forward recursion with an accumulator (Altun, Hofmann & Johnson 2002, eq. 14) from the first to the last position
+    of each sequence: ``mass[j, c]`` is the probability of label j and c occurrences so far.
+
+    starts [n + 1]: Where the positions of each sequence begin.  owner [T]: The sequence of each token.
+    """
+    text, n_labels, most = data.text, data.local.shape[1], out.shape[1]
+    here, with_pairs = np.empty(n_labels), text.pair_ptr.shape[0] > 0
+    mass, new = np.zeros((n_labels, most)), np.zeros((n_labels, most))
+    if not with_pairs:
+        _fill_steps(0, 0, data, steps)
+    for n in range(starts.shape[0] - 1):
+        at, last = starts[n], positions[starts[n + 1] - 1]
+        first = text.offsets[owner[last]]
+        mass[:] = 0
+        if positions[at] > first:
+            _exponentials(chains.free.forward[positions[at] - 1], mass[:, 0])
+        for t in range(positions[at], last + 1):
+            on = t == positions[at]
+            at += on
+            if with_pairs:
+                _fill_steps(t, t + 1, data, steps)
+            _exponentials(data.local[t], here)
+            new[:] = 0
+            for j in range(n_labels):
+                for i in range(n_labels if t > first else 1):
+                    hit = on and (i * n_labels + j == column if pair else j == column)
+                    power = here[j] * steps.powers[0, i, j]
+                    if t == first:
+                        new[j, int(hit)] = here[j]
+                    else:
+                        for c in range(most - hit):
+                            new[j, c + hit] += mass[i, c] * power
+            total = new.sum()
+            for j in range(n_labels):
+                for c in range(most):
+                    mass[j, c] = new[j, c] / total
+        _exponentials(chains.free.backward[last], here)
+        total = 0.0
+        for c in range(most):
+            out[n, c] = 0
+            for j in range(n_labels):
+                out[n, c] += mass[j, c] * here[j]
+            total += out[n, c]
+        for c in range(most):
+            out[n, c] /= total

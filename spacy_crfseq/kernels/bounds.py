@@ -1,4 +1,4 @@
-"""Bounds on what the loss gains by a step of one weight, for boosting: their least values, and the best steps."""
+"""Bounds on the change of the loss by a step of one weight, for boosting: their minima, and the steps there."""
 
 from __future__ import annotations
 
@@ -53,9 +53,17 @@ def reach(
         length[a] = squares / max(total, 1.0)
 
 
+POSITION, LOOSE, OPTIMISTIC = 0, 1, 2
+"""What `rank` compares features by."""
+LARGEST_EXPONENT = 600.0
+
+
 @kernel
-def best_step(a: float, low: float, b: float, high: float, limit: float) -> float:
-    """Return the x of at most +-limit that minimises ``a exp(-x low) + b exp(x high)``, all numbers positive or 0."""
+def best_step(a: float, low: float, b: float, high: float, limit: float, clip: bool) -> float:
+    """Return the x that minimises ``a exp(-x low) + b exp(x high)``, all numbers positive or 0.
+
+    limit: An infinite step becomes +-limit.  clip: Finite steps are limited, too.
+    """
     down, up = a * low, b * high
     if down <= 0 and up <= 0:
         return 0.0
@@ -63,34 +71,48 @@ def best_step(a: float, low: float, b: float, high: float, limit: float) -> floa
         return -limit
     if up <= 0:
         return limit
-    return max(-limit, min(limit, np.log(down / up) / (low + high)))
+    x = np.log(down / up) / (low + high)
+    return max(-limit, min(limit, x)) if clip else x
 
 
 @kernel
-def rank(local: bool, limit: float, rows: Rows, sums: Sums, reach: Reach, gains: Numbers, best: Offsets) -> None:
-    """Note the largest guaranteed decrease of each dirty row in gains [R], its parameter in best [R]; clean the rows.
+def rank(
+    kind: int, mass: float, limit: float, clip: bool, rows: Rows, sums: Sums, reach: Reach, gains: Numbers,
+    best: Offsets,
+) -> None:  # fmt: skip
+    """Write the largest guaranteed decrease of each row to gains [R], its parameter to best [R]; clean the rows.
 
-    local: by the bound on positions; else by the loose one on sequences.  reach: low, high and length of `reach`.
+    kind: `POSITION` and `LOOSE` for these bounds.  `OPTIMISTIC` for a number that the tight bound does not exceed: its
+    change is at least ``minus (e^-x - 1) + plus x`` for x > 0 (equal labels but one, see the module's tests), so the
+    decrease is at most ``minus - plus - plus log(minus / plus)``; the same with plus and minus exchanged for x < 0.
+    mass: Sum of slope (1 - P(gold)) over all sequences, which makes every row dirty for `LOOSE`.
+    reach: low, high and length of `reach`.
     """
     low, high, length = reach
     for r in range(gains.shape[0]):
-        if not sums.dirty[r]:
+        if not (sums.dirty[r] or kind == LOOSE):
             continue
         sums.dirty[r] = False
         gains[r] = 0
         for k in range(rows.begin[r], rows.begin[r + 1]):
             plus, minus = max(sums.both[k, 0], 0.0), max(sums.both[k, 1], 0.0)
-            if local:
-                down = up = max(length[r], 1.0)
-                a, b = minus / down, plus / down
+            if kind == OPTIMISTIC:
+                small, large = min(plus, minus), max(plus, minus)
+                gain = large - small
+                if small > 0:
+                    gain -= small * np.log(large / small)
             else:
-                down, up = low[k], high[k]
-                if down + up == 0:
-                    continue
-                a = max(up * sums.mass[r] - plus + minus, 0.0) / (down + up)
-                b = max(plus - minus + down * sums.mass[r], 0.0) / (down + up)
-            x = best_step(a, down, b, up, limit)
-            gain = a + b - a * np.exp(-x * down) - b * np.exp(x * up)
+                if kind == POSITION:
+                    down = up = max(length[r], 1.0)
+                    a, b = minus / down, plus / up
+                else:
+                    down, up = low[k], high[k]
+                    if down + up == 0:
+                        continue
+                    a = max(up * mass - plus + minus, 0.0) / (down + up)
+                    b = max(plus - minus + down * mass, 0.0) / (down + up)
+                x = best_step(a, down, b, up, limit, clip)
+                gain = a + b - a * np.exp(-x * down) - b * np.exp(x * up)
             if gain > gains[r]:
                 gains[r] = gain
                 best[r] = k
@@ -98,22 +120,35 @@ def rank(local: bool, limit: float, rows: Rows, sums: Sums, reach: Reach, gains:
 
 @inlined
 def _slope(a: Numbers, low: Numbers, b: Numbers, high: Numbers, x: float) -> tuple[float, float]:
-    """Return the first and second derivative of what `minimise` minimises."""
+    """Return the first and second derivative of the function that `minimise` minimises."""
     slope, bend = 0.0, 0.0
     for n in range(a.shape[0]):
-        down, up = a[n] * low[n] * np.exp(-x * low[n]), b[n] * high[n] * np.exp(x * high[n])
+        down = a[n] * low[n] * np.exp(min(-x * low[n], LARGEST_EXPONENT))
+        up = b[n] * high[n] * np.exp(min(x * high[n], LARGEST_EXPONENT))
         slope += up - down
         bend += up * high[n] + down * low[n]
     return slope, bend
 
 
 @kernel
-def minimise(a: Numbers, low: Numbers, b: Numbers, high: Numbers, limit: float) -> tuple[float, float]:
-    """Return the x of at most +-limit that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and the fall.
+def minimise(
+    a: Numbers, low: Numbers, b: Numbers, high: Numbers, limit: float, clip: bool
+) -> tuple[float, float]:  # fmt: skip
+    """Return the x that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and the decrease there.
 
-    Newton's method inside an interval that holds the minimum, which is halved where a step would leave it.
+    limit, clip: As in `best_step`.  Newton's method inside an interval with the minimum; a step that would leave it
+    becomes a bisection.
     """
     left, right, x = -limit, limit, 0.0
+    if not clip:  # intervals grow until they contain a finite minimum
+        downs, ups = 0.0, 0.0
+        for n in range(a.shape[0]):
+            downs, ups = max(downs, a[n] * low[n]), max(ups, b[n] * high[n])
+        if downs > 0 and ups > 0:
+            while left > -LARGEST_EXPONENT and _slope(a, low, b, high, left)[0] >= 0:
+                left *= 2
+            while right < LARGEST_EXPONENT and _slope(a, low, b, high, right)[0] <= 0:
+                right *= 2
     if _slope(a, low, b, high, left)[0] >= 0:
         x, right = left, left
     elif _slope(a, low, b, high, right)[0] <= 0:

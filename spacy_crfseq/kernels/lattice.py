@@ -14,15 +14,14 @@ which ``1/c_t`` falls under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marg
 in log space and in float64, ten times slower.  So scores of any size and sequences of any length are safe, and label
 paths of score minus infinity (forbidden ones) are allowed.
 
-A pointwise loss sum_t phi(-log p_t), p_t = P(y_t = gold_t | x), has the gradient -Cov(S, counts) with the function
-S(y) = sum_t r_t 1[y_t = gold_t] of label sequences, r_t = phi'(-log p_t) / p_t.  Expectations of such a sum times
-counts take a second pair of recursions (Kakade, Teh & Roweis 2002).  To keep rounding small, they add up n_t instead,
-whose mean is zero, n_t(k) = phi'(-log p_t) - r_t 1[k = gold_t]::
+Covariances of the labels with a sum over positions, S(y) = sum_t n_t(y_t) + sum_t m_t(y_{t-1}, y_t), take a second
+pair of recursions; `covariances` says what for.  Each position's part of S has its mean taken out::
 
-    a_t(j) = c_t e_t(j) sum_i a_{t-1}(i) M(i, j) + alpha_t(j) n_t(j)
-    b_{t-1}(i) = sum_j M(i, j) w_t(j)                      w_t(j) = c_t e_t(j) (b_t(j) + beta_t(j) n_t(j))
-    d loss / d emission_t(k) = a_t(k) beta_t(k) + alpha_t(k) b_t(k)
-    d loss / d transition_t(i, j) = M(i, j) (a_{t-1}(i) c_t e_t(j) beta_t(j) + alpha_{t-1}(i) w_t(j))
+    a_t(j) = c_t e_t(j) sum_i M(i, j) (a_{t-1}(i) + m_t(i, j) alpha_{t-1}(i)) + alpha_t(j) (n_t(j) - mean_t)
+    b_{t-1}(i) = sum_j M(i, j) (w_t(j) + m_t(i, j) v_t(j))       v_t(j) = c_t e_t(j) beta_t(j)
+    w_t(j) = c_t e_t(j) b_t(j) + v_t(j) (n_t(j) - mean_t)
+    E[S 1(y_t = k)] = a_t(k) beta_t(k) + alpha_t(k) b_t(k)
+    E[S 1(y_{t-1} = i, y_t = j)] = M(i, j) (a_{t-1}(i) v_t(j) + alpha_{t-1}(i) (w_t(j) + m_t(i, j) v_t(j)))
 """
 
 from __future__ import annotations
@@ -44,12 +43,21 @@ _NO_SPANS = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64),
 
 
 class Sums(NamedTuple):
-    """Partial sums a and b [longest, P] of pointwise losses, and n_t(k) = pull - push [k = gold_t], [longest] each."""
+    """Work arrays of the second pair of recursions.
+
+    a, b, n (Floats): [longest, P]; n_t has its mean taken out in the end.
+    spare (Floats): [P].
+    forward, backward, counts (Floats): [P, P] transition potentials times m, their transpose, and expected shared
+        transitions to be multiplied by them; empty without m.
+    """
 
     a: Floats
     b: Floats
-    pull: Floats
-    push: Floats
+    n: Floats
+    spare: Floats
+    forward: Floats
+    backward: Floats
+    counts: Floats
 
 
 def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float = 0.0) -> float:
@@ -122,23 +130,39 @@ def pointwise(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, gra
     return _pointwise((*scores,), offsets, gold, weights, (*grad,), cap)
 
 
+def covariances(scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores) -> float:
+    """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
+
+    rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.  If rows is empty, S is -log P(y | x) instead: return
+    the weighted sum of the entropies H(Y | x), and add its gradient.  Sequences without a possible labelling count 0.
+    """
+    return _covariances((*scores,), offsets, rows, table, weights, (*grad,))
+
+
+def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
+    """Add ``weight * P(y_t = k | x)`` of each token with a row rows[t] > 0 to out[rows[t], k]; out [R, L] float64."""
+    _totals((*scores,), offsets, rows, weights, out)
+
+
 @kernel
 def _pointwise(
     scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float
 ) -> float:
     """Do the work of `pointwise`."""
     work, _ = scaled.workspace(offsets, scores)
-    alpha, scale = work.alpha, work.scale
-    sums = Sums(np.empty_like(alpha), np.empty_like(alpha), np.empty_like(scale), np.empty_like(scale))
-    loss = 0.0
+    sums, loss = _sums(work, False), 0.0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         if _count_missing(gold[b:e]) == e - b or weights[s] == 0:  # empty sequences, too
             continue
         here, d_here = part(scores, b, e), part(grad, b, e)
-        value, exact = _pointwise_sums(here, gold[b:e], weights[s], cap, work, sums)
+        value, exact = 0.0, _solve(here, work)
         if exact:
-            _add_covariances(here.transitions, work, sums, d_here)
+            value, exact = _weigh_positions(gold[b:e], here.emissions.shape[1], cap, work, sums)
+        if exact:
+            exact = _add_up(here.transitions, e - b, work, sums)[1]
+        if exact:
+            _add_covariances(here.transitions, weights[s], work, sums, d_here)
         else:
             value = log_space.pointwise(here, gold[b:e], weights[s], cap, d_here)
         loss += weights[s] * value
@@ -146,51 +170,164 @@ def _pointwise(
     return loss
 
 
-@inlined
-def _pointwise_sums(
-    scores: Scores, gold: Ints, weight: float, cap: float, work: Work, sums: Sums
-) -> tuple[float, bool]:
-    """Return the sum of phi over the positions of one sequence, and whether it can be trusted.
+@kernel
+def _covariances(
+    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores
+) -> float:
+    """Do the work of `covariances`."""
+    work, _ = scaled.workspace(offsets, scores)
+    n, shared, entropy = scores[0].shape[1], scores[1].shape[0] == 1, rows.shape[0] == 0
+    sums, loss = _sums(work, entropy), 0.0
+    if entropy and shared:
+        _edge_potentials(work, sums)
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        if e == b or weights[s] == 0:
+            continue
+        here, d_here = part(scores, b, e), part(grad, b, e)
+        value, exact = 0.0, _solve(here, work)
+        for t in range(e - b):
+            for k in range(sums.n.shape[1]):
+                if entropy:
+                    potential = work.potentials[t, k]
+                    sums.n[t, k] = -np.log(potential) if exact and potential > 0 else 0
+                else:
+                    sums.n[t, k] = table[rows[b + t], k] if k < n else 0
+        if exact:
+            if entropy:
+                for t in range(e - b):
+                    value -= np.log(work.scale[t])
+            mean, exact = _add_up(here.transitions, e - b, work, sums)
+            value += mean
+        if exact:
+            _add_covariances(here.transitions, weights[s], work, sums, d_here)
+        else:
+            if not entropy:  # `_add_up` has taken the means out
+                for t in range(e - b):
+                    for k in range(n):
+                        sums.n[t, k] = table[rows[b + t], k]
+            value = log_space.covariances(here, sums.n[: 0 if entropy else e - b], weights[s], d_here)
+        loss += weights[s] * value
+    scaled.add_shared_transitions(work, grad[1])
+    if entropy and shared:
+        for i in range(n):
+            for j in range(n):
+                grad[1][0, i, j] += sums.counts[i, j] * sums.forward[i, j]
+    return loss
 
-    If so, a is filled, potentials hold the gradient of the emissions, beta c_t e_t(j) beta_t(j) and b holds w.
-    """
-    # long, since the three passes share their arrays and give up together
-    potentials, alpha, beta, scale, forward, backward, _ = work
-    a, b, pull, push = sums
+
+@kernel
+def _totals(scores: PlainScores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
+    """Do the work of `totals`."""
+    work, _ = scaled.workspace(offsets, scores)
+    n, no_labels = scores[0].shape[1], np.zeros(0, np.int32)
+    marginals = np.empty((work.alpha.shape[0], n), work.alpha.dtype)
+    none = np.zeros(0, np.int64)
+    no_spans = Spans(no_labels, none, none, np.zeros((0, 0), np.bool_), np.zeros(0))
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        if e == b or weights[s] == 0:
+            continue
+        here = part(scores, b, e)
+        if _solve(here, work):
+            for t in range(e - b):
+                for k in range(n):
+                    marginals[t, k] = work.alpha[t, k] * work.beta[t, k]
+        else:
+            log_space.probabilities(here, marginals[: e - b], no_spans)
+        for t in range(e - b):
+            if rows[b + t] > 0:
+                for k in range(n):
+                    out[rows[b + t], k] += weights[s] * marginals[t, k]
+
+
+@inlined
+def _sums(work: Work, edges: bool) -> Sums:
+    """Return work arrays, with room for m if `edges`."""
+    alpha, square = work.alpha, work.forward.shape[0] if edges else 0
+    room = np.zeros((3, square, square), alpha.dtype)
+    arrays = np.empty_like(alpha), np.empty_like(alpha), np.empty_like(alpha)
+    return Sums(*arrays, np.empty(alpha.shape[1], alpha.dtype), room[0], room[1], room[2])
+
+
+@inlined
+def _solve(scores: Scores, work: Work) -> bool:
+    """Fill potentials, alpha, beta and scale for one sequence; return whether they can be trusted."""
     transitions, length = scores.transitions, scores.emissions.shape[0]
-    padded, n = potentials.shape[1], transitions.shape[1]
-    if not scaled.fill_potentials(scores, gold[:0], work) > -np.inf:
-        return np.inf, False
-    if not scaled.forward(transitions, 0.0, length, work)[1] or not scaled.backward(transitions, length, work, LARGE):
-        return np.inf, False
-    loss, limit = 0.0, 0.0
-    for t in range(length):
-        pull[t] = push[t] = 0
+    if not scaled.fill_potentials(scores, np.zeros(0, np.int32), work) > -np.inf:
+        return False
+    return scaled.forward(transitions, 0.0, length, work)[1] and scaled.backward(transitions, length, work, LARGE)
+
+
+@inlined
+def _weigh_positions(gold: Ints, n: int, cap: float, work: Work, sums: Sums) -> tuple[float, bool]:
+    """Fill n of a pointwise loss; return the sum of phi over the positions, and whether it can be trusted."""
+    loss = 0.0
+    for t in range(gold.shape[0]):
+        for k in range(sums.n.shape[1]):
+            sums.n[t, k] = 0
         if gold[t] >= 0:
-            total = np.float64(0)
-            for k in range(n):
-                total += alpha[t, k] * beta[t, k]
-            p = alpha[t, gold[t]] * beta[t, gold[t]] / total  # so that rounding, which adds up, is not in the mean of n
+            p = np.float64(work.alpha[t, gold[t]]) * work.beta[t, gold[t]]
             if not p >= FAINT:
                 return np.inf, False
             value, slope = capped(-np.log(p), cap)
             loss += value
-            pull[t] = weight * slope
-            push[t] = weight * slope / p
-            limit += 1e-2 * abs(weight * slope)
+            sums.n[t, gold[t]] = -slope / p
+    return loss, True
+
+
+@kernel
+def _edge_potentials(work: Work, sums: Sums) -> None:
+    """Write the transition potentials M times m = -log M, and their transpose."""
+    for i in range(work.forward.shape[0]):
+        for j in range(work.forward.shape[0]):
+            potential = work.forward[i, j]
+            sums.forward[i, j] = -potential * np.log(potential) if potential > 0 else 0
+            sums.backward[j, i] = sums.forward[i, j]
+
+
+@inlined
+def _step(transitions: Floats, t: int, work: Work, sums: Sums) -> None:
+    """Prepare the potentials of the step to token t, unless all steps share them."""
+    if transitions.shape[0] > 1:
+        transition_potentials(transitions[t], work.forward, work.backward)
+        if sums.forward.shape[0] > 0:
+            _edge_potentials(work, sums)
+
+
+@kernel
+def _add_up(transitions: Floats, length: int, work: Work, sums: Sums) -> tuple[float, bool]:
+    """Return E[S] of one sequence, and whether it can be trusted, given n.
+
+    If so, a is filled, potentials hold E[S 1(y_t = k)], beta v and b holds w.
+    """
+    potentials, alpha, beta, scale, forward, backward, _ = work
+    a, b, own, spare, _, _, _ = sums
+    padded, n, edges = potentials.shape[1], transitions.shape[1], sums.forward.shape[0] > 0
+    expected, limit = 0.0, 0.0
     for t in range(length):
         here = a[t]
-        if t == 0:
-            for k in range(padded):
-                here[k] = 0
-        else:
-            if transitions.shape[0] > 1:
-                transition_potentials(transitions[t], forward, backward)
-            multiply(a[t - 1], forward, n, here)
         for k in range(padded):
-            here[k] = scale[t] * potentials[t, k] * here[k] + pull[t] * alpha[t, k]
-        if gold[t] >= 0:
-            here[gold[t]] -= push[t] * alpha[t, gold[t]]
+            here[k] = 0
+        if t > 0:
+            _step(transitions, t, work, sums)
+            multiply(a[t - 1], forward, n, here)
+            if edges:
+                multiply(alpha[t - 1], sums.forward, n, spare)
+                for k in range(padded):
+                    here[k] += spare[k]
+        mean = total = spread = scale.dtype.type(0)
+        for k in range(padded):
+            here[k] = scale[t] * potentials[t, k] * here[k] + alpha[t, k] * own[t, k]
+            mean += here[k] * beta[t, k]
+            total += alpha[t, k] * beta[t, k]
+        mean /= total
+        for k in range(padded):
+            here[k] -= mean * alpha[t, k]
+            own[t, k] -= mean
+            spread += abs(here[k] * beta[t, k])
+        expected += mean
+        limit += abs(mean) + spread
     for k in range(padded):
         b[length - 1, k] = 0
     for t in range(length - 1, -1, -1):
@@ -199,46 +336,52 @@ def _pointwise_sums(
             potential, message = scale[t] * potentials[t, k], beta[t, k]
             potentials[t, k] = a[t, k] * message + alpha[t, k] * b[t, k]
             beta[t, k] = potential * message
-            b[t, k] = potential * b[t, k] + pull[t] * beta[t, k]
+            b[t, k] = potential * b[t, k] + own[t, k] * beta[t, k]
             total += potentials[t, k]
-        if gold[t] >= 0:
-            b[t, gold[t]] -= push[t] * beta[t, gold[t]]
-        if not abs(total) <= limit:  # or not a number, where something got too large
+        if not abs(total) <= 1e-2 * limit:  # or not a number, where something got too large
             return np.inf, False
         if t > 0:
-            if transitions.shape[0] > 1:
-                transition_potentials(transitions[t], forward, backward)
+            _step(transitions, t, work, sums)
             multiply(b[t], backward, n, b[t - 1])
-    return loss, True
+            if edges:
+                multiply(beta[t], sums.backward, n, spare)
+                for k in range(padded):
+                    b[t - 1, k] += spare[k]
+    return expected, True
 
 
 @inlined
-def _add_covariances(transitions: Floats, work: Work, sums: Sums, grad: Scores) -> None:
-    """Add what `_pointwise_sums` left to `grad`, shared transitions to the counts of `work`."""
-    covariances, alpha, messages, _, forward, backward, counts = work
-    a, b, _, _ = sums
+def _add_covariances(transitions: Floats, weight: float, work: Work, sums: Sums, grad: Scores) -> None:
+    """Add what `_add_up` left, times a weight, to `grad`, shared transitions to the counts of `work` and `sums`."""
+    covariances, alpha, messages, _, forward, _, counts = work
+    a, b, edges = sums.a, sums.b, sums.forward.shape[0] > 0
     d_emissions, d_transitions, d_start, d_end = grad
     length, n = d_emissions.shape
-    padded = alpha.shape[1]
+    padded, factor = alpha.shape[1], alpha.dtype.type(weight)
     for k in range(n):
-        d_start[k] += covariances[0, k]
-        d_end[k] += covariances[length - 1, k]
+        d_start[k] += factor * covariances[0, k]
+        d_end[k] += factor * covariances[length - 1, k]
     for t in range(length):
         for k in range(n):
-            d_emissions[t, k] += covariances[t, k]
+            d_emissions[t, k] += factor * covariances[t, k]
     for t in range(1, length):
-        ends, sums = messages[t], b[t]
-        if transitions.shape[0] == 1:
-            for i in range(n):
-                mass, partial, row = alpha[t - 1, i], a[t - 1, i], counts[i]
+        ends, others = messages[t], b[t]
+        _step(transitions, t, work, sums)
+        for i in range(n):
+            mass, partial = factor * alpha[t - 1, i], factor * a[t - 1, i]
+            if transitions.shape[0] == 1:
+                row = counts[i]
                 for k in range(padded):
-                    row[k] += partial * ends[k] + mass * sums[k]
-        else:
-            transition_potentials(transitions[t], forward, backward)
-            for i in range(n):
-                mass, partial = alpha[t - 1, i], a[t - 1, i]
+                    row[k] += partial * ends[k] + mass * others[k]
+                if edges:
+                    row = sums.counts[i]
+                    for k in range(padded):
+                        row[k] += mass * ends[k]
+            else:
                 for j in range(n):
-                    d_transitions[t, i, j] += forward[i, j] * (partial * ends[j] + mass * sums[j])
+                    d_transitions[t, i, j] += forward[i, j] * (partial * ends[j] + mass * others[j])
+                    if edges:
+                        d_transitions[t, i, j] += sums.forward[i, j] * mass * ends[j]
 
 
 def posterior(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats) -> None:

@@ -151,6 +151,66 @@ def pointwise(scores: Scores, gold: Ints, weight: float, cap: float, grad: Score
 
 
 @kernel
+def covariances(scores: Scores, own: Floats, weight: float, grad: Scores) -> float:
+    """Return E[S] or the entropy of one sequence, and add weight times its gradient, as `lattice.covariances` does.
+
+    own [n, at least L] holds n; it is empty for the entropy.  The recursions add up the means of the parts of S before
+    and after a token, given its label, with probabilities of the label before and of the label after.
+    """
+    transitions, (length, n) = scores.transitions, scores.emissions.shape
+    local, alpha, beta, log_z = _solve(scores, np.zeros(0, np.int32))
+    if log_z == -np.inf:
+        return 0.0
+    entropy = own.shape[0] == 0
+    here = np.zeros((length, n))  # with -log p(y) = log Z - score(y)
+    for t in range(length):
+        for k in range(n):
+            if not entropy:
+                here[t, k] = own[t, k]
+            elif local[t, k] > -np.inf:
+                here[t, k] = -local[t, k]
+    edge = -1.0 if entropy else 0.0
+    past, future, mean = here.copy(), np.zeros((length, n)), 0.0
+    for t in range(length):
+        step, total, center = step_to(transitions, t), 0.0, 0.0
+        for j in range(n):
+            for i in range(n if t > 0 else 0):
+                share = np.exp(alpha[t - 1, i] + step[i, j] + local[t, j] - alpha[t, j])
+                if share > 0:
+                    past[t, j] += share * (past[t - 1, i] + edge * step[i, j])
+            p = np.exp(alpha[t, j] + beta[t, j] - log_z)
+            total += p
+            if p > 0:
+                center += p * past[t, j]
+        center /= total
+        mean += center
+        for j in range(n):  # so that rounding does not add up
+            past[t, j] -= center
+            here[t, j] -= center
+    for t in range(length - 1, 0, -1):
+        step = step_to(transitions, t)
+        for i in range(n):
+            for j in range(n):
+                share = np.exp(step[i, j] + local[t, j] + beta[t, j] - beta[t - 1, i])
+                if share > 0:
+                    future[t - 1, i] += share * (here[t, j] + future[t, j] + edge * step[i, j])
+    for t in range(length):
+        for k in range(n):
+            p = np.exp(alpha[t, k] + beta[t, k] - log_z)
+            if p > 0:
+                _add_at(t, k, weight * p * (past[t, k] + future[t, k]), grad)
+    for t in range(1, length):
+        step, s = step_to(transitions, t), 0 if transitions.shape[0] == 1 else t
+        for i in range(n):
+            for j in range(n):
+                p = np.exp(alpha[t - 1, i] + step[i, j] + local[t, j] + beta[t, j] - log_z)
+                if p > 0:
+                    total = past[t - 1, i] + edge * step[i, j] + here[t, j] + future[t, j]
+                    grad.transitions[s, i, j] += weight * p * total
+    return mean + log_z if entropy else mean
+
+
+@kernel
 def probabilities(scores: Scores, marginals: Floats, spans: Spans) -> float:
     """Write the marginals of one sequence, unless their array is empty, and the probabilities of its spans.
 

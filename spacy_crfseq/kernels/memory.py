@@ -15,8 +15,9 @@ Numbers = NDArray[np.float64]
 class Rows(NamedTuple):
     """Where the weights of the rows of all groups lie in theta, and which columns they score.
 
-    begin (Offsets): [R + 1] row r has the parameters begin[r]:begin[r + 1].
-    cols (Ints): [D] label of a state weight, ``previous * L + label`` of a pair weight, 0 of a shared score.
+    begin (Offsets): [R + 1] row r has the parameters begin[r]:begin[r + 1]; each shared score is a row of its own.
+    cols (Ints): [D] label of a state weight, start or end score, ``previous * L + label`` of a pair weight or a
+        transition.
     pair (int): Number of the first row of the pair group.
     """
 
@@ -33,7 +34,6 @@ class Text(NamedTuple):
     partial (Bools): [N] whether some labels of a sequence are known and some missing.
     ptr, ids: [T + 1] and [n], rows of the state group that each token switches on.
     pair_ptr, pair_ids: The same of the pair group, numbered as among all rows; pair_ptr is empty without such a group.
-    held_ptr, held: [N + 1] and [m], rows of either group that a sequence holds, each once.
     """
 
     offsets: Offsets
@@ -43,8 +43,6 @@ class Text(NamedTuple):
     ids: Ints
     pair_ptr: Offsets
     pair_ids: Ints
-    held_ptr: Offsets
-    held: Ints
 
 
 class Chain(NamedTuple):
@@ -104,16 +102,14 @@ class Chains(NamedTuple):
 class Sums(NamedTuple):
     """What is known of every parameter.
 
-    both (Numbers): [D, 2] plus and minus; not used for shared scores.
+    both (Numbers): [D, 2] plus and minus; those of shared scores only while bounds on sequences are compared.
     shared (Numbers): [groups, L * (L + 2), 2] the same of shared scores, sequences of like length together.
-    mass (Numbers): [R] sum of slope (1 - P(gold)) of the sequences that hold a row; empty where it is not needed.
     dirty (Bools): [R] rows of which something has changed.
     groups (Ints): [N] the group of each sequence among the shared sums.
     """
 
     both: Numbers
     shared: Numbers
-    mass: Numbers
     dirty: Bools
     groups: Ints
 

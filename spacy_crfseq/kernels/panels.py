@@ -83,19 +83,25 @@ def _zeros(builder: Any, vector: Any, columns: int) -> list[list[Any]]:
     return rows
 
 
-def _panel(builder: Any, matrix: Any, begin: Any, tile: Any, n: Any, vector: Any) -> list[list[Any]]:
-    """Return PANEL rows ``sum_i matrix[begin + i * PANEL + r] * tile[i]``, i < n, as vectors kept in registers."""
+def _panel(
+    builder: Any, matrices: list[Any], begin: Any, tiles: list[Any], sizes: list[Any], vector: Any
+) -> list[list[Any]]:
+    """Return PANEL rows ``sum_i matrix[begin + i * PANEL + r] * tile[i]``, i < n, as vectors kept in registers.
+
+    That is the sum over all matrices with their tiles and n.
+    """
     vectors = range(LANES // vector.count)
     sums = _zeros(builder, vector, len(vectors))
-    with cgutils.for_range(builder, n) as loop:
-        first = builder.mul(loop.index, _number(LANES))
-        values = [_load(builder, tile, builder.add(first, _number(v * vector.count)), vector) for v in vectors]
-        weights = builder.add(begin, builder.mul(loop.index, _number(PANEL)))
-        for r in range(PANEL):
-            weight = builder.load(builder.gep(matrix.data, [builder.add(weights, _number(r))]))
-            splat = _splat(builder, weight, vector.count)
-            for v in vectors:
-                builder.store(_fma(builder, splat, values[v], builder.load(sums[r][v])), sums[r][v])
+    for matrix, tile, n in zip(matrices, tiles, sizes, strict=True):
+        with cgutils.for_range(builder, n) as loop:
+            first = builder.mul(loop.index, _number(LANES))
+            values = [_load(builder, tile, builder.add(first, _number(v * vector.count)), vector) for v in vectors]
+            weights = builder.add(begin, builder.mul(loop.index, _number(PANEL)))
+            for r in range(PANEL):
+                weight = builder.load(builder.gep(matrix.data, [builder.add(weights, _number(r))]))
+                splat = _splat(builder, weight, vector.count)
+                for v in vectors:
+                    builder.store(_fma(builder, splat, values[v], builder.load(sums[r][v])), sums[r][v])
     return [[builder.load(cell) for cell in row] for row in sums]
 
 
@@ -103,20 +109,25 @@ def _product(finish: Finish) -> Any:
     """Return a function that computes PANEL rows of the product of a matrix and a tile, and finishes them.
 
     It takes (out [P, LANES], number of the first row, matrix as `blocks` packs it, tile [P, LANES], rows n of the tile
-    that count, a tuple of arrays [LANES], a tuple of tiles [P, LANES], totals [LANES]).
+    that count, a tuple of arrays [LANES], a tuple of tiles [P, LANES], totals [LANES]).  Tuples of matrices, of their
+    tiles and of n make a sum of products.
     """
 
     @intrinsic
     def rows(typing: Any, out: Any, row: Any, matrix: Any, tile: Any, n: Any, lanes: Any, tiles: Any, sums: Any) -> Any:
-        signature = types.void(out, types.intp, matrix, tile, types.intp, lanes, tiles, sums)
+        several = isinstance(n, types.BaseTuple)
+        signature = types.void(out, types.intp, matrix, tile, n if several else types.intp, lanes, tiles, sums)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             vector = _vector_of(out)
-            target, table, source, by_lane, by_place, totals = (
+            target, tables, sources, by_lane, by_place, totals = (
                 _array(context, builder, signature.args[k], args[k]) for k in (0, 2, 3, 5, 6, 7)
             )
             begin = builder.mul(args[1], builder.extract_value(target.shape, 0))
-            product = _panel(builder, table, begin, source, args[4], vector)
+            if several:
+                product = _panel(builder, tables, begin, sources, cgutils.unpack_tuple(builder, args[4]), vector)
+            else:
+                product = _panel(builder, [tables], begin, [sources], [args[4]], vector)
             for v in range(LANES // vector.count):
                 lane = _number(v * vector.count)
                 numbers = [_load(builder, array, lane, vector) for array in by_lane]
@@ -159,22 +170,22 @@ def _next_v_and_g(builder: Any, value: Any, lanes: list[Any], tiles: list[Any]) 
 
 
 def _next_a(builder: Any, value: Any, lanes: list[Any], tiles: list[Any]) -> tuple[list[Any], Any]:
-    """Of (pull, scale) and (e, u): a = e product scale + u pull, as if no label were gold; the totals are of no use."""
-    (pull, scale), (e, u) = lanes, tiles
-    a = _fma(builder, u, pull, builder.fmul(builder.fmul(value, scale), e))
-    return [a], a
+    """Of (scale,) and (e, u, g, n): a = e product scale + u n; totals of a g."""
+    (scale,), (e, u, g, n) = lanes, tiles
+    a = _fma(builder, u, n, builder.fmul(builder.fmul(value, scale), e))
+    return [a], builder.fmul(a, g)
 
 
 def _next_w(builder: Any, h: Any, lanes: list[Any], tiles: list[Any]) -> tuple[list[Any], Any]:
-    """Of (pull, scale) and (e, g, u, a), with the product h: w = e scale (h + g pull), as if no label were gold.
+    """Of (mean, scale) and (e, g, u, a, n), with the product h: w = e scale (h + g (n - mean)).
 
     E[S 1(y_t = k)] = a g + u h goes over e, and to the totals; v = e g scale goes over g.
     """
-    (pull, scale), (e, g, u, a) = lanes, tiles
+    (mean, scale), (e, g, u, a, n) = lanes, tiles
     potential = builder.fmul(e, scale)
     v = builder.fmul(potential, g)
     covariance = _fma(builder, u, h, builder.fmul(a, g))
-    return [_fma(builder, v, pull, builder.fmul(potential, h)), covariance, v], covariance
+    return [_fma(builder, v, builder.fsub(n, mean), builder.fmul(potential, h)), covariance, v], covariance
 
 
 next_u, next_v, next_v_and_g, next_a, next_w = map(_product, (_next_u, _next_v, _next_v_and_g, _next_a, _next_w))

@@ -56,40 +56,53 @@ class Sequential(_Capped):
         return slope - 1 + slope * np.maximum(nll - self.cap, 0), slope
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        both, partly = (kernels.blocks.log_loss, kernels.lattice.log_loss), partly_known(batch)
-        if not len(partly):
-            return _add_up(both, batch.gold, scores, batch, grad, self.cap)
-        weights = batch.weights.copy()
-        weights[partly] = 0
-        loss = _add_up(both, batch.gold, scores, batch._replace(weights=weights), grad, self.cap)
-        return loss + over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
+        weights, partly, loss = batch.weights, partly_known(batch), 0.0
+        if len(partly):
+            loss = over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
+            weights = weights.copy()
+            weights[partly] = 0
+        batch = batch._replace(weights=weights)
+        kernel, rest = kernels.blocks.log_loss, kernels.lattice.log_loss
+        gold, cap = batch.gold, self.cap
+        return loss + add_up(
+            lambda weights, order, left: kernel(scores, batch.offsets, gold, weights, grad, order, left, cap),
+            lambda weights: rest(scores, batch.offsets, gold, weights, grad, cap),
+            scores, batch, gold,
+        )  # fmt: skip
 
 
 class Pointwise(_Capped):
     """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        return _add_up((kernels.blocks.pointwise, kernels.lattice.pointwise), _ALL_KNOWN, scores, batch, grad, self.cap)
+        kernel, rest = kernels.covariances.pointwise, kernels.lattice.pointwise
+        gold, cap = batch.gold, self.cap
+        return add_up(
+            lambda weights, order, left: kernel(scores, batch.offsets, gold, weights, grad, order, left, cap),
+            lambda weights: rest(scores, batch.offsets, gold, weights, grad, cap),
+            scores, batch,
+        )  # fmt: skip
 
 
-def _add_up(
-    both: tuple[Callable[..., Any], Callable[..., Any]],
-    known: Ints,
+def add_up(
+    in_blocks: Callable[..., Any],
+    one_by_one: Callable[..., Any],
     scores: Scores,
     batch: Batch,
-    grad: Scores,
-    cap: float,
+    known: Ints = _ALL_KNOWN,
 ) -> float:
-    """Return the sum of two kernels, one for blocks of sequences, one for the rest, `left`; add to `grad`.
+    """Return the sum of two kernels.
 
+    in_blocks: Called with weights [N], the sequences for blocks and an array for the rest, see `kernels.blocks.select`.
+    one_by_one: Called with weights, which are zero for sequences that are done.
     known [T]: Gold labels; blocks require all of them.  Empty if missing labels make no difference.
     """
-    weights, loss = batch.weights, 0.0
+    weights, total = batch.weights, 0.0
     if len(weights) >= MANY and len(scores.transitions) == 1:
         order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
         size = kernels.blocks.select(batch.offsets, known, weights, order, left)
-        loss = both[0](scores, batch.offsets, batch.gold, weights, grad, order[:size], left, cap)
+        total = in_blocks(weights, order[:size], left) or 0.0
         if not left.any():
-            return float(loss)
+            return float(total)
         weights = np.where(left, weights, 0)
-    return float(loss + both[1](scores, batch.offsets, batch.gold, weights, grad, cap))
+    return float(total + (one_by_one(weights) or 0.0))

@@ -5,6 +5,8 @@ rate of step t is ``eta0 / (1 + lambda eta0 t)`` (to the power 0.75 when averagi
 per sequence; eta0 is the best of a few tried on a sample; the average over all steps after the first epoch is what
 predicts (Polyak & Juditsky 1992).  A step touches the weights of its own features only: shrinkage and average are
 kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` (Bottou 2010, "learning with averages").
+The schedule "epochs" is ``eta0 / (1 + i / N)`` at the i-th of N sequences (Collins et al. 2008; Sokolovska 2010, eq.
+3.29).
 
 An L1 norm of strength c among N sequences is a debt of ``rate_t c / N`` of every weight at every sequence.  With u the
 sum of these and q what a weight has paid, a weight that a step touches pays what it owes, but never beyond zero:
@@ -27,6 +29,7 @@ from ..types import NONE, Floats, OnlineObjective, StepReport
 from .online import GradientSteps, OnlineState
 from .seeds import generator
 
+SCHEDULES = ("penalty", "epochs")
 EPOCH_DECAY = 0.85
 """What is left of the rate after an epoch with an L1 norm."""
 
@@ -63,6 +66,8 @@ class SGD(GradientSteps):
     rate (float): Initial learning rate eta0 for the sum of a mini-batch's gradients; 0 finds it on a sample.
     average (bool): Predict with the average of the weights; with an L1 norm, the last weights predict all the same.
     tolerance (float): Stop when the objective fell by less than this fraction in two epochs running.
+    schedule (str): How rates fall: by the penalty ("penalty"), or to a half, a third and so on after each epoch
+        ("epochs").
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -72,9 +77,12 @@ class SGD(GradientSteps):
     max_iterations: int = 12
     tolerance: float = 1e-3
     seed: int | None = None
+    schedule: str = "penalty"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.schedule not in SCHEDULES:
+            raise ConfigError(f'SGD: schedule must be "penalty" or "epochs", but {self.schedule!r} was given.')
         if min(self.rate, self.tolerance) < 0:
             raise ConfigError("SGD: rate and tolerance must be 0 or more; a rate of 0 is found on a sample.")
 
@@ -125,6 +133,8 @@ class SGD(GradientSteps):
         return self._report(state, loss, objective.regularizer.value(state.unscaled()))
 
     def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:
+        if self.schedule == "epochs":
+            return state.rate / (1 + state.steps / n_total)
         if l1:
             return float(state.rate * EPOCH_DECAY ** (state.steps / n_total))
         return float(state.rate / (1 + l2 / n_total * state.rate * state.steps) ** (0.75 if self.average else 1.0))

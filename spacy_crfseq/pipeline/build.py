@@ -14,64 +14,112 @@ from .. import threads
 from ..features.encoder import Encoded, Encoder
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout, make_layout
+from ..potentials.polynomial_kernel import PolynomialKernel
 from ..potentials.rows import Rows, SparseRows, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
-from ..training.dataset import Dataset
+from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
-from ..types import Constraints, Hashes, Ints
+from ..types import Constraints, Hashes, Ints, TokenPotential
 from .encode import EncodedCorpus
 from .settings import Method
+from .terms import TermData
 
 
 def build_model(
-    method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, tags: Sequence[str], constraints: Constraints
-) -> tuple[LinearChainCRF, Dataset]:
-    """End the growth of the encoder; return the model, and the data with their final ids.
+    method: Method,
+    encoder: Encoder,
+    found: EncodedCorpus,
+    data: Dataset,
+    tags: Sequence[str],
+    constraints: Constraints,
+    terms: Sequence[TermData] = (),
+) -> tuple[LinearChainCRF, Dataset, list[TermData]]:
+    """End the growth of the encoder; return the model, and the data and terms with their final ids.
 
     found (EncodedCorpus): The training set as it was compiled; its labels may be numbers of other tags.
     data (Dataset): The same, its labels the numbers of `tags`.
     """
-    layout, encoded = _choose_weights(method, encoder, found, data, len(tags))
-    dictionary, encoded = _choose_words(method, encoder, encoded, data.gold, constraints)
+    layout, encoded = _choose_weights(method, encoder, found, data, len(tags), terms)
+    texts = [encoded, *(term.data.encoded for term in terms)]
+    dictionary, (encoded, *others) = _choose_words(method, encoder, texts, data.gold, constraints)
+    terms = [term._replace(data=term.data._replace(encoded=other)) for term, other in zip(terms, others, strict=True)]
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
+    bind_kernels(added, encoded)
     theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
-    return LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added), data._replace(encoded=encoded)
+    crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
+    return crf, data._replace(encoded=encoded), terms
+
+
+def bind_kernels(added: Sequence[TokenPotential], encoded: Encoded) -> None:
+    """Give kernels the training text whose tokens they compare with."""
+    for one in added:
+        if isinstance(one, PolynomialKernel):
+            one.bind(encoded.unigrams)
 
 
 def _choose_weights(
-    method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, n_labels: int
+    method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, n_labels: int, terms: Sequence[TermData]
 ) -> tuple[Layout, Encoded]:
-    known = encoder.freeze(found.known, method.min_count)
+    known = encoder.freeze(found.known, method.min_count, [term.found.known for term in terms])
     encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
-    layout = layout_for(method, encoder, data._replace(encoded=known), n_labels)
+    _renumber(encoder, terms)
+    layout = layout_for(method, encoder, data._replace(encoded=known), n_labels, terms)
     if not method.max_features:
         return layout, encoded
     n_threads = method.n_threads or threads.available()
     layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
     selected = encoder.keep(known, (used_rows(layout.unigrams), used_rows(layout.bigrams)))
+    _renumber(encoder, terms)
     return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
 
 
-def layout_for(method: Method, encoder: Encoder, data: Dataset, n_labels: int) -> Layout:
-    """Return the layout of the weights of a model for a training set that the encoder has encoded."""
-    observed, sizes = data.observed(), (encoder.unigrams.index.size, encoder.bigrams.index.size)
+def _renumber(encoder: Encoder, terms: Sequence[TermData]) -> None:
+    """Give the texts of terms their ids from after the last `freeze` or `keep`, in place."""
+    for term in terms:
+        encoder.renumbered(term.found.known)
+        if term.data.encoded is not term.found.known:
+            encoder.renumbered(term.data.encoded)
+
+
+def layout_for(
+    method: Method, encoder: Encoder, data: Dataset, n_labels: int, terms: Sequence[TermData] = ()
+) -> Layout:
+    """Return the layout of the weights of a model for a training set and terms that the encoder has encoded.
+
+    With support = "observed", features of texts without labels have weights for all labels, because any label is
+    possible there; those seen only with labels keep to the labels seen.
+    """
+    labelled = [data, *(term.data._replace(encoded=term.found.known) for term in terms if term.labelled)]
+    observed = join([part.observed() for part in labelled])
+    blocks = encoder.unigrams, encoder.bigrams
+    texts = [term.found.known[:2] for term in terms if not term.labelled]
+    unlabelled = None
+    if texts:
+        there = [
+            np.sum([block.count(ids) for ids in each], axis=0) > 0
+            for block, each in zip(blocks, zip(*texts, strict=True), strict=True)
+        ]
+        unlabelled = there[0], there[1]
     return make_layout(
-        observed.encoded, observed.gold, n_labels, sizes, support=method.support, boundaries=method.boundaries,
-        transitions=method.transitions,
+        observed.encoded, observed.gold, n_labels, (blocks[0].index.size, blocks[1].index.size),
+        support=method.support, boundaries=method.boundaries, transitions=method.transitions, unlabelled=unlabelled,
     )  # fmt: skip
 
 
 def _choose_words(
-    method: Method, encoder: Encoder, encoded: Encoded, gold: Ints, constraints: Constraints
-) -> tuple[TagDictionary | None, Encoded]:
-    if encoder.words is None or encoded.words is None:
-        return None, encoded
+    method: Method, encoder: Encoder, texts: list[Encoded], gold: Ints, constraints: Constraints
+) -> tuple[TagDictionary | None, list[Encoded]]:
+    """Return the tag dictionary of the first text, and all texts with the numbers of its words."""
+    if encoder.words is None or texts[0].words is None:
+        return None, texts
     limits = {"size": method.tag_dictionary_size, "min_count": method.tag_dictionary_min_count}
-    dictionary, words = make_dictionary(encoder.words.keys, encoded.words, gold, constraints, **limits)
+    hashes = encoder.words.keys
+    dictionary, _ = make_dictionary(hashes, texts[0].words, gold, constraints, **limits)
     encoder.words = dictionary.word_index()
-    return dictionary, encoded._replace(words=words)
+    places = np.append(encoder.words.find(hashes)[0], np.int32(-1))  # the last is for -1
+    return dictionary, [text._replace(words=places[text.words]) for text in texts]
 
 
 def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:

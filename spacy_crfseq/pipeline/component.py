@@ -249,6 +249,7 @@ class CRFComponent(TrainablePipe):
         *,
         nlp: Language | None = None,
         labels: Sequence[str] | None = None,
+        terms: Mapping[str, Any] | None = None,
     ) -> None:
         """Collect labels and features from the training data and set all weights to zero.
 
@@ -257,9 +258,12 @@ class CRFComponent(TrainablePipe):
         labels, too.  That reads the first examples a few times, so give them to ``nlp.initialize`` where you can.
         labels (Sequence[str] | None): Labels to use instead of those found: tags, or span types, which mean all their
             tags.  ``spacy init labels`` writes such lists.
+        terms (Mapping[str, Iterable[Doc | Example] | Callable] | None): Texts of terms of the config, or functions that
+            return them; they replace its corpora.
+        RAISES ConfigError: If a term or its corpus is not in the config.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        self.training.initialize(get_examples(), labels, nlp)
+        self.training.initialize(get_examples(), labels, nlp, terms)
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
@@ -285,6 +289,7 @@ class CRFComponent(TrainablePipe):
         examples: Iterable[Example] | None = None,
         dev: Iterable[Example] | None = None,
         *,
+        terms: Mapping[str, Any] | None = None,
         evaluate_every: int = 1,
         patience: int | None = None,
         callback: Callable[[Progress], None] | None = None,
@@ -294,6 +299,8 @@ class CRFComponent(TrainablePipe):
 
         examples (Iterable[Example] | None): Training data; those given to `initialize` if None.
         dev (Iterable[Example] | None): Scored by accuracy (tagger) or span F1, see `FitResult`.
+        terms (Mapping[str, Iterable[Doc | Example] | Callable] | None): Texts of terms of the config, as in
+            `initialize`; features that occur only there have weights if `initialize` knew no texts of the term.
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         seed (int | None): Of the optimizer, if its own settings have none; None for ``training.seed`` of the config
             that `initialize` got by ``nlp``, or 0.
@@ -301,7 +308,7 @@ class CRFComponent(TrainablePipe):
         RAISES DataError: If there is nothing to train on.
         """
         return self.training.fit(
-            examples, dev, seed, evaluate_every=evaluate_every, patience=patience, callback=callback
+            examples, dev, terms, seed, evaluate_every=evaluate_every, patience=patience, callback=callback
         )
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:

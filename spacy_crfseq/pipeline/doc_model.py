@@ -24,10 +24,10 @@ from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_dictionary
 from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
-from ..types import Floats
+from ..types import Floats, Loss, TextLoss
 from . import storage
 from .doc_posterior import DocPosterior
-from .encode import sequence_weights
+from .encode import read_inputs, sequence_weights
 from .evidence import DocEvidence
 from .extract import DocColumns, lexeme_reader, read_docs
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
@@ -66,6 +66,7 @@ class DocModel:
     session (Session): The training run that spaCy drives; its parameters may be newer than the model's.
     show (Callable): Called with the thinc model that spaCy's tools see: a view of the weights, made anew when their
         sizes change.
+    strings (dict[int, str] | None): Values of features while an encoder collects them; None at other times.
     lock (RLock): Held while tables grow that threads share.
     """
 
@@ -90,7 +91,7 @@ class DocModel:
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
         self.words = vocab
-        self._strings: dict[int, str] | None = None
+        self.strings: dict[int, str] | None = None
 
     @property
     def has_weights(self) -> bool:
@@ -172,9 +173,9 @@ class DocModel:
         self._use(crf)
         self._origins, self._largest = None, largest
         if names is None:
-            self._origins = Origins(encoder, self._strings or {}, self.words)
+            self._origins = Origins(encoder, self.strings or {}, self.words)
             names = self._origins.all_names() if self.method.keep_names else []
-        self.feature_names, self._strings = names, None
+        self.feature_names, self.strings = names, None
 
     def _use(self, crf: LinearChainCRF) -> None:
         if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
@@ -238,8 +239,8 @@ class DocModel:
 
     def new_encoder(self) -> Encoder:
         """Return an encoder that collects features and the strings they are made of."""
-        self._strings = {}
-        encoder = self._encoder_of(None, self._strings)
+        self.strings = {}
+        encoder = self._encoder_of(None, self.strings)
         encoder.keep_names()
         encoder.pinned = True
         return encoder
@@ -273,7 +274,7 @@ class DocModel:
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs."""
         functions, potentials = self.method.features.token_functions, self.method.potentials
-        strings = self._strings
+        strings = self.strings
         if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
             strings = None
         found = read_docs(docs, columns, self.annotation.reads, functions, strings)
@@ -316,14 +317,20 @@ class DocModel:
         tags = [tag for example in examples for tag in gold_tags(self.annotation, example, self.name)]
         gold = self.labels.numbers(tags, self.partials)
         weights = sequence_weights(examples, columns)
-        whole = self.checked(Dataset(encoded, gold, weights, self.partials.candidates))
+        loss, docs = self.method.loss, [example.predicted for example in examples]
+        inputs = read_inputs(loss, docs, self.name) if isinstance(loss, TextLoss) else None
+        whole = self.checked(Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs))
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
 
-    def checked(self, data: Dataset) -> Dataset:
-        """Return data with up-to-date candidate sets.  RAISES ConfigError: If the component cannot learn from them."""
+    def checked(self, data: Dataset, loss: Loss | None = None) -> Dataset:
+        """Return data with up-to-date candidate sets.
+
+        loss (Loss | None): Of the data; None for the component's.
+        RAISES ConfigError: If the component cannot learn from them.
+        """
         if data.has_candidates:
-            check_candidates(self.name, self.method.loss, self.method.optimizer)
+            check_candidates(self.name, loss or self.method.loss, self.method.optimizer)
             self.partials.resolve(self.labels.tags)
         return data
 

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 
-from ..errors import NoExamplesError
+from ..errors import ConfigError, NoExamplesError
 from ..features.encoder import Columns, Encoded, Encoder, Ids
 from ..features.index import BagStore, Growable
+from ..training.compatibility import part_name
 from ..training.dataset import Dataset
-from ..types import MISSING
+from ..types import MISSING, Loss, TextLoss
 from .evidence import Partial, weight_of
 from .extract import DocColumns
 from .gold import gold_tags, same_words
@@ -40,12 +41,14 @@ class EncodedCorpus(NamedTuple):
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
     tags (list[str]): The gold tags found, in the order of first appearance, then those that are only possible.
     absent (list[str]): Columns set on gold Docs but on no predicted Doc; `known` takes them from the gold Docs.
+    unset (list[str]): Columns that features read, but that are on no predicted Doc.
     """
 
     data: Dataset
     known: Encoded
     tags: list[str]
     absent: list[str]
+    unset: list[str]
     n_docs: int
 
 
@@ -89,11 +92,15 @@ def encode_examples(
     table: PartialTable,
     component: str,
     read_by_functions: frozenset[str] = frozenset(),
+    loss: Loss | None = None,
+    labelled: bool = True,
 ) -> EncodedCorpus:
     """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
 
     read_by_functions (frozenset[str]): Columns that token functions read.
     table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
+    loss (Loss | None): Of the examples; it may read them.
+    labelled (bool): Whether gold labels are read; else all are missing.
     RAISES NoExamplesError: If there are no examples.
     """
     numbers: dict[str | None, int] = {None: MISSING}
@@ -102,6 +109,7 @@ def encode_examples(
     absent: dict[str, None] = {}
     present: set[str] = set()
     n_docs = 0
+    inputs: list[NDArray[Any]] = []
     stream = iter(examples)
     while chunk := list(islice(stream, CHUNK_DOCS)):
         validate_examples(chunk, "CRFComponent.initialize")
@@ -124,11 +132,13 @@ def encode_examples(
         if seen is not None:
             # encoding the text as it is adds no feature: all its features occur with the column, too
             seen.append(encoder.encode(columns.text) if missing else encoded)
-        tags = [tag for example in chunk for tag in gold_tags(annotation, example, component)]
+        if isinstance(loss, TextLoss):
+            inputs.append(read_inputs(loss, [example.predicted for example in chunk], component))
+        tags = [tag for example in chunk for tag in gold_tags(annotation, example, component)] if labelled else []
         ids = [
             table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
         ]
-        gold.append(np.array(ids, np.int32))
+        gold.append(np.array(ids, np.int32) if labelled else np.full(encoded.n_tokens, MISSING, np.int32))
         weights.append(sequence_weights(chunk, columns))
         n_docs += len(chunk)
     if not n_docs:
@@ -136,10 +146,23 @@ def encode_examples(
     joined = known.joined()
     encoded = joined if seen is None else seen.joined()
     gold.trim()
-    data = Dataset(encoded, gold.array, np.concatenate(weights), table.candidates)
+    read_by_loss = np.concatenate(inputs) if inputs else None
+    data = Dataset(encoded, gold.array, np.concatenate(weights), table.candidates, inputs=read_by_loss)
     never = [name for name in absent if name not in present]
     found = [tag for tag in numbers if tag is not None]
-    return EncodedCorpus(data, joined, found + table.new_tags(found), never, n_docs)
+    unset = [name for name in encoder.columns if name not in {*present, "NORM", "SPACY"}]
+    return EncodedCorpus(data, joined, found + table.new_tags(found), never, unset, n_docs)
+
+
+def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]:
+    """Return what a loss reads from Docs [T, ...].  RAISES ConfigError: If it does not have a row for each token."""
+    inputs, n_tokens = loss.read(docs), sum(map(len, docs))
+    if len(inputs) != n_tokens:
+        raise ConfigError(
+            f"{component}: the loss {part_name(loss)} read {len(inputs)} rows for {n_tokens} tokens; its function "
+            "read(docs) must return one row a token."
+        )
+    return inputs
 
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:

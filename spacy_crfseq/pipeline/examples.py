@@ -1,18 +1,19 @@
-"""The examples of `fit`: read again for each use, or kept if components annotate them for later ones."""
+"""Examples: the corpus of `fit`, and the input of a Doc with gold annotation."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
     from spacy.training import Example
 
 
 class Corpus:
-    """Examples that can be iterated over any number of times, read anew by `read` each time or kept.
+    """Examples that can be iterated over any number of times: read anew by `read`, or kept if components annotate them.
 
     keep (bool): Keep all examples, so that annotation on their docs persists.
     report (Callable | None): Called with the numbers of docs and tokens after the first pass.
@@ -60,3 +61,21 @@ class Corpus:
     def head(self, size: int) -> list[Example]:
         """Return the first examples."""
         return list(islice(self, size))
+
+
+def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
+    """Return the tokens and sentences of a Doc, its noted attributes, and the columns asked for, such as "tag"."""
+    from spacy.tokens import Doc
+
+    from ..features.noted import KEY
+
+    starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
+    words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
+    result = Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
+    if columns:
+        names: Any = [column.upper() for column in columns]
+        values: Any = doc.to_array(names).reshape(len(doc), len(names))
+        result.from_array(names, values)
+    if KEY in doc.user_data:
+        result.user_data[KEY] = doc.user_data[KEY]
+    return result

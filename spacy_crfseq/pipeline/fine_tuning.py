@@ -131,7 +131,8 @@ class _Maker:
             value = float(cost([tags[label] for label in labels.tolist()]))
             if not 0 <= value < np.inf:
                 raise DataError(
-                    f"The data set {name!r}: {part_name(loss)} gave a cost of {value}; it must be 0 or more."
+                    f"The data set {name!r}: {part_name(loss)} gave a cost of {value}; it must be finite and 0 or more."
+                    " Only differences between labellings of a text matter, so make a score up to 1 the cost 1 - score."
                 )
             return value
 

@@ -10,7 +10,8 @@ from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
 from ..corpora.layouts import check_choice, file_columns
 from ..errors import DataError
 from .columns import chunks_key, missing_columns
-from .texts import bare, load_docs
+from .examples import bare
+from .texts import load_docs
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -7,7 +7,7 @@ A file is parsed once per vocabulary; each call then yields the same reference d
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 from spacy.language import Language
@@ -17,13 +17,14 @@ from spacy.vocab import Vocab
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
-from ..corpora.layouts import COLUMNS, layout_by_ending
-from ..corpora.presets import ANNOTATIONS
+from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
+from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
 from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
+from .texts import read_texts
 
 
 def create_conll_reader(
@@ -137,6 +138,31 @@ def create_annotation_reader(
     return CorpusReader(lambda nlp: annotated_sentences(nlp, layout.path, encoding), layout)
 
 
+def create_text_reader(
+    path: Path | None,
+    format: str | None = None,
+    encoding: str | None = None,
+    limit: int = 0,
+) -> "TextReader":
+    """Create a reader of texts without annotation (``spacy_crfseq.TextReader.v1``), for terms of an objective.
+
+    path (Path): A file, also packed (.gz), or a folder, of which all files are read.
+    format (str | None): Layout of the files: txt (a text per line), jsonl (a "text" in each line), spacy, or that of a
+        corpus, such as conll2003 or conllu, of which the words are read; None finds it by the ending, else by the
+        first lines.
+    encoding (str | None): Of the files; None for utf8, or that of the format.
+    limit (int): The maximum number of texts, 0 for all.
+    Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
+    """
+    asked = Asked(format, encoding=encoding)
+    asked.layout(TEXTS)
+    if path is None:
+        raise ConfigError("spacy_crfseq.TextReader.v1 has no path. Give the file or folder in its block of [corpora].")
+    if limit < 0:
+        raise ConfigError(f"spacy_crfseq.TextReader.v1: limit must be 0 (all) or more, but {limit} was given.")
+    return TextReader(Path(path), asked, limit)
+
+
 def annotated_sentences(nlp: Language, path: Path, encoding: str = "utf8") -> Iterator[Sentence]:
     """Yield the texts of an export in the pipeline's tokens, see `read_annotations`; warn of what is left out."""
     notes = Notes()
@@ -216,6 +242,27 @@ class CorpusReader:
         if self._layout.unit == "sentence":
             return ([sentence] for sentence in self._read(nlp))
         return (list(group) for _, group in groupby(self._read(nlp), key=lambda sentence: sentence.document))
+
+
+class TextReader:
+    """The texts of a file or folder as examples without gold annotation, read as they are taken."""
+
+    def __init__(self, path: Path, asked: Asked, limit: int) -> None:
+        self._path, self._asked, self._limit = path, asked, limit
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """Return an iterator over the examples, both docs of which are the same."""
+        layouts = [(file, find_layout(file, self._asked, texts=True).layout) for file in self._files()]
+        texts = chain.from_iterable(read_texts(nlp, file, layout) for file, layout in layouts)
+        return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
+
+    def _files(self) -> list[Path]:
+        if not self._path.is_dir():
+            return [self._path]
+        files = sorted(file for file in self._path.rglob("*") if file.is_file() and file.name[:1] != ".")
+        if not files:
+            raise ConfigError(f"{self._path}: there is no file in this folder. Check the path of the corpus reader.")
+        return files
 
 
 class CRFsuiteReader:

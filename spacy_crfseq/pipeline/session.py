@@ -3,6 +3,8 @@
 spaCy passes one batch at a time.  An online optimizer works on what came since the last step.  A batch optimizer
 needs the whole epoch: examples are collected until as many as `initialize` saw are there, or a batch brings nothing
 new; a new example begins a new collection.  Examples are identified by their content, so each is compiled once.
+The texts of further terms are there from the beginning: a batch optimizer uses all of them in each iteration, an online
+one a share of each term with every batch, so that an epoch visits them once.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from spacy.training import Example
 
 from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective
+from ..training.terms import Term
 from ..types import Floats, Optimizer, StepReport
 
 MAX_CACHED_TOKENS = 5_000_000
@@ -27,6 +31,7 @@ class Session:
     """A training run that spaCy drives.
 
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
+    terms (Sequence[Term]): Terms beside the training set, with all of their texts.
     sample (Dataset | None): A part of it that is kept to choose learning rates.
     n_total (int): Sequences in the whole training set.
     seen_all (bool): Whether the optimizer has visited the whole training set, so that weights of zero stay zero.
@@ -39,6 +44,7 @@ class Session:
         optimizer: Optimizer,
         initial: Dataset | None = None,
         *,
+        terms: Sequence[Term] = (),
         n_examples: int = 0,
         n_total: int = 0,
         streamed: bool = False,
@@ -46,7 +52,7 @@ class Session:
     ) -> None:
         self._optimizer = optimizer
         self._n_examples = 0 if streamed else n_examples
-        self.initial = initial
+        self.initial, self.terms = initial, terms
         self.n_total = initial.n_sequences if initial is not None else n_total
         self.grows = streamed or not self.n_total
         self.sample = initial.sample(SAMPLE_SEQUENCES) if initial is not None else None
@@ -63,10 +69,20 @@ class Session:
         self._collected: list[Dataset] = []
         self._keys: set[int] = set()
         self._epoch: Dataset | None = None
-        self._objective: Objective | None = None
+        self._objective: tuple[Dataset, Objective] | None = None
+        self._begin_streams()
         self._epoch_size = self._seen = 0
         self._sinks: list[dict[str, float]] = []
         self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
+
+    def add_terms(self, terms: Sequence[Term]) -> None:
+        """Use these terms from now on."""
+        self.terms, self._objective = terms, None
+        self._begin_streams()
+
+    def _begin_streams(self) -> None:
+        seed = getattr(self._optimizer, "seed", 0) or 0
+        self._epochs, self._streams = 0.0, [_Stream(term, (seed, i)) for i, term in enumerate(self.terms)]
 
     def expect_all(self) -> None:
         """Restart; the optimizer has to visit the whole training set again, as it does after a new label."""
@@ -75,7 +91,7 @@ class Session:
 
     def release(self) -> None:
         """Free all data, after the last step of a run."""
-        self.initial = self.sample = None
+        self.initial, self.sample, self.terms = None, None, ()
         self.restart()
 
     def add(
@@ -108,16 +124,22 @@ class Session:
             self._collected, self._cache = [], _Cache()
             self.n_total = self._epoch.n_sequences if self.grows else self.n_total
 
-    def work(self, objective_on: Callable[[Dataset], Objective], theta: Floats, name: str, iterations: int) -> None:
+    def work(
+        self,
+        objective_on: Callable[[Dataset, Sequence[Term]], Objective],
+        theta: Floats,
+        name: str,
+        iterations: int,
+    ) -> None:
         """Run the optimizer on the examples added; a new run starts at `theta`."""
         data = self._due()
         if data is not None:
             if self._state is None:
                 self._state = self._optimizer.start(theta)
-            if self._objective is None or self._objective.data is not data:
-                self._objective = objective_on(data)
+            if self._objective is None or self._objective[0] is not data:
+                self._objective = data, objective_on(data, self._due_terms(data))
             for _ in range(iterations):
-                self._report = self._optimizer.iterate(self._objective, self._state)
+                self._report = self._optimizer.iterate(self._objective[1], self._state)
                 if self._report.converged and not self._optimizer.online:
                     break
             self.stale = True
@@ -162,10 +184,35 @@ class Session:
         self._seen = 0
         return self._epoch
 
+    def _due_terms(self, data: Dataset) -> Sequence[Term]:
+        """Return the terms with the texts that go with a batch."""
+        if not self._optimizer.online:
+            return self.terms
+        self._epochs += data.n_sequences / max(1, self.n_total)
+        return [stream.until(self._epochs) for stream in self._streams]
+
     def export(self, theta: Floats) -> None:
         """Write the optimizer's current parameters to `theta` [D]."""
         self._optimizer.export(self._state, theta)
         self.stale = False
+
+
+class _Stream:
+    """The sequences of a term one share after another, in an order that is drawn anew for each epoch."""
+
+    def __init__(self, term: Term, seed: tuple[int, int]) -> None:
+        self._term, self._rng = term, np.random.default_rng(seed)
+        self._order, self._begin = np.zeros(0, np.int64), 0  # of the part from sequence number `_begin` on
+
+    def until(self, epochs: float) -> Term:
+        """Return the term with the sequences from the last call up to so many epochs."""
+        n = self._term.data.n_sequences
+        end = int(epochs * n + 1e-6)
+        while self._begin + len(self._order) < end:
+            self._order = np.append(self._order, self._rng.permutation(n))
+        share, self._order = np.split(self._order, [end - self._begin])
+        self._begin = end
+        return self._term._replace(data=self._term.data.take(share))
 
 
 class _Cache:

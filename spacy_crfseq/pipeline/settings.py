@@ -4,6 +4,7 @@ Light, since every `Language` imports it.  (No deferred annotations here: the fa
 which spaCy checks configs against.)
 """
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, suggest
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from ..types import Decoder, Loss, Optimizer, Regularizer, TokenPotential
 
     Potentials = dict[str, TokenPotential]
+    Terms = dict[str, Any]
 else:  # blocks of a config are resolved before they come here
     Features = Decoder = Loss = Optimizer = Regularizer = Any
-    Potentials = dict[str, Any]
+    Potentials = Terms = dict[str, Any]
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
@@ -26,6 +28,20 @@ _LEAST = {
 }  # fmt: skip
 
 
+class TermSettings(NamedTuple):
+    """A term of the objective beside the training corpus, ``[components.NAME.terms.TERM]``.
+
+    loss (Loss): Of the term's texts; their gold labels count unless it provides "unlabelled".
+    corpus (str | None): Block of the config with the texts, such as "corpora.news", which only training reads; None if
+        they are given in Python.
+    weight (float): Factor of the loss.
+    """
+
+    loss: Loss
+    corpus: str | None = None
+    weight: float = 1.0
+
+
 class Method(NamedTuple):
     """How a component models and learns; the same for all tasks.
 
@@ -33,9 +49,9 @@ class Method(NamedTuple):
     loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
     support (str): "observed" gives weights to the feature-label pairs and transitions seen in training, as CRFsuite
         does by default; "all" to every pair, as CRF++ does: sometimes more accurate, always larger.
-    min_count (int): Features on fewer training tokens are dropped.
+    min_count (int): Features on fewer training tokens are dropped; those of terms count, too.
     max_features (int): Weights that features may have: those whose feature and label, or label pair, have the highest
-        mutual information (`training.selection`); 0 for all.
+        mutual information (`training.selection`) in the training corpus; 0 for all.
     boundaries (bool): Learn scores for the first and last label of a sequence.
     transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
         templates.
@@ -48,6 +64,9 @@ class Method(NamedTuple):
     keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
     potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under its own name.  Their
         scores are added to those of the features.
+    terms (dict): Blocks `TermSettings`, each under its own name: losses of further texts, such as raw text, that are
+        added to the objective.  With support = "observed", a feature of texts without labels has a weight for every
+        label.
     n_threads (int): Threads for training and for tagging many texts; 0 for one per core.  The same number of threads
         gives the same results.
     """
@@ -68,6 +87,7 @@ class Method(NamedTuple):
     inner_iterations: int = 1
     keep_names: bool = False
     potentials: Potentials = {}  # noqa: RUF012 (never changed)
+    terms: Terms = {}  # noqa: RUF012 (never changed)
     n_threads: int = 0
 
     def check(self, component: str) -> None:
@@ -75,7 +95,7 @@ class Method(NamedTuple):
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..registry import check_types
-        from ..training.compatibility import check_plugins
+        from ..training.compatibility import check_plugins, check_term
         from ..types import TokenPotential
 
         where = f"[components.{component}]"
@@ -97,6 +117,29 @@ class Method(NamedTuple):
         check_plugins(
             component, loss=self.loss, regularizer=self.regularizer, optimizer=self.optimizer, decoder=self.decoder
         )
+        for name, term in self.each_term(component).items():
+            check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
+
+    def each_term(self, component: str) -> dict[str, TermSettings]:
+        """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""
+        found = {}
+        for name, block in self.terms.items():
+            where = f"[components.{component}.terms.{name}]"
+            if not isinstance(block, dict) or "loss" not in block:
+                raise ConfigError(f'{where} has no loss. Add a block {where[:-1]}.loss] with @crf_losses = "...".')
+            for key in set(block) - set(TermSettings._fields):
+                raise ConfigError(f"{where} has no setting {key!r}. {suggest(key, TermSettings._fields)}")
+            found[name] = term = TermSettings(**block)
+            if isinstance(term.weight, bool) or not isinstance(term.weight, int | float):
+                raise ConfigError(f"{where}: weight must be a number, but {term.weight!r} was given.")
+            if not 0 <= term.weight < math.inf:
+                raise ConfigError(f"{where}: weight must be 0 or more, but {term.weight} was given.")
+            if not isinstance(term.corpus, str | None):
+                raise ConfigError(
+                    f"{where}: corpus must name a block of the config, such as corpora.{name}, but {term.corpus!r} was "
+                    "given. In Python, give texts to fit or initialize."
+                )
+        return found
 
     def check_transitions(self, component: str) -> None:
         """RAISES ConfigError: If a template file and the settings disagree about transitions."""

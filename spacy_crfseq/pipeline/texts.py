@@ -96,24 +96,6 @@ def make_doc(nlp: Language, record: Record) -> Doc:
     return doc
 
 
-def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
-    """Return the tokens and sentences of a Doc, its noted attributes, and the columns asked for, such as "tag"."""
-    from spacy.tokens import Doc
-
-    from ..features.noted import KEY
-
-    starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
-    words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
-    result = Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)
-    if columns:
-        names: Any = [column.upper() for column in columns]
-        values: Any = doc.to_array(names).reshape(len(doc), len(names))
-        result.from_array(names, values)
-    if KEY in doc.user_data:
-        result.user_data[KEY] = doc.user_data[KEY]
-    return result
-
-
 def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
     """Yield the Docs of a file in spaCy's binary format; tags I- that continue no entity are read as conlleval does.
 

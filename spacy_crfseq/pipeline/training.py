@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy import util
@@ -22,12 +22,13 @@ from ..features.noted import hash_of
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
 from ..schemes import TagTable, span_f1
+from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
-from ..types import MISSING, Bools, Floats, Offsets, Optimizer, StepReport
-from .build import build_model, carry_over, layout_for
+from ..types import MISSING, Bools, Floats, Loss, Offsets, Optimizer, StepReport, TextLoss
+from .build import bind_kernels, build_model, carry_over, layout_for
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -35,6 +36,8 @@ from .extract import DocColumns
 from .gold import gold_tags, known_tags
 from .labels import PartialTable, known_of
 from .session import Session
+from .settings import TermSettings
+from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
 
 
 class Training:
@@ -42,13 +45,20 @@ class Training:
 
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
+    annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
+    terms (list[TermData]): Terms beside the training corpus, until a run ends.
     """
 
     def __init__(self, model: DocModel) -> None:
         self._model = model
         self.seed: int | None = None
         self.keeps = False
-        self._kept: tuple[Any, ...] = ()
+        self.annotators: list[Any] = []
+        self.terms: list[TermData] = []
+        self._encoder: Encoder | None = None  # of the terms; pruning replaces it
+        self._texts: dict[str, Callable[[], Iterator[Example]]] = {}
+        self._bound: dict[int, tuple[Loss, Sequence[str], Loss]] = {}
+        self._kept: _Collected | None = None
         # after an initialization without data: the examples seen since, and the number of those in the model
         self._met: dict[int, Example] | None = None
         self._n_built = 0
@@ -60,14 +70,22 @@ class Training:
         """
         return seeded(self._model.method.optimizer, self.seed if seed is None else seed)
 
-    def initialize(self, examples: Iterable[Example], labels: Sequence[str] | None, nlp: Language | None) -> None:
+    def initialize(
+        self,
+        examples: Iterable[Example],
+        labels: Sequence[str] | None,
+        nlp: Language | None,
+        terms: Mapping[str, Texts] | None = None,
+    ) -> None:
         """Do what `CRFComponent.initialize` says."""
         model, annotation = self._model, self._model.annotation
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
+        self.use_texts(nlp, terms)
         examples, made_up = _look_ahead(examples)
-        encoder, found = self._collect(examples)
+        collected = self._collect(examples)
+        found = collected.found
         without_data = made_up and not found.tags
         if without_data:
             labels = labels or model.labels.tags
@@ -80,11 +98,10 @@ class Training:
             )
         self._report_absent_columns(found.absent)
         self._warn_of_score_weights(nlp)
-        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted(found.tags))
-        self._kept = encoder, found, tags, settings.get("max_epochs") == -1
+        in_terms = [tag for term in collected.terms.values() for tag in term.tags]
+        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted({*found.tags, *in_terms}))
+        self._kept = collected._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
         self.begin_anew()
-        if not self.keeps:
-            self._kept = ()
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
         self._met, self._n_built = ({} if without_data else None), 0
         if without_data:
@@ -95,24 +112,93 @@ class Training:
 
         Only settings that affect neither features nor labels may have changed since.
         """
-        encoder, found, tags, streamed = deepcopy(self._kept) if self.keeps else self._kept  # training changes them
-        self._model.set_tags(tags)
-        self._start(encoder, found, streamed)
+        collected = self._kept
+        assert collected is not None
+        if self.keeps or collected.terms.keys() != self._settings.keys():  # `fit` may add the texts of a term
+            collected = deepcopy(collected)._replace(strings=collected.strings)  # training changes them
+        else:
+            self._kept = None
+        self._model.set_tags(collected.tags)
+        self._start(collected)
 
-    def _collect(self, examples: Iterable[Example]) -> tuple[Encoder, EncodedCorpus]:
-        """Return examples as numbers, and the encoder with their features."""
+    @property
+    def _settings(self) -> dict[str, TermSettings]:
+        return self._model.method.each_term(self._model.name)
+
+    def _collect(self, examples: Iterable[Example]) -> _Collected:
+        """Return examples and terms as numbers, and the encoder with their features."""
         encoder = self._model.new_encoder()
         if self._model.method.tag_dictionary_size:
             encoder.words = HashIndex()
         self._model.partials = PartialTable(self._model.annotation)
-        return encoder, self._encode(examples, encoder)
+        found = self._encode(examples, encoder)  # before the terms, so that its features come first
+        terms = {name: self._encode_term(name, encoder) for name in self._texts}
+        return _Collected(encoder, found, terms, self._model.strings)
 
-    def _start(self, encoder: Encoder, found: EncodedCorpus, streamed: bool = False) -> LinearChainCRF:
+    def _start(self, collected: _Collected) -> LinearChainCRF:
         """Begin with a model of zero weights for the features found and the tags that were set, and return it."""
-        model, data = self._model, self._relabelled(found)
-        crf, data = build_model(model.method, encoder, found, data, model.labels.tags, model.labels.constraints)
-        model.start(crf, encoder, Session(self.optimizer(), data, n_examples=found.n_docs, streamed=streamed))
+        model, (encoder, found) = self._model, collected[:2]
+        model.strings = collected.strings
+        terms = [self._numbered(name, collected.terms[name]) for name in self._settings if name in collected.terms]
+        crf, data, self.terms = build_model(
+            model.method, encoder, found, self._relabelled(found), model.labels.tags, model.labels.constraints, terms
+        )
+        session = Session(
+            self.optimizer(), data, terms=self._weighted(), n_examples=found.n_docs, streamed=collected.streamed
+        )
+        model.start(crf, encoder, session)
+        self._encoder = encoder
         return crf
+
+    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
+        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
+        self._texts = find_texts(self._model.name, self._settings, terms or {}, nlp)
+        if nlp is not None and not self.annotators:
+            self.annotators = frozen_annotators(nlp, self._model.name)
+
+    def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:
+        settings, examples = self._settings[name], self._texts[name]()
+        for pipe in self.annotators:
+            examples = annotated(pipe, examples)
+        try:
+            found = self._encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
+        except NoExamplesError:
+            raise no_texts(self._model.name, name, settings) from None
+        check_found(self._model.name, name, settings, found)
+        return found
+
+    def _numbered(self, name: str, found: EncodedCorpus) -> TermData:
+        settings = self._settings[name]
+        return TermData(name, settings, found, self._relabelled(found, settings.loss))
+
+    def _weighted(self) -> list[Term]:
+        """Return the terms of the objective."""
+        return [one.term() for one in self.terms if one.settings.weight]
+
+    def _add_texts(self, given: Mapping[str, Texts]) -> None:
+        """Use other texts for some terms; those that `initialize` had none of get weights for their features."""
+        if not given:
+            return
+        settings, session = self._settings, self._model.session
+        self._texts.update(find_texts(self._model.name, settings, given, None))
+        self.terms = [term for term in self.terms if term.name not in given]
+        if self._kept is not None and session.initial is not None:
+            self._model.strings = self._kept.strings
+            new = {name: self._encode_term(name, self._kept.encoder) for name in given}
+            self._kept = self._kept._replace(terms={**self._kept.terms, **new})
+            self.begin_anew()
+
+    def _complete_terms(self) -> list[Term]:
+        """Return the terms of the objective, after reading missing texts.  RAISES DataError: If a term has none."""
+        encoder = self._model.encoder
+        there = {term.name: term for term in self.terms if self._encoder is encoder}
+        check_complete(self._model.name, self._settings, {*there, *self._texts})
+        self._encoder = encoder
+        self.terms = [
+            there[name] if name in there else self._numbered(name, self._encode_term(name, encoder))
+            for name in self._settings
+        ]
+        return self._weighted()
 
     def _meet(self, examples: Sequence[Example], keys: Sequence[int], met: dict[int, Example]) -> None:
         """Add features and labels of new examples, after an initialization without any.
@@ -127,7 +213,7 @@ class Training:
         met.update(new)
         if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
             old, self._n_built = model.crf, len(met)
-            carry_over(old, self._start(*self._collect(met.values())))
+            carry_over(old, self._start(self._collect(met.values())))
 
     def _add_labels(self, examples: Sequence[Example]) -> None:
         model = self._model
@@ -145,36 +231,42 @@ class Training:
             raise DataError(f"Component {self._model.name!r}: nothing is encoded; call initialize just before.")
         return data
 
-    def begin_on(self, whole: Dataset, sequences: Offsets) -> None:
-        """Start again from zero weights on some sequences of `whole`, which is the `data` of before any training.
+    def begin_on(self, whole: Dataset, sequences: Offsets, terms: Sequence[TermData] = ()) -> None:
+        """Start again from zero weights on some sequences of `whole` and on terms: `data` and `terms` before training.
 
-        Only features of these sequences get weights, as if the other sequences had never been read.  That does not hold
+        Only features of these get weights, as if the other sequences had never been read.  That does not hold
         with `min_count`, `max_features` or a tag dictionary: call `initialize` instead.
         """
         model, method = self._model, self._model.method
         crf, encoder = model.trained()
         data = whole.take(sequences)
-        layout = layout_for(method, encoder, data, len(crf.labels))
-        theta = np.zeros(layout.size + len(crf.theta) - crf.layout.size, method.precision)
+        layout = layout_for(method, encoder, data, len(crf.labels), terms)
+        bind_kernels(crf.added, data.encoded)
+        self.terms, self._encoder = list(terms), encoder
+        theta = np.zeros(layout.size + sum(one.size(len(crf.labels)) for one in crf.added), method.precision)
         new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
-        model.start(new, encoder, Session(self.optimizer(), data), model.feature_names)
+        model.start(new, encoder, Session(self.optimizer(), data, terms=self._weighted()), model.feature_names)
         model.cfg["temperature"] = 1.0
 
-    def _encode(self, examples: Iterable[Example], encoder: Encoder) -> EncodedCorpus:
+    def _encode(
+        self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
+    ) -> EncodedCorpus:
         model = self._model
+        encoder.pinned = True  # the parts of a text share their bags
         try:
             return encode_examples(
-                examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions
-            )
+                examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions,
+                loss or model.method.loss, labelled,
+            )  # fmt: skip
         except DataError as error:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None
 
-    def _relabelled(self, found: EncodedCorpus) -> Dataset:
+    def _relabelled(self, found: EncodedCorpus, loss: Loss | None = None) -> Dataset:
         numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
         gold = found.data.gold
         gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
-        return self._model.checked(found.data)
+        return self._model.checked(found.data, loss)
 
     def _report_absent_columns(self, names: Sequence[str]) -> None:
         if names:
@@ -184,6 +276,18 @@ class Training:
                 self._model.name,
                 ", ".join(names),
             )
+
+    def _warn_of_missing_columns(self) -> None:
+        for term in self.terms:
+            if term.found.unset:
+                util.logger.warning(
+                    "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
+                    "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
+                    "'spacy train' only if it is frozen.",
+                    self._model.name,
+                    term.name,
+                    ", ".join(term.found.unset),
+                )
 
     def _warn_of_score_weights(self, nlp: Language | None) -> None:
         key = self._model.annotation.score_name
@@ -207,6 +311,10 @@ class Training:
             keys = [self.content_key(example) for example in examples]
             if self._met is not None:
                 self._meet(examples, keys, self._met)
+            if model.method.terms and not model.session.terms:
+                model.session.add_terms(self._complete_terms())
+            if model.session.initial is not None:
+                self._warn_of_missing_columns()
             model.session.add(examples, keys, model.compile, losses)
 
     def content_key(self, example: Example) -> int:
@@ -237,32 +345,53 @@ class Training:
 
     # All at once
 
-    def objective(self, data: Dataset) -> Objective:
-        """Return the objective of the current run on data."""
+    def objective(self, data: Dataset, terms: Sequence[Term] | None = None) -> Objective:
+        """Return the objective of the current run on data, and on terms or all of their texts."""
         model, session = self._model, self._model.session
         crf, _ = model.trained()
+        terms = session.terms if terms is None else terms
+        first = Term(data, model.method.loss, name="the training corpus", sample=session.sample)
         return Objective(
             crf.potential,
-            [Term(data, model.method.loss, sample=session.sample)],
+            [term._replace(loss=self.bound(term.loss)) for term in (first, *terms)],
             model.method.regularizer,
-            n_total=session.n_total,
+            n_total=session.n_total + sum(term.data.n_sequences for term in session.terms),
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
+            templates=None if crf.templates is None else crf.templates[0],
         )
 
+    def bound(self, loss: Loss) -> Loss:
+        """Return a loss for the model's tags."""
+        if not isinstance(loss, TextLoss):
+            return loss
+        tags = self._model.labels.tags
+        known = self._bound.get(id(loss))
+        if known is None or known[0] is not loss or known[1] != tags:
+            self._bound[id(loss)] = known = loss, tags, loss.bind(tags, self._model.annotation.scheme)
+        return known[2]
+
     def fit(
-        self, examples: Iterable[Example] | None, dev: Iterable[Example] | None, seed: int | None, **settings: Any
+        self,
+        examples: Iterable[Example] | None,
+        dev: Iterable[Example] | None,
+        terms: Mapping[str, Texts] | None,
+        seed: int | None,
+        **settings: Any,
     ) -> FitResult:
         """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`."""
         model, optimizer = self._model, self.optimizer(seed)
-        with self.training_on(examples, dev) as (objective, evaluate):
+        with self.training_on(examples, dev, terms) as (objective, evaluate):
             result = fit(objective, optimizer, model.crf.theta, evaluate=evaluate, **settings)
             model.set_parameters(result.best)
         return result
 
     @contextmanager
     def training_on(
-        self, examples: Iterable[Example] | None = None, dev: Iterable[Example] | None = None
+        self,
+        examples: Iterable[Example] | None = None,
+        dev: Iterable[Example] | None = None,
+        terms: Mapping[str, Texts] | None = None,
     ) -> Iterator[tuple[Objective, Callable[[Floats], float] | None]]:
         """Yield the objective on training data, and the score on `dev` as a function of parameters.
 
@@ -272,6 +401,7 @@ class Training:
         model = self._model
         with model.lock:
             model.sync()
+            self._add_texts(terms or {})
             data = model.session.initial if examples is None else None
             if data is None:
                 if examples is None:
@@ -282,7 +412,9 @@ class Training:
                     self._met = None
                 data = self._relabelled(self._encode(examples, model.encoder))
             model.encoder.pinned = True
-            model.session = Session(self.optimizer(), data, seen_all=model.session.seen_all)
+            others = self._complete_terms()
+            self._warn_of_missing_columns()
+            model.session = Session(self.optimizer(), data, terms=others, seen_all=model.session.seen_all)
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
             yield self.objective(data), evaluate
@@ -309,7 +441,7 @@ class Training:
     def _release(self) -> None:
         with self._model.lock:
             self._model.session.release()
-            self._model.encoder.pinned = False
+            self._model.encoder.pinned, self.terms = False, []
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
         encoded, columns = self._model.encode(docs)
@@ -337,6 +469,17 @@ class Training:
             return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1
 
         return evaluate
+
+
+class _Collected(NamedTuple):
+    """Encoded texts from which a run begins, the tags of the model, and the strings of its features."""
+
+    encoder: Encoder
+    found: EncodedCorpus
+    terms: dict[str, EncodedCorpus]
+    strings: dict[int, str] | None
+    tags: Sequence[str] = ()
+    streamed: bool = False
 
 
 def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:

@@ -129,14 +129,23 @@ def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: i
         first = last
 
 
-def observed_rows(ids: Ids, columns: Ints, n_rows: int, width: int) -> SparseRows:
-    """Return rows with the columns [T] that each feature occurs with; negative ones are skipped."""
+def observed_rows(
+    ids: Ids, columns: Ints, n_rows: int, width: int, everywhere: tuple[Bools, Bools] | None = None
+) -> SparseRows:
+    """Return rows with the columns [T] that each feature occurs with; negative ones are skipped.
+
+    everywhere (tuple[Bools, Bools] | None): Rows [R] that also have certain columns [C].
+    """
     words = (width + 63) // 64
     marks = np.zeros((n_rows, words), np.uint64)
     bag_marks = np.zeros((ids.store.size, words), np.uint64)
     kernels.rows.mark_columns(ids.attrs, columns, marks)
     kernels.rows.mark_columns(ids.bags, columns, bag_marks)
     kernels.rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
+    if everywhere is not None:
+        bits = np.zeros(64 * words, np.bool_)
+        bits[:width] = everywhere[1]
+        marks[everywhere[0]] |= np.packbits(bits, bitorder="little").view("<u8")
     ptr = np.zeros(n_rows + 1, np.int64)
     size = kernels.rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
     cols = np.empty(size, np.int32)
@@ -168,11 +177,14 @@ def make_layout(
     support: str,
     boundaries: bool,
     transitions: bool = True,
+    unlabelled: tuple[Bools, Bools] | None = None,
 ) -> Layout:
     """Return the layout for a training set with gold labels [T], -1 if missing.
 
     n_features (tuple[int, int]): Features of the unigram and of the bigram block.
     support (str): "observed" for the feature-label pairs and transitions seen in `gold`, "all" for every one.
+    unlabelled (tuple[Bools, Bools] | None): Features of both blocks that also occur in texts without labels.  Any label
+        is possible there, so these have weights for all labels, and for all label pairs seen in `gold`.
     boundaries, transitions (bool): Whether start and end scores, and shared scores of label pairs, are trained.
     """
     widths = n_labels, n_labels * n_labels
@@ -182,12 +194,15 @@ def make_layout(
         return Layout(n_labels, unigrams, bigrams, steps, boundaries)
     pairs = bigram_columns(gold, encoded.offsets, n_labels)
     seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
-    for part in _blocks(0, len(pairs) if transitions else 0):
+    for part in _blocks(0, len(pairs)):
         seen[pairs[part]] = True
+    each: list[tuple[Bools, Bools] | None] = [None, None]
+    if unlabelled is not None:
+        each = [(unlabelled[0], np.ones(n_labels, np.bool_)), (unlabelled[1], seen[:-1])]
     return Layout(
         n_labels,
-        observed_rows(encoded.unigrams, gold, n_features[0], widths[0]),
-        observed_rows(encoded.bigrams, pairs, n_features[1], widths[1]),
-        seen[:-1].reshape(n_labels, n_labels),
+        observed_rows(encoded.unigrams, gold, n_features[0], widths[0], each[0]),
+        observed_rows(encoded.bigrams, pairs, n_features[1], widths[1], each[1]),
+        (seen[:-1] & transitions).reshape(n_labels, n_labels),
         boundaries,
     )

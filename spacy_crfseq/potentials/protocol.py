@@ -39,7 +39,7 @@ class Passes(Protocol):
     """Passes over one text, each with different parameters.
 
     A pass calls ``begin``, then, for each round, ``forward`` and its backprop for every part, in several threads and
-    any order, and ``flush``.  It ends with ``finish``.
+    any order, and ``flush``.  It may go through the rounds more than once.  It ends with ``finish``.
     """
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:

@@ -18,13 +18,16 @@ _PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
 """For each entry of `Optimizer.penalties`, whether a regularizer fits, and its meaning."""
 _NEEDS = {
     "value_and_grad": ("a differentiable loss", "SequentialLog"),
-    "minibatches": ("a loss with a gradient", "SequentialLog"),
+    "minibatches": ("a sum over sequences that has a gradient", "SequentialLog"),
     "likelihood": ("a function of the likelihood of whole sequences", "SequentialLog"),
     "log_likelihood": ("the log-likelihood itself", "SequentialLog"),
     "best_path": ("the score of the best rival of the gold labels", "Perceptron"),
+    "joint": ("the joint likelihood of texts and labels", "JointLog"),
     "margin": ("a loss that asks for a margin around the gold labels", "Hinge"),
 }
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
+_PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM", "value_and_grad": "LBFGS"}
+"""For what a loss provides, an optimizer that works with it."""
 _GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
 """The default of `Loss.provides`."""
 
@@ -53,6 +56,27 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
     wrong = [_penalty_problem(optimizer, regularizer), _loss_problem(optimizer, loss), _decoder_problem(loss, decoder)]
     if any(wrong):
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
+
+
+def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer, term: object) -> None:
+    """Check that a term's loss can be added to the `loss` of the training corpus.
+
+    RAISES ConfigError: Naming the term and what to use instead.
+    """
+    where = f"[components.{component}.terms.{name}]: "
+    if not _accepts(term, 3):
+        raise ConfigError(f"{where}loss must be a loss, called with 3 arguments, but {term!r} was given.")
+    if optimizer.requires & {"likelihood", "log_likelihood"}:
+        alone = f"the optimizer {part_name(optimizer)} learns from one data set"
+        raise ConfigError(f"{where}{alone}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
+    if problem := _loss_problem(optimizer, term):
+        raise ConfigError(where + problem)
+    if is_local(term) != is_local(loss):
+        local, other = (part_name(each) for each in ((term, loss) if is_local(term) else (loss, term)))
+        raise ConfigError(
+            f"{where}the loss {local} is normalised at each token, but {other} over whole sequences. Use losses of one "
+            "kind, for example spacy_crfseq.SequentialLog.v1 for the training corpus."
+        )
 
 
 def _accepts(part: object, n_arguments: int) -> bool:
@@ -98,7 +122,8 @@ def _loss_problem(optimizer: Optimizer, loss: object) -> str:
     known = [need for need in _NEEDS if need in lacking]
     name = known[-1] if known else min(lacking)  # the most demanding example satisfies all requirements
     meaning, example = _NEEDS.get(name, (repr(name), "SequentialLog"))
-    other = f"; or {part_name(loss)} with spacy_crfseq.AdaGrad.v1" if "minibatches" in provides else ""
+    partner = next((name for need, name in _PARTNERS.items() if need in provides), "")
+    other = f"; or {part_name(loss)} with spacy_crfseq.{partner}.v1" if partner else ""
     return (
         f"the optimizer {part_name(optimizer)} cannot minimise the loss {part_name(loss)}: it needs {meaning}. "
         f"A pair that works: {part_name(optimizer)} with spacy_crfseq.{example}.v1{other}."
@@ -132,6 +157,16 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
 def is_local(loss: object) -> bool:
     """Return whether a loss trains probabilities that are normalised at each token."""
     return "local" in getattr(loss, "provides", _GIVEN_BY_ALL)
+
+
+def is_unlabelled(loss: object) -> bool:
+    """Return whether a loss ignores gold labels."""
+    return "unlabelled" in getattr(loss, "provides", _GIVEN_BY_ALL)
+
+
+def needs_labels(loss: object) -> bool:
+    """Return whether a loss learns nothing from texts without labels."""
+    return not {"unlabelled", "joint"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

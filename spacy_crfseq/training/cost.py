@@ -16,6 +16,7 @@ import numpy as np
 from ..types import Floats, Optimizer, Regularizer
 from .dataset import SAMPLE_SEQUENCES
 from .objective import Objective
+from .terms import Term
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
@@ -65,12 +66,17 @@ def estimate(objective: Objective, optimizer: Optimizer, regularizer: Regularize
 def _part(objective: Objective, size: int, regularizer: Regularizer) -> Objective:
     return Objective(
         objective.potential,
-        [term._replace(data=term.data.sample(size)) for term in objective.terms],
+        [term._replace(data=term.data.sample(_share(term, size, objective))) for term in objective.terms],
         regularizer,
         n_total=objective.n_total,
         n_threads=objective.n_threads,
         dictionary=objective.dictionary,
     )
+
+
+def _share(term: Term, size: int, objective: Objective) -> int:
+    """Return the number of a term's sequences among `size` of all terms."""
+    return max(1, round(size * term.data.n_sequences / max(1, objective.n_sequences)))
 
 
 def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit: int = 0) -> tuple[int, bool]:

@@ -72,6 +72,11 @@ class Dataset(NamedTuple):
         inputs = None if self.inputs is None else self.inputs[tokens]
         return Dataset(encoded, self.gold[tokens], self.weights[sequences], self.table, inputs=inputs)
 
+    def labelled(self) -> Dataset:
+        """Return the sequences in which a gold label is known."""
+        known = np.append(0, np.cumsum(self.gold >= 0))[self.encoded.offsets]
+        return self.take(np.flatnonzero(np.diff(known)))
+
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.encoded.offsets[first : last + 1]
@@ -100,13 +105,14 @@ class Dataset(NamedTuple):
         return bool(self.gold.min(initial=0) < MISSING)
 
     def observed(self) -> Dataset:
-        """Return the data with additional sequences for the features that may need weights for a label.
+        """Return the data, without `inputs`, with additional sequences for features that may need weights for a label.
 
         There is a one-token sequence for each label of a candidate set or incorrect span: the labels in the set or, if
         these are the majority, the labels outside it.
         """
+        plain = self if self.inputs is None else self._replace(inputs=None)
         if self.table is None or not self.has_candidates:
-            return self
+            return plain
         sets, incorrect = self.table.now
         partly = np.flatnonzero(self.gold < MISSING)
         numbers = MISSING - 1 - self.gold[partly]
@@ -121,7 +127,7 @@ class Dataset(NamedTuple):
         every_token = self.encoded._replace(offsets=np.arange(len(self.gold) + 1))
         encoded, chosen = take_sequences(every_token, np.concatenate(tokens))
         extra = Dataset(encoded, np.concatenate(found).astype(np.int32), np.ones(len(chosen)), self.table)
-        return join([self, extra])
+        return join([plain, extra])
 
 
 def join(parts: list[Dataset]) -> Dataset:

@@ -2,7 +2,7 @@
 
     objective(theta) = sum over terms of weight * loss(scores(theta), data) + penalty(theta)
 
-Batch optimizers use value and gradient on all data, online optimizers alternating mini-batches of the terms, index-wise
+Batch optimizers use value and gradient on all data, online optimizers mini-batches of all terms in turn, index-wise
 optimizers the tokens of each feature.
 """
 
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property, partial
+from heapq import merge
+from operator import itemgetter
 
 import numpy as np
 
@@ -18,10 +20,11 @@ from .. import kernels, threads
 from ..errors import ConfigError
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
+from ..potentials.polynomial_kernel import KernelScores
 from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
-from ..types import Batch, Bools, Floats, Loss, Occurrences, Regularizer, RowBlock, Strengths
+from ..types import Batch, Bools, Floats, Loss, Numbers, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .terms import FullPass, MiniBatch, Term
 
@@ -29,12 +32,13 @@ from .terms import FullPass, MiniBatch, Term
 class Objective:
     """Implements `types.OnlineObjective` and `types.IndexedObjective`.
 
-    terms (Sequence[Term]): Data sets with their losses, at least one.
-    n_total (int): Number of sequences in the whole training set, if the terms' data are a part of it.
+    terms (Sequence[Term]): Data sets with their losses, at least one; the first is that of the training corpus.
+    n_total (int): Number of sequences of all terms in the whole training set, if the terms' data are a part of it.
     n_threads (int): Threads of passes over all data; 0: one per core.
     dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
         always allowed at their token, so that no loss is infinite.
     turns (int): Turns of the terms in one pass of `minibatches`; 0: until every data set has been used.
+    templates (Numbers | None): [F] the number of the template of each feature that scores a label.
     """
 
     def __init__(
@@ -47,12 +51,13 @@ class Objective:
         n_threads: int = 1,
         dictionary: TagDictionary | None = None,
         turns: int = 0,
+        templates: Numbers | None = None,
     ) -> None:
         self.potential, self.terms, self.dictionary = potential, [term.weighted() for term in terms], dictionary
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.blocks = potential.blocks()
         self.regularizer = regularizer.over(self.blocks)
-        self._n_total, self._turns = n_total, turns
+        self._n_total, self._turns, self._templates = n_total, turns, templates
         self.n_threads = n_threads or threads.available()
         self._streams: tuple[np.random.Generator, int, list[Iterator[MiniBatch]]] | None = None
 
@@ -61,14 +66,21 @@ class Objective:
         return [FullPass(self.potential, *term[:2], self.n_threads, self._mask, term.weight) for term in self.terms]
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> Objective:
-        """Return the objective with another penalty, and another loss of all terms if one is given."""
+        """Return the objective with another penalty, and another loss of the first term if one is given."""
         other = copy(self)
         other.regularizer, other._streams = regularizer.over(self.blocks), None
         if loss is None:  # both share the preparation for passes over the data
             other._passes = self._passes
         else:
-            other.terms = [term._replace(loss=loss) for term in self.terms]
+            other.terms = [self.terms[0]._replace(loss=loss), *self.terms[1:]]
             vars(other).pop("_passes", None)
+        return other
+
+    def labelled(self) -> Objective:
+        """Return the objective on the sequences in which a gold label is known."""
+        other = copy(self)
+        other.terms, other._streams = [term._replace(data=term.data.labelled()) for term in self.terms], None
+        vars(other).pop("_passes", None)
         return other
 
     @property
@@ -109,22 +121,36 @@ class Objective:
     @property
     def turns(self) -> int:
         """Number of turns that use every data set at least once, in mini-batches of one sequence or group."""
-        return max(-(-term.data.n_groups // term.repeats) for term in self.terms)
+        return max(-(-term.data.n_groups // max(1, term.repeats)) for term in self.terms)
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield mini-batches of `size` sequences, or groups of sequences, shuffled by `rng`.
 
-        A single term yields all its sequences once.  Several terms alternate, with ``term.repeats`` mini-batches each
-        (Hall, McDonald & Petrov 2011, algorithm 1).  A data set that is used up starts again in a new order, and the
-        next call continues after the last mini-batch.
+        All sequences of all terms are yielded once, and mini-batches of different terms are evenly interleaved: in
+        expectation, their sum is the objective.  Terms with `repeats` alternate instead, with so many mini-batches each
+        (Hall, McDonald & Petrov 2011, algorithm 1).  Then a data set that is used up starts again in a new order, and
+        the next call continues after the last mini-batch.
         """
         if len(self.terms) == 1 and not self._turns:
             yield from self.terms[0].batches(self.potential.batches(), self._mask, size, rng)
+            return
+        if not any(term.repeats for term in self.terms):
+            streams = [self._spread(number, size, rng) for number in range(len(self.terms))]
+            yield from map(itemgetter(2), merge(*streams, key=itemgetter(0, 1)))
             return
         for _ in range(self._turns or -(-self.turns // size)):
             for term, stream in zip(self.terms, self._endless(size, rng), strict=True):
                 for _ in range(term.repeats):
                     yield next(stream)
+
+    def _spread(
+        self, number: int, size: int, rng: np.random.Generator | None
+    ) -> Iterator[tuple[float, int, MiniBatch]]:
+        """Yield the mini-batches of a term with their places in the epoch, between 0 and 1."""
+        term = self.terms[number]
+        n = -(-term.data.n_groups // size)
+        for i, batch in enumerate(term.batches(self.potential.batches(), self._mask, size, rng)):
+            yield (i + 0.5) / n, number, batch
 
     def _endless(self, size: int, rng: np.random.Generator | None) -> list[Iterator[MiniBatch]]:
         def stream(term: Term) -> Iterator[MiniBatch]:
@@ -139,11 +165,17 @@ class Objective:
         return self._streams[2]
 
     def sample(self) -> Objective:
-        """Return the objective on a fixed sample of the data, the penalty scaled down in proportion."""
-        terms = [term._replace(data=(term.sample or term.data).sample(SAMPLE_SEQUENCES)) for term in self.terms]
-        sampled = sum(term.data.n_sequences for term in terms)
-        scaled = _Scaled(self.regularizer, sampled / max(1, self.n_total))
-        return Objective(self.potential, terms, scaled, dictionary=self.dictionary)
+        """Return the objective on a fixed sample of each term's data, scaled down in proportion to the first term's."""
+        wholes = [term.sample or term.data for term in self.terms]
+        terms = [
+            term._replace(data=whole.sample(SAMPLE_SEQUENCES)) for term, whole in zip(self.terms, wholes, strict=True)
+        ]
+        first = self.n_total - sum(whole.n_sequences for whole in wholes[1:])  # the sample of the first may be a part
+        factor = terms[0].data.n_sequences / max(1, first)
+        for number, whole in enumerate(wholes[1:], start=1):
+            share = terms[number].data.n_sequences / max(1, whole.n_sequences)
+            terms[number] = terms[number]._replace(weight=factor / (share or 1.0))
+        return Objective(self.potential, terms, _Scaled(self.regularizer, factor), dictionary=self.dictionary)
 
     # For index-wise methods, which compute the scores of one data set under a linear potential themselves
 
@@ -156,6 +188,11 @@ class Objective:
                 f"{type(self.potential).__name__} here. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1."
             )
         return self.potential.layout
+
+    @property
+    def kernel(self) -> KernelScores | None:
+        """The added potential that is a polynomial kernel of observations."""
+        return next((one for one in getattr(self.potential, "addends", ()) if isinstance(one, KernelScores)), None)
 
     @property
     def term(self) -> Term:
@@ -194,6 +231,13 @@ class Objective:
     def trainable(self) -> Bools:
         """Which of the shared scores are learned."""
         return self.layout.trainable()
+
+    @property
+    def templates(self) -> Numbers:
+        """The number of the template of each feature that scores a label [F]; zeros if unknown."""
+        if self._templates is None:
+            return np.zeros(self.layout.unigrams.n_rows, np.uint16)
+        return self._templates
 
     def occurrences(self, block: int) -> Occurrences:
         """Return the rows of a group (0 unigrams, 1 bigrams) of each token, and the tokens of each row."""

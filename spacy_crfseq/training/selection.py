@@ -26,8 +26,10 @@ _BLOCK_WEIGHTS = 1 << 18
 
 
 class Counts(NamedTuple):
-    """Counts of the feature and the label (or label pair) of each weight of a block [size], alone and together.
+    """Counts behind each weight of a block [size].
 
+    feature, label: Tokens with its feature (for label pairs, after its previous label), and with its label.
+    both: Tokens with both.
     total (float): Number of labelled tokens; for label pairs, of those after a labelled token.  Sequences are weighted.
     """
 
@@ -61,6 +63,9 @@ def most_informative(layout: Layout, data: Dataset, size: int, n_threads: int = 
 
 def mutual_information(counts: Counts) -> NDArray[np.float64]:
     """Return the mutual information, in nats, of each feature's presence and its label's (thesis, eq. 6.3), [size].
+
+    For label pairs, "presence" a means that the token has the feature and follows the previous label, because these
+    two predict the label (thesis, section 6.2.1).
 
     ``I(a; y) = sum over present or absent a and y of P(a, y) log (P(a, y) / (P(a) P(y)))``.
     """
@@ -96,21 +101,27 @@ def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[C
     FullPass(Linear(layout), data, _Tally(True), n_threads)(theta, feature)
     offsets, n = data.encoded.offsets, layout.n_labels
     weights = np.repeat(data.weights, np.diff(offsets))
-    columns = data.gold, bigram_columns(data.gold, offsets, n)
+    pairs = bigram_columns(data.gold, offsets, n)
+    columns = data.gold, np.where(pairs < 0, pairs, pairs % n)
     blocks = zip((layout.unigrams, layout.bigrams), columns, layout.views(both), layout.views(feature), strict=False)
-    unigrams, bigrams = (_block_counts(*block, weights) for block in blocks)
+    unigrams, bigrams = (_block_counts(*block, weights, n) for block in blocks)
     return unigrams, bigrams
 
 
-def _block_counts(rows: Rows, columns: Ints, both: Floats, feature: Floats, weights: NDArray[np.float64]) -> Counts:
-    known = columns >= 0
-    by_column = np.bincount(columns[known], weights[known], minlength=rows.width).astype(np.float64)
-    label = by_column[rows.cols] if isinstance(rows, SparseRows) else np.tile(by_column, rows.n_rows)
-    return Counts(both, feature, label, float(by_column.sum()))
+def _block_counts(
+    rows: Rows, labels: Ints, both: Floats, feature: Floats, weights: NDArray[np.float64], n_labels: int
+) -> Counts:
+    known = labels >= 0
+    counts = np.bincount(labels[known], weights[known], minlength=n_labels).astype(np.float64)
+    columns = rows.cols if isinstance(rows, SparseRows) else np.tile(np.arange(rows.width), rows.n_rows)
+    return Counts(both, feature, counts[columns % n_labels], float(counts.sum()))
 
 
 class _Tally:
-    """A "loss" whose gradient counts the gold labels of each feature, or with `any_label` all its labelled tokens."""
+    """A "loss" whose gradient counts gold labels: of tokens with each feature, or with `any_label` whatever they are.
+
+    Of label pairs, the previous label always counts.
+    """
 
     provides: frozenset[str] = frozenset()
 
@@ -125,8 +136,9 @@ class _Tally:
             counted.append((grad.transitions.reshape(-1, n * n), bigram_columns(batch.gold, batch.offsets, n)))
         for target, columns in counted:
             tokens = np.flatnonzero(columns >= 0)
-            if self._any:
-                target[tokens] += weights[tokens, None]
-            else:
+            if not self._any:
                 target[tokens, columns[tokens]] += weights[tokens]
+                continue
+            before = columns[tokens] // scores.emissions.shape[1]  # 0 where there are no pairs
+            target.reshape(len(target), -1, scores.emissions.shape[1])[tokens, before] += weights[tokens, None]
         return 0.0

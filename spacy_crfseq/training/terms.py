@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ..threads import over
 from ..types import Batch, CorpusLoss, Floats, Ints, Loss, RowGradient, Scores
 from .dataset import Dataset
 
+Evaluate: TypeAlias = Callable[[Scores, Batch, Callable[[Scores], None]], Any]
+"""Maps the scores of a part, its batch and a function that takes their gradient to what is added up."""
 LOADED = 2048
 """Number of sequences, or groups, that online training prepares at a time."""
 
@@ -22,15 +24,16 @@ class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
     weight (float): Factor of the loss.
-    repeats (int): Mini-batches of the term per turn, if an objective has several terms.
+    repeats (int): Mini-batches of the term per turn, if an objective has several terms; 0: in proportion to its data.
     name (str): For reports.
-    sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.
+    sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.  Of terms after the first, all
+        data, of which `data` may be a part.
     """
 
     data: Dataset
     loss: Loss
     weight: float = 1.0
-    repeats: int = 1
+    repeats: int = 0
     name: str = ""
     sample: Dataset | None = None
 
@@ -86,33 +89,39 @@ class FullPass:
     def __call__(self, theta: Floats, grad: Floats | None) -> float:
         """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D]."""
         loss = self._loss
-        if not isinstance(loss, CorpusLoss):
-            return float(self._sum(loss, theta, grad))
-        totals = self._sum(lambda scores, batch, _: loss.totals(scores, batch), theta, None)
-        value, slope = loss.at(totals, self._weight)
-        if grad is not None:
-            self._sum(slope, theta, grad)
+        self._passes.begin(theta, grad)
+        if isinstance(loss, CorpusLoss):
+            totals = self._sum(lambda scores, batch, backprop: loss.totals(scores, batch))
+            value, slope = loss.at(totals, self._weight)
+            if grad is not None:
+                self._sum(partial(self._evaluate, slope, True))
+        else:
+            value = float(self._sum(partial(self._evaluate, loss, grad is not None)))
+        self._passes.finish()
         return value
 
-    def _sum(self, evaluate: Callable[[Scores, Batch, Scores], Any], theta: Floats, grad: Floats | None) -> Any:
-        """Return the sum over all parts of a function of scores, batch and gradient."""
-        self._passes.begin(theta, grad)
+    def _sum(self, evaluate: Evaluate) -> Any:
+        """Return the sum of a function over all parts."""
         total: Any = 0.0
         for parts in self._passes.rounds():
-            for value in over(partial(self._part, evaluate, training=grad is not None), parts, self._n_threads):
+            for value in over(partial(self._part, evaluate), parts, self._n_threads):
                 total = total + value
             self._passes.flush()
-        self._passes.finish()
         return total
 
-    def _part(self, evaluate: Callable[[Scores, Batch, Scores], Any], part: Part, training: bool) -> Any:
+    def _part(self, evaluate: Evaluate, part: Part) -> Any:
         scores, backprop = self._passes.forward(part)
         batch = self._data.batch(*part)
         if self._mask is not None and self._data.encoded.words is not None:
             tokens = tokens_of(self._data.encoded.offsets, part)
             self._mask.add(self._data.encoded.words[tokens], scores.emissions, batch.gold)
+        return evaluate(scores, batch, backprop)
+
+    def _evaluate(
+        self, loss: Loss, training: bool, scores: Scores, batch: Batch, backprop: Callable[[Scores], None]
+    ) -> float:
         gradient = self._passes.zeros(scores)
-        value = evaluate(scores, batch, gradient)
+        value = loss(scores, batch, gradient)
         if training:
             backprop(gradient)
         return value

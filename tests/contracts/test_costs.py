@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 
 from spacy_crfseq import registry
 from spacy_crfseq.costs.entity_agreement import EntityAgreement
+from spacy_crfseq.costs.entity_tags import EntityTags
 from spacy_crfseq.costs.f1 import F1
 from spacy_crfseq.costs.hamming import Hamming
 from spacy_crfseq.costs.required_label import RequiredLabel
@@ -24,7 +25,7 @@ from spacy_crfseq.types import Cost, CostFunction, Evidence
 
 LABELS = {"plain": ["NN", "NNP", "VB"], "IOB2": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]}
 ARGUMENTS: dict[str, dict[str, Any]] = {
-    "plain": {"labels": ["VB", "NN"], "component": "reader"},
+    "plain": {"labels": ["VB", "NNP"], "component": "reader"},
     "IOB2": {"labels": ["B-PER", "I-LOC"], "component": "reader"},
 }
 """Arguments without a default, by their names."""
@@ -224,9 +225,23 @@ def test_entity_agreement_leaves_unknown_tokens_out() -> None:
     assert cost_of(EntityAgreement("reader", f1=True), evidence)(["NNP", "VB", "VB"]) == 0
 
 
+def test_entity_tags_counts_tokens_of_entities_without_the_tags() -> None:
+    truth = ["NNP", "NNP", "VB", "NNP"]
+    evidence = evidence_of([None, "NN", "VB", None], truth)  # the second token is known to be a common noun
+    tags, both = (cost_of(EntityTags(["NNP"], name), evidence) for name in ("", "reader"))
+    assert [tags(found) for found in (truth, ["NNP", "NN", "NNP", "NN"], ["VB"] * 4)] == [0, 1, 2]
+    assert both(["NNP", "NN", "VB", "NNP"]) == pytest.approx(1 / 2)  # one of two entities is found, and none wrong tag
+    assert both(["VB"] * 4) == 3
+    assert EntityTags(["NNP"])(evidence_of(["VB"], ["VB"])) is None  # no entity
+    assert cost_of(EntityTags(["NNP"], "reader"), evidence_of(["VB"], ["VB"]))(["NNP"]) == 1
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: EntityTags([]), "labels is empty"),
+        (lambda: EntityTags(["NNP"]).check(["NN"], "plain"), "'NNP' is no label.*'NN'"),
+        (lambda: EntityTags(["NNP"]).check(["O"], "IOB2"), "applies to taggers only"),
         (lambda: RequiredLabel([]), "labels is empty"),
         (lambda: RequiredLabel(["VB"], dep=""), "dep is empty"),
         (lambda: RequiredLabel(["VBS"]).check(["VB"], "plain"), "'VBS' is no label.*'VB'"),

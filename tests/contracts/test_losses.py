@@ -10,16 +10,23 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spacy_crfseq import registry
-from spacy_crfseq.types import MISSING, Candidates, Loss, Scores
+from spacy_crfseq.types import MISSING, Candidates, CorpusLoss, Loss, Scores, TextLoss
 from tests import reference
-from tests.problems import Problem, one_sided_differences, problems
+from tests.problems import Problem, made_losses, one_sided_differences, problems, text_of
 
-LOSSES = {name: make() for name, make in registry.losses.get_all().items()}
+LOSSES = made_losses()
 
 
-def every_loss(*capabilities: str) -> pytest.MarkDecorator:
-    """Run a test over the registered losses that give all of `capabilities`."""
-    chosen = {name: loss for name, loss in LOSSES.items() if loss.provides.issuperset(capabilities)}
+def every_loss(*capabilities: str, sums: bool | None = None) -> pytest.MarkDecorator:
+    """Run a test over the registered losses that give all of `capabilities`.
+
+    sums: Only those that are sums over sequences, or only those that are not.
+    """
+    chosen = {
+        name: loss
+        for name, loss in LOSSES.items()
+        if loss.provides.issuperset(capabilities) and sums in (None, not isinstance(loss, CorpusLoss))
+    }
     return pytest.mark.parametrize("loss", chosen.values(), ids=chosen)
 
 
@@ -30,10 +37,22 @@ KINK = 1e-2
 
 def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
     """Return the loss and its gradient, without the candidate sets that not every loss is defined for."""
-    if "candidates" not in loss.provides:
-        problem = problem.without_candidates()
+    loss, problem = ready(loss, problem)
     gradient = problem.scores.zeros_like()
     return loss(problem.scores, problem.batch, gradient), gradient
+
+
+def ready(loss: Loss, problem: Problem) -> tuple[Loss, Problem]:
+    """Return the loss for the problem's labels, and the problem as the loss can read it."""
+    if "candidates" not in loss.provides:
+        problem = problem.without_candidates()
+    if isinstance(loss, TextLoss):
+        labels = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]]
+        assume(len(labels) > 1)
+        loss = loss.bind(labels, None)
+        inputs = loss.read([text_of(problem.batch.n_tokens)])
+        problem = Problem(problem.scores, problem.batch._replace(inputs=inputs))
+    return loss, problem
 
 
 @every_loss()
@@ -57,14 +76,15 @@ def test_the_gradient_is_added_and_scores_and_batch_are_left_alone(loss: Loss, p
     before = [array.copy() for array in arrays]
     _, fresh = evaluate(loss, problem)
     filled = Scores(*(np.full_like(array, 1.5) for array in problem.scores))
-    loss(problem.scores, problem.batch, filled)
+    bound, read = ready(loss, problem)
+    bound(read.scores, read.batch, filled)
     for array, fresh_array in zip(filled, fresh, strict=True):
         np.testing.assert_allclose(array - 1.5, fresh_array, atol=1e-10)
     for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 
-@every_loss()
+@every_loss(sums=True)
 @given(PROBLEMS)
 def test_a_sum_over_sequences(loss: Loss, problem: Problem) -> None:
     whole, gradient = evaluate(loss, problem)
@@ -81,7 +101,7 @@ def test_a_sum_over_sequences(loss: Loss, problem: Problem) -> None:
     np.testing.assert_allclose(gradient.end, end, atol=1e-10)
 
 
-@every_loss()
+@every_loss(sums=True)
 @given(PROBLEMS, st.floats(0, 5))
 def test_weights_multiply(loss: Loss, problem: Problem, factor: float) -> None:
     value, gradient = evaluate(loss, problem)
@@ -90,6 +110,40 @@ def test_weights_multiply(loss: Loss, problem: Problem, factor: float) -> None:
     assert weighted == pytest.approx(factor * value, abs=1e-9)
     for array, unweighted in zip(weighted_gradient, gradient, strict=True):
         np.testing.assert_allclose(array, factor * unweighted, atol=1e-9)
+
+
+@every_loss("unlabelled")
+@given(problems(candidates=True))
+def test_a_loss_of_unlabelled_text_ignores_gold_labels(loss: Loss, problem: Problem) -> None:
+    value, gradient = evaluate(loss, problem)
+    unknown = problem.batch._replace(gold=np.full_like(problem.batch.gold, MISSING))
+    same, same_gradient = evaluate(loss, Problem(problem.scores, unknown))
+    assert same == value
+    for array, wanted in zip(same_gradient, gradient, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+@every_loss(sums=False)
+@given(problems(), st.floats(0.1, 5))
+def test_totals_of_parts_add_up_and_give_the_loss_of_the_whole(loss: Any, problem: Problem, factor: float) -> None:
+    """Only the ratios of weights matter."""
+    value, gradient = evaluate(loss, problem)
+    bound, read = ready(loss, problem)
+    assert isinstance(bound, CorpusLoss)
+    totals: Any = 0.0
+    parts = []
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one = read.only(n)
+        parts.append(Problem(one.scores, one.batch._replace(inputs=read.batch.inputs[first:last])))
+        totals = totals + bound.totals(*parts[-1])
+    found, slope = bound.at(totals if parts else bound.totals(*read), 3.0)
+    assert found == pytest.approx(3 * value, abs=1e-9)
+    for part, (first, last) in zip(parts, problem.sequence_bounds(), strict=True):
+        part_gradient = part.scores.zeros_like()
+        slope(*part, part_gradient)
+        np.testing.assert_allclose(part_gradient.emissions, 3 * gradient.emissions[first:last], atol=1e-9)
+    weighted = problem.batch._replace(weights=factor * problem.batch.weights)
+    assert evaluate(loss, Problem(problem.scores, weighted))[0] == pytest.approx(value, abs=1e-9)
 
 
 @every_loss()
@@ -184,3 +238,20 @@ def test_hinge_bounds_the_perceptron_and_softmax_margin_both(problem: Problem) -
     assert values[0] <= values[1] + 1e-9
     assert log_loss <= values[2] + 1e-9
     assert not known or values[1] <= values[2] + 1e-9
+
+
+@given(problems(dtypes=(np.float32, np.float64)))
+def test_the_joint_log_loss_sums_over_the_labellings_that_agree(problem: Problem) -> None:
+    value, gradient = evaluate(LOSSES["spacy_crfseq.JointLog.v1"], problem)
+    expected, counts = 0.0, np.zeros_like(problem.scores.emissions)
+    for n, (first, last) in enumerate(problem.sequence_bounds()):
+        one, gold, weight = (
+            reference.sequence(problem.scores, first, last),
+            problem.batch.gold[first:last],
+            problem.batch.weights[n],
+        )
+        if last > first:
+            expected -= weight * reference.log_partition(one, gold)
+            counts[first:last] = weight * reference.expectations(one, gold).emissions
+    assert value == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    np.testing.assert_allclose(gradient.emissions, -counts, atol=1e-5)

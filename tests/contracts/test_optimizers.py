@@ -40,6 +40,9 @@ def minimising(penalties: set[str], *, online: bool) -> list[str]:
 
 
 EVERY_OPTIMIZER = pytest.mark.parametrize("name", list(registry.optimizers.get_all()))
+FREE = [name for name in registry.optimizers.get_all() if "joint" not in make(name).requires]
+EVERY_MINIMISER = pytest.mark.parametrize("name", FREE)
+"""Those whose parameters are no probabilities, see tests/training/test_generative.py for the others."""
 EXACT, ONLINE = (minimising({"l2", "elastic", "smooth", "prox"}, online=online) for online in (False, True))
 
 
@@ -48,7 +51,8 @@ def declared(name: str) -> dict[str, Any]:
     optimizer = make(name)
     losses = [SequentialLog(), *(constructor() for constructor in registry.losses.get_all().values())]
     loss = next(loss for loss in losses if optimizer.requires <= getattr(loss, "provides", set()))
-    return {"loss": loss, "regularizer": L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()}
+    regularizer = L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()
+    return {"loss": loss, "regularizer": regularizer, "support": "observed" if name in FREE else "all"}
 
 
 @lru_cache(maxsize=100)
@@ -100,7 +104,7 @@ def never_rises(reports: list[StepReport]) -> bool:
     return all(later.value <= earlier.value * (1 + 1e-9) for earlier, later in itertools.pairwise(reports))
 
 
-@EVERY_OPTIMIZER
+@EVERY_MINIMISER
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_lowers_the_objective(name: str, dtype: type) -> None:
     training = problem_for(name)
@@ -177,14 +181,14 @@ def test_iterations_after_convergence_change_nothing_unless_online(name: str) ->
         assert (again.converged, again.message, again.value) == (True, last.message, last.value)
 
 
-@EVERY_OPTIMIZER
+@EVERY_MINIMISER
 def test_parameters_that_are_not_learnt_stay_zero(name: str) -> None:
     training = training_problem(4, n_sequences=8, n_labels=4, boundaries=False, **declared(name))
     theta, _ = run(make(name, max_iterations=3), training)
     assert_learnt_alone(training, theta)
 
 
-@EVERY_OPTIMIZER
+@EVERY_MINIMISER
 @pytest.mark.parametrize(
     "change",
     [
@@ -199,7 +203,7 @@ def test_parameters_that_are_not_learnt_stay_zero(name: str) -> None:
     ids=lambda change: next(iter(change)),
 )
 def test_no_kind_of_problem_is_refused(name: str, change: dict[str, Any]) -> None:
-    training = training_problem(5, n_sequences=6, **change, **declared(name))
+    training = training_problem(5, n_sequences=6, **{**declared(name), **change})
     optimizer = make(name, max_iterations=3)
     theta, reports = run(optimizer, training)
     value = training.objective.value(theta)

@@ -38,6 +38,7 @@ COMMANDS = {
     "sweep": f"sweep sweep.cfg -o out {PATHS}",
     "find-regularization": f"find-regularization ner.cfg -o out --steps 2 {PATHS}",
     "fine-tune": "fine-tune model tune.cfg -o out",
+    "propose-features": "propose-features model train.conll -f conll2003 -p crf_ner -r texts.txt -o features.tsv",
     "report": "report model dev.conll -f conll2003 -o page.html",
     "show": "show model texts.txt -p crf_ner -o page.html",
     "explain": "explain model texts.txt -p crf_ner -o page.html",

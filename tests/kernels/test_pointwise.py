@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.kernels import blocks, lattice, log_space
+from spacy_crfseq.kernels import blocks, covariances, lattice, log_space
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.kernels.helpers import DTYPES, assert_close, assert_finite, largest, sequences, wide
@@ -38,7 +38,7 @@ def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores,
     offsets, gold, weights = problem.batch[:3]
     gradient = problem.scores.zeros_like()
     order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
-    kernel = blocks.log_loss if kind == "sequences" else blocks.pointwise
+    kernel = blocks.log_loss if kind == "sequences" else covariances.pointwise
     size = blocks.select(offsets, gold if kind == "sequences" else gold[:0], weights, order, left)
     loss = kernel(problem.scores, *problem.batch[:3], gradient, order[:size], left, cap)
     rest = problem.batch._replace(weights=np.where(left, weights, 0))

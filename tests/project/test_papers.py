@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, semi, synthetic, tasks
+from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, proper_nouns, semi, synthetic, tasks
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.training.selection import thresholded
@@ -48,10 +48,10 @@ def test_pages_that_lack_something() -> None:
     text = page.render(template, {})
     assert text.count(page.NOT_RUN) == len(page.SECTIONS)
     assert "](figures/" not in text
-    some = RESULTS["synthetic"]
+    some = RESULTS["synthetic-models"]
     skipped = {**some, "rows": [], "skipped": "CRFSEQ_DATA is not set"}
     assert "not run, CRFSEQ_DATA is not set: tags-S1" in page.render(template, {**RESULTS, "tags-S1": skipped})
-    assert page.render("Text.", {"synthetic": {**some, "quick": True}}).startswith("> **A quick run**")
+    assert page.render("Text.", {"synthetic-models": {**some, "quick": True}}).startswith("> **A quick run**")
     wanted = [page.Check("a", lambda: True), page.Check("b", lambda: False), page.Check("c", lambda: bool({}["x"]))]
     assert page.checks(wanted) == "- met: a\n- **not met**: b\n- not known: c"
 
@@ -61,7 +61,7 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         figures.draw(RESULTS, tmp_path / folder)
     files = sorted(file.name for file in (tmp_path / "a").iterdir())
-    assert {"nettalk-methods.svg", "path.svg", "selection.svg", "synthetic.svg"} <= set(files)
+    assert {"nettalk-methods.svg", "names-path.svg", "names-selection.svg", "synthetic-models.svg"} <= set(files)
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -83,7 +83,7 @@ def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
         Options(None).corpus("conll2000/train.txt")
     with pytest.raises(Skip, match=r"conll2000/train\.txt is not"):
         Options(tmp_path).corpus("conll2000/train.txt")
-    result = _harness.run(_harness.REGISTRY["chunks-path"], Options(None))
+    result = _harness.run(_harness.REGISTRY["chunks-sparse"], Options(None))
     assert result["rows"] == []
     assert "CRFSEQ_DATA" in result["skipped"]
 
@@ -161,7 +161,7 @@ def small_task(**component: Any) -> tasks.Task:
     settings = _harness.config("synthetic")
     texts = synthetic.as_texts(*hmm().sample(np.random.default_rng(2), 30, 5))
     examples = tasks.as_examples(nlp, texts)
-    features = settings["models"]["M5"]["features"]
+    features = settings["features"]["both"]
     return tasks.Task(nlp, {**settings["component"], **component}, features, examples, {"dev": examples})
 
 
@@ -206,7 +206,7 @@ def test_the_best_value_of_a_setting_is_taken() -> None:
 @pytest.mark.parametrize("support", ["all", "observed"])
 def test_parts_of_the_weights_are_found_again(support: str) -> None:
     task = small_task(support=support)
-    theta = np.random.default_rng(0).normal(size=task.size).astype(np.float32)
+    theta = np.random.default_rng(0).normal(size=task.layout.size).astype(np.float32)
     part, smaller = thresholded(task.layout, theta, 0.7)
     again = np.zeros_like(theta)
     again[tasks.within(task.layout, part)] = smaller
@@ -216,19 +216,96 @@ def test_parts_of_the_weights_are_found_again(support: str) -> None:
 def test_a_part_of_the_weights_is_trained() -> None:
     task = small_task()
     whole = task.fit(METHOD)
-    part = chunks._largest(task, whole.theta, 40)
+    bound = float(np.sort(np.abs(whole.theta))[-40])
+    part, _ = thresholded(task.layout, whole.theta, bound)
     result = task.fit(METHOD, layout=part, start=whole.theta)
     weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
-    assert not result.theta[:weights][np.abs(whole.theta[:weights]) < np.sort(np.abs(whole.theta))[-40]].any()
+    assert not result.theta[:weights][np.abs(whole.theta[:weights]) < bound].any()
     assert result.objective > whole.objective
 
 
-def test_cutting_keeps_the_largest_weights() -> None:
-    theta = np.array([0.1, -3.0, 0.0, 2.0, 0.5])
-    kept = nettalk.cut(theta, (1.0, 0.5))
-    assert [count for count, _ in kept] == [4, 2]
-    np.testing.assert_array_equal(kept[0][1], theta)
-    np.testing.assert_array_equal(kept[1][1], [0, -3.0, 0, 2.0, 0])
+@pytest.fixture
+def columns(tmp_path: Path) -> Path:
+    """Two words, names after "in"; part of speech and chunk of each are those of the word."""
+    rows = ["in IN I-PP O", "Rome NNP I-NP I-LOC", "and CC O O", "-DOCSTART- -X- O O", "Bonn NNP I-NP I-LOC"]
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        (tmp_path / "conll2003").mkdir(exist_ok=True)
+        (tmp_path / "conll2003" / name).write_text("\n".join(rows[:3]) + "\n\n" + "\n\n".join(rows[3:]) + "\n")
+    return tmp_path
+
+
+def test_observations_and_labels_are_read_as_they_are(columns: Path) -> None:
+    corpus = chunks.Corpus("names", Options(columns, quick=True))
+    examples = corpus.parts["train"]
+    assert [[token.tag_ for token in one.reference] for one in examples] == [["O", "I-LOC", "O"], ["I-LOC"]]
+    seen = [[(token.lemma_, token.norm_, token.tag_) for token in one.predicted] for one in examples]
+    assert seen == [[("IN", "I-PP", ""), ("NNP", "I-NP", ""), ("CC", "O", "")], [("NNP", "I-NP", "")]]
+
+
+def test_scores_and_weights_of_a_pattern_are_counted(columns: Path) -> None:
+    corpus = chunks.Corpus("names", Options(columns))
+    task = corpus.task("word", keep_names=True)
+    theta = np.zeros(task.layout.size, np.float32)
+    assert corpus.scores(task, "A", theta) in (chunks.Scores(50, 0, 0, 0), chunks.Scores(50, 50, 50, 50))
+    trained = task.fit(corpus.settings["methods"]["L2"])
+    assert corpus.scores(task, "A", trained.theta) == chunks.Scores(100, 100, 100, 100)
+    assert chunks.n_weights(task) == 4 * 2  # words and labels
+    assert chunks.kept(task) == {"(y,x1)": [8, 8]}
+    words = chunks.heaviest(task, 2)
+    assert list(words.values()) == sorted(words.values(), reverse=True)
+    assert set(words) < {"in", "Rome", "and", "Bonn"}
+
+
+def test_weights_of_symbols_are_found_and_orphans_counted() -> None:
+    task = small_task()
+    theta = np.arange(1.0, len(task.pipe.crf.theta) + 1).astype(np.float32)
+    found = nettalk.weights_of(task, theta, "eaz")
+    for example in task._parts["dev"][:3]:
+        ids, _ = task.features_of([example.predicted])
+        here = dict(zip((token.text for token in example.predicted), ids[0].features, strict=True))
+        rows = task.layout.views(theta).unigrams.reshape(-1, len(task.labels))
+        for number, symbol in enumerate("ea"):
+            if symbol in here:
+                np.testing.assert_array_equal(found.unigrams[number], rows[here[symbol]])
+    assert found.unigrams[:2].all()
+    assert not found.unigrams[2].any()  # there is no z
+    assert not found.bigrams[2].any()
+    kept = nettalk.Weights(np.array([[0, 2.0]]), np.array([[[1.0, 1.0], [0, 0]]]))
+    np.testing.assert_array_equal(kept.orphans(), [[True, False]])
+    np.testing.assert_array_equal(kept.kept(1.0).unigrams, [[0, 1]])
+
+
+def test_labelled_sequences_have_margins_and_mistakes_are_counted() -> None:
+    task = small_task()
+    trained = task.fit(METHOD)
+    words = task.labelled("dev", trained.theta)
+    wrong = [sum(a != b for a, b in zip(word.found, word.gold, strict=True)) for word in words]
+    assert 100 * (1 - sum(wrong) / 150) == pytest.approx(task.score("dev", trained.theta), abs=5)  # other decoders
+    assert all(word.margin > 0 if errors else word.margin == 0 for word, errors in zip(words, wrong, strict=True))
+    listed = nettalk._mistakes(task, trained.theta, "dev")
+    assert sum(int(errors) * count for errors, count in listed["words by errors"].items()) == sum(wrong)
+    assert sum(count for *_, count in listed["confusions"]) <= sum(wrong)
+    assert listed["worst words"][0][-1] == pytest.approx(max(word.margin for word in words), abs=0.01)
+
+
+def test_only_weights_that_are_learned_are_counted() -> None:
+    whole, few = small_task(transitions=True, boundaries=True), small_task()
+    assert whole.size == len(whole.pipe.crf.theta)
+    assert few.size == whole.size - 6 * (6 + 2)
+
+
+def test_rank_correlation_is_that_of_mean_ranks() -> None:
+    assert nettalk.rank_correlation([1, 2, 2, 4], [10, 20, 20, 40]) == pytest.approx(1)
+    assert nettalk.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    with pytest.raises(ValueError, match="2"):
+        nettalk.rank_correlation([1, 2], [1, 2])
+
+
+def test_tables_of_numbers_are_texts_and_back() -> None:
+    values = np.array([[0.5, -2.0], [1234.0, 0.0]])
+    assert page.compact("ab", values) == {"a": "0.5 -2", "b": "1.23e+03 0"}
+    np.testing.assert_array_equal(page.expanded(page.compact("ab", values)), [[0.5, -2], [1230, 0]])
+    assert page.against(None, 0.5) == "– / 0.5"
 
 
 def test_each_question_is_tested_once() -> None:
@@ -325,3 +402,32 @@ def test_a_tagger_learns_from_the_recognizer(tagged_entities: hall.TaggedEntitie
     assert tagged_entities.entities("test", tagged_entities.adapt(known)) > alone
     recognizer = tagged_entities.recognizer
     assert recognizer.score("test", recognizer.pipe.crf.theta) == 100  # it reads gold tags here
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> proper_nouns.Names:
+    """Words that are spelt alike, each in a sentence of its own; every third is tagged as a name and an entity."""
+    words = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}eno" for n in range(540)]
+    for folder, files in (("conll2000", ["train.txt"]), ("conll2003", ["eng.train", "eng.testa", "eng.testb"])):
+        (tmp_path / folder).mkdir()
+        entity = "" if folder == "conll2000" else " O"
+        tags = ["NN" if n % 3 else "NNP" if n % 2 else "NNPS" for n in range(540)]
+        rows = [f"{word} {tag} O" for word, tag in zip(words, tags, strict=True)]
+        ends = ["" if folder == "conll2000" else " O" if n % 3 else " I-LOC" for n in range(540)]
+        lines = [f"in IN O{entity}\n{row}{end}\n. . O{entity}\n\n" for row, end in zip(rows, ends, strict=True)]
+        for file in files:
+            (tmp_path / folder / file).write_text("".join(lines))
+    nlp, options = spacy.blank("en"), Options(tmp_path, quick=True)
+    settings = _harness.config("tagger-for-names")
+    parts = {part: tasks.read(nlp, options, settings["entities"], part) for part in ("train", "dev", "test")}
+    parts["tags"] = tasks.read(nlp, options, settings["tags"], "train")
+    return proper_nouns.Names(nlp, parts, 0, options)
+
+
+def test_a_tagger_learns_that_names_are_proper_nouns(names: proper_nouns.Names) -> None:
+    assert not any(token.tag_ for one in names.judged for doc in (one.predicted, one.reference) for token in doc)
+    alone = names.nouns(names.adapt(proper_nouns.AGAIN))
+    for known in (proper_nouns.NOUNS, proper_nouns.NOUNS_F1):
+        assert names.nouns(names.adapt(known)) > alone
+    assert names.nouns(None) == 100  # by the tags of the file
+    assert set(names.entities(None)) == {"dev", "test"}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.optimizers._boosting_memory import SHARED, Memory, Step
+from spacy_crfseq.optimizers._boosting_memory import SHARED, Memory, Step, cut
 from spacy_crfseq.optimizers.boosting import BOUNDS, Boosting
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.regularizers.l2 import L2
@@ -75,13 +75,19 @@ def make(case: str, seed: int = 3, loss: str = "log", **more: Any) -> Training:
     return training_problem(seed, loss=LOSSES[loss], regularizer=NoRegularizer(), **chosen)
 
 
-def memory_of(training: Training, theta: Floats) -> Memory:
-    return Memory(training.objective, theta, by_sequence=True)
+def memory_of(training: Training, theta: Floats, bound: str = "loose", max_step: float | None = None) -> Memory:
+    return Memory(training.objective, theta, bound, max_step)
+
+
+def shared_rows(memory: Memory) -> list[int]:
+    """Return the transitions, start and end scores that are trained and possible."""
+    return [int(row) for row in memory.first_shared + np.flatnonzero(memory.trainable) if memory.gains[row] > 0]
 
 
 def random_row(memory: Memory, rng: np.random.Generator) -> int | None:
     """Choose a row that is on somewhere, and one of its features."""
-    rows = np.flatnonzero((memory.lengths > 0) & (np.diff(memory.data.rows.begin) > 0))
+    own = memory.lengths[: memory.first_shared]
+    rows = np.flatnonzero((own > 0) & (np.diff(memory.data.rows.begin[: len(own) + 1]) > 0))
     if not len(rows):
         return None
     row = int(rng.choice(rows))
@@ -93,13 +99,15 @@ class Interval(NamedTuple):
     """Label sequences other than those that agree with the gold labels, and how often they have a feature.
 
     masses: weight * phi' * P of each.  differences: its count less the expected one of those that agree, which lies
-    in [-low, high] whatever the missing labels are.
+    in [-low, high] whatever the missing labels are.  all_masses, all_differences: Of all label sequences.
     """
 
     masses: Floats
     differences: Floats
     low: float
     high: float
+    all_masses: Floats
+    all_differences: Floats
 
 
 class Enumerated:
@@ -138,25 +146,33 @@ class Enumerated:
             one = reference.sequence(feature, first, last)
             on = one.emissions[np.arange(len(gold)), paths]
             on[:, 1:] += [[reference.step(one, t)[path[t - 1], path[t]] for t in range(1, len(gold))] for path in paths]
+            on[:, 0] += one.start[paths[:, 0]]
+            on[:, -1] += one.end[paths[:, -1]]
             on = on[:, on.any(0)]
             fits = reference.agrees(paths, gold)
             total = reference.all_path_scores(reference.sequence(scores, first, last), paths)
             p, q = np.exp(total - reference.log_sum(total)), np.exp(total[fits] - reference.log_sum(total[fits]))
             v = on.sum(1) - q @ on[fits].sum(1)
             low, high = on[fits].any(0).sum(), (on[fits] == 0).any(0).sum()
-            if on.size:
-                out.append(Interval(slope * p[~fits], v[~fits], low, high))
+            if parameter >= self.training.objective.blocks[2].begin:  # a transition cannot be on everywhere
+                high = min(high, on.sum(1).max(initial=0) - (on[fits] == 1).all(0).sum())
+            out.append(Interval(slope * p[~fits], v[~fits], low, high, slope * p, v))
         return out
 
     def promised(self, theta: Floats, parameter: int, bound: str, steps: Floats) -> Floats:
         """Return the decrease that a bound on sequences guarantees for some steps, by its definition."""
         intervals = self.intervals(theta, parameter)
+        if bound == "exact":
+            each = [(p, v) for one in intervals for p, v in zip(one.all_masses, one.all_differences, strict=True)]
+            return -sum((p * np.expm1(v * steps) for p, v in each), np.zeros_like(steps))
         if bound == "loose" and intervals:
             low, high = (max(interval[i] for interval in intervals) for i in (2, 3))
             intervals = [interval._replace(low=low, high=high) for interval in intervals]
         total = np.zeros_like(steps)
-        for masses, differences, low, high in intervals:
+        for masses, differences, low, high, *_ in intervals:
             for mass, v in zip(masses, differences, strict=True):
+                if low + high == 0:
+                    continue
                 chord = ((high - v) * np.exp(-low * steps) + (v + low) * np.exp(high * steps)) / (low + high)
                 total -= mass * (chord - 1)
         return total
@@ -179,7 +195,7 @@ def test_memory_equals_computing_anew(case: str, loss: str) -> None:
     np.testing.assert_allclose(memory.data.local[alive], anew.data.local[alive], atol=1e-9)
     for name in ("nll", "slopes", "masses"):
         np.testing.assert_allclose(getattr(memory, name), getattr(anew, name), rtol=1e-9, atol=1e-9)
-    for found, expected in zip(memory.sums[:3], anew.sums[:3], strict=True):
+    for found, expected in zip(memory.sums[:2], anew.sums[:2], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
@@ -208,9 +224,14 @@ def test_the_loss_falls_by_what_was_promised_at_least(
     training = make(case, seed, loss, n_sequences=5)
     rng = np.random.default_rng(seed)
     theta = training.random_theta(rng, scale)
-    memory, slow = memory_of(training, theta), Enumerated(training)
+    memory, slow = memory_of(training, theta, bound), Enumerated(training)
+    memory.best_step(16)
     row = random_row(memory, rng)
-    steps = [memory.shared_step(1.0)] if row is None else [memory.step(row, bound, 1.0), memory.shared_step(1.0)]
+    steps = [] if row is None else [memory.step(row)]
+    if bound == "position":
+        steps.append(memory.shared_step())
+    else:
+        steps += [memory.step(row) for row in shared_rows(memory)]
     before = slow.value(theta)
     for step in steps:
         after = theta.copy()
@@ -220,32 +241,65 @@ def test_the_loss_falls_by_what_was_promised_at_least(
 
 
 @EVERY_CASE
-@pytest.mark.parametrize("bound", ["loose", "tight"])
+@pytest.mark.parametrize("bound", ["exact", "loose", "tight"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_steps_minimise_the_bound(case: str, bound: str, loss: str) -> None:
     training = make(case, loss=loss, n_sequences=6)
     rng = np.random.default_rng(5)
     theta = training.random_theta(rng)
-    memory, slow = memory_of(training, theta), Enumerated(training)
-    grid = np.linspace(-1, 1, 401)
-    for _ in range(8):
-        row = random_row(memory, rng)
+    memory, slow = memory_of(training, theta, bound), Enumerated(training)
+    memory.best_step(16)
+    grid = np.linspace(-4, 4, 401)
+    for row in [random_row(memory, rng) for _ in range(8)] + shared_rows(memory):
         if row is None:
             continue
-        step = memory.step(row, bound, 1.0)
+        step = memory.step(row)
         promises = slow.promised(theta, int(memory.best[row]), bound, np.append(grid, step.by))
         assert step.gain == pytest.approx(promises[-1], rel=1e-6, abs=1e-9)
-        assert step.gain >= promises.max() - 1e-9
+        assert step.gain >= promises[:-1].max() - 1e-9
 
 
-def test_the_loose_bound_chooses_the_best_feature_of_all() -> None:
-    training = make("pairs", n_sequences=6)
+@pytest.mark.parametrize("bound", ["exact", "loose", "tight"])
+@pytest.mark.parametrize("case", ["pairs", "weights and missing labels"])
+def test_the_best_feature_of_all_is_chosen(bound: str, case: str) -> None:
+    training = make(case, n_sequences=6)
     theta = training.random_theta(np.random.default_rng(5))
-    memory, slow = memory_of(training, theta), Enumerated(training)
-    (row,) = memory.promising(False, 1.0, 1)
-    step, grid = memory.step(row, "loose", 1.0), np.linspace(-1, 1, 201)
-    for parameter in range(memory.shared.start):
-        assert slow.promised(theta, parameter, "loose", grid).max() <= step.gain + 1e-9
+    memory, slow = memory_of(training, theta, bound), Enumerated(training)
+    step, grid = memory.best_step(0), np.linspace(-2, 2, 81)
+    assert step.gain > 0
+    for parameter in np.append(np.arange(memory.shared.start), memory.shared.start + np.flatnonzero(memory.trainable)):
+        assert slow.promised(theta, int(parameter), bound, grid).max() <= step.gain + 1e-9
+
+
+def test_the_exponential_loss_changes_by_the_exact_bound() -> None:
+    training = make("pairs", loss="exp")  # below the cap
+    theta = training.random_theta(np.random.default_rng(5), 0.1)
+    training.objective.terms[0] = training.objective.terms[0]._replace(loss=Exponential(30.0))
+    memory, slow = memory_of(training, theta, "exact"), Enumerated(training)
+    step, after = memory.best_step(0), theta.copy()
+    after[memory.best[step.row]] += step.by
+    assert slow.value(theta) - slow.value(after) == pytest.approx(step.gain, rel=1e-8)
+
+
+def test_only_infinite_steps_are_limited_unless_a_limit_is_set() -> None:
+    training = make("sparse", n_labels=2, templates=("LOWER",), transitions=False, boundaries=False)
+    memory = memory_of(training, np.zeros(training.layout.size), "tight")
+    memory.promising(1)
+    steps = [memory.step(int(row)) for row in np.flatnonzero(memory.gains)]
+    assert any(abs(step.by) == 10 for step in steps)
+    limited = memory_of(training, np.zeros(training.layout.size), "tight", 0.01)
+    limited.promising(1)
+    assert {abs(limited.step(int(row)).by) for row in np.flatnonzero(limited.gains)} == {0.01}
+
+
+def test_long_sequences_are_cut_into_pieces_of_similar_lengths() -> None:
+    gold, weights = np.zeros(19, np.int32), np.array([2.0, 1.0, 3.0, 1.0])
+    pieces = cut(Batch(np.array([0, 11, 11, 15, 19]), gold, weights), 5)
+    assert np.diff(pieces.offsets).tolist() == [3, 4, 4, 0, 4, 4]
+    assert pieces.weights.tolist() == [2, 2, 2, 1, 3, 1]
+    training = make("pairs", loss="exp", n_sequences=20)
+    _, reports = run(Boosting("tight", rounds=5, max_iterations=2, longest=2), training)
+    assert reports[1].value < reports[0].value
 
 
 @EVERY_BOUND
@@ -372,9 +426,10 @@ def test_pairs_that_cannot_work_are_refused(loss: Any, regularizer: Any, message
 @pytest.mark.parametrize(
     ("message", "change"),
     [
-        ('bound must be "position", "tight" or "loose"', {"bound": "sharp"}),
+        ("bound must be one of position, exact", {"bound": "sharp"}),
         *(("rounds and max_iterations must be at least 1", {name: 0}) for name in ("rounds", "max_iterations")),
         ("max_step must be positive", {"max_step": 0.0}),
+        *(("candidates and longest must be 0 or more", {name: -1}) for name in ("candidates", "longest")),
         *(("tolerance and gradient_tolerance 0 or more", {name: -1.0}) for name in ("tolerance", "gradient_tolerance")),
     ],
 )

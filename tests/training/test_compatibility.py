@@ -17,10 +17,11 @@ from spacy_crfseq.registry import losses, optimizers, regularizers
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.compatibility import check_candidates, check_plugins, is_local
+from tests.problems import REQUIRED
 
 
 def named(registry: Any, name: str) -> Any:
-    return registry.get(name)()
+    return registry.get(name)(**REQUIRED.get(name, {}))
 
 
 def check(loss: Any, regularizer: Any, optimizer: Any) -> None:

@@ -27,6 +27,22 @@ def test_parts_see_sets_that_are_added_later() -> None:
     assert not data._replace(gold=np.maximum(data.gold, MISSING)).has_candidates
 
 
+def test_what_a_loss_has_read_stays_with_its_tokens() -> None:
+    data = training_problem(1, candidates=0.5).objective.data
+    data = data._replace(inputs=np.arange(data.encoded.n_tokens)[:, None] * [1, 10])
+    begin = data.encoded.offsets[:-1]
+    part = join([data.slice(2, 4), data.take(np.array([5, 0]))])
+    assert part.inputs is not None
+    assert part.inputs[part.encoded.offsets[:-1], 0].tolist() == begin[[2, 3, 5, 0]].tolist()
+    found = part.batch(2, 4).inputs
+    assert found is not None
+    assert found[:, 1].tolist()[0] == 10 * begin[5]
+    sample = data.sample(3)
+    assert sample.inputs is not None
+    assert len(sample.inputs) == sample.encoded.n_tokens
+    assert data.observed().inputs is None
+
+
 def test_attributes_are_observed_with_the_labels_that_sets_and_spans_tell_of() -> None:
     data = training_problem(2, n_labels=5).objective.data
     assert data.observed() is data

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers import adagrad
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.sgd import EPOCH_DECAY, SGD
@@ -173,18 +174,18 @@ def pay(theta: Floats, paid: Floats, debt: float, where: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("case", L1_CASES)
-@pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float) -> None:
+@pytest.mark.parametrize(("l2", "schedule"), [(0.0, "penalty"), (0.5, "penalty"), (0.5, "epochs")])
+def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float, schedule: str) -> None:
     l1, rate, size, epochs = 0.8, 0.2, 2, 3
     training = training_problem(3, n_sequences=9, regularizer=ElasticNet(l1, l2), **L1_CASES[case])
     start = training.random_theta(np.random.default_rng(1))
-    optimizer, found = SGD(size, rate, seed=5), np.empty_like(start)
+    optimizer, found = SGD(size, rate, seed=5, schedule=schedule), np.empty_like(start)
     state = optimizer.start(start)
     theta, paid, debt, seen, rng, n = start.copy(), np.zeros_like(start), 0.0, 0, np.random.default_rng(5), 9
     for _ in range(epochs):
         optimizer.iterate(training.objective, state)
         for batch in training.objective.minibatches(size, rng):
-            step = rate * EPOCH_DECAY ** (seen / n)
+            step = rate * EPOCH_DECAY ** (seen / n) if schedule == "penalty" else rate / (1 + seen / n)
             theta *= 1 - step * l2 / n * batch.n_sequences
             touched = [visit for g in batch.loss_and_grad(theta)[1] for visit in visits(training, g)]
             for _, where, d, columns in touched:
@@ -197,6 +198,11 @@ def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float) 
     optimizer.export(state, found)
     np.testing.assert_allclose(found, theta, rtol=1e-8, atol=1e-10)
     assert 0 < (found == 0).sum() < len(found)
+
+
+def test_an_unknown_schedule_is_refused() -> None:
+    with pytest.raises(ConfigError, match='schedule must be "penalty" or "epochs", but \'days\' was given'):
+        SGD(schedule="days")
 
 
 def optimum(training: Training) -> tuple[Floats, float]:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.kernels import updates
+from spacy_crfseq.losses.entropy import Entropy
+from spacy_crfseq.losses.expectation import Expectation
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.potentials import layout as layout_module
@@ -213,6 +215,50 @@ def test_a_sample_scales_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(sample.value_and_grad(theta)[2], numerical, rtol=1e-6, atol=1e-7)
 
 
+def two_terms() -> Objective:
+    """Return an objective with 10 sequences, and 20 others at half their weight; all weights differ."""
+    training = training_problem(2, n_sequences=30, regularizer=L2(3.0))
+    data = training.objective.data
+    data = data._replace(weights=1 + np.arange(30) / 100)
+    few, many = data.slice(0, 10), join([data.take(np.arange(25, 30)), data.slice(10, 25)])
+    terms = [Term(few, SequentialLog()), Term(many, SequentialLog(), 0.5, name="more", sample=many)]
+    return Objective(Linear(training.layout), terms, L2(3.0))
+
+
+def test_an_epoch_visits_all_sequences_of_all_terms_evenly() -> None:
+    objective = two_terms()
+    theta = np.random.default_rng(0).normal(size=objective.potential.size)
+    _, loss, _ = objective.value_and_grad(theta)
+    orders = []
+    for _ in range(2):
+        rng, order, total = np.random.default_rng(1), [], 0.0
+        for batch in objective.minibatches(1, rng):
+            order.append(round(100 * batch._batch.weights[0]))
+            total += batch.loss_and_grad(theta)[0]
+        assert total == pytest.approx(loss)
+        assert sorted(order) == sorted(round(100 * weight) for term in objective.terms for weight in term.data.weights)
+        for first in range(0, 30, 6):
+            assert sum(number >= 100 for number in order[first : first + 6]) == 2
+        orders.append(order)
+    assert orders[0] == orders[1]
+    assert sum(batch.n_sequences for batch in objective.minibatches(4, rng)) == 30
+
+
+def test_a_sample_of_terms_is_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    objective = two_terms()
+    theta = np.random.default_rng(0).normal(size=objective.potential.size)
+    assert objective.sample().value(theta) == pytest.approx(objective.value(theta))
+    monkeypatch.setattr(objective_module, "SAMPLE_SEQUENCES", 5)
+    sample = objective.sample()
+    assert sample.regularizer.strengths.l2 == pytest.approx(3.0 / 2)
+    assert [term.data.n_sequences for term in sample.terms] == [5, 5]
+    assert set(sample.terms[1].data.weights) < set(0.5 / 2 * 20 / 5 * (1 + np.arange(10, 30) / 100))
+    parts = [objective.terms[0]._replace(data=objective.terms[0].data.slice(0, 2), sample=objective.terms[0].data)]
+    parts.append(objective.terms[1]._replace(data=objective.terms[1].data.slice(0, 4)))
+    step = Objective(objective.potential, parts, L2(3.0), n_total=30)
+    assert step.sample().value(theta) == pytest.approx(sample.value(theta))
+
+
 def test_the_total_may_exceed_the_data_at_hand() -> None:
     training = make("sparse")
     part = Objective(
@@ -240,3 +286,29 @@ def test_a_sample_of_no_sequences_is_one_of_none() -> None:
     assert nothing.sample().value(theta) == 0
     optimizer = SGD()
     assert optimizer.iterate(nothing, optimizer.start(np.zeros_like(theta))).loss == 0
+
+
+@pytest.mark.parametrize("case", ["sparse", "pairs", "tag dictionary"])
+def test_terms_of_unlabelled_text(case: str) -> None:
+    """Their gradient is that of the whole, with any number of threads; a loss of sums takes two passes."""
+    training = make(case, weighted=True)
+    data, layout, dictionary = training.objective.data, training.layout, training.objective.dictionary
+    shares = Expectation({"A": 0.3, "B": 0.2}).bind(["A", "B", "C"], None)
+    half = data.take(np.arange(0, data.n_sequences, 2))
+    terms = [
+        Term(data, SequentialLog()), Term(half, Entropy(), 0.3, name="raw"), Term(data, shares, 5.0, name="shares"),
+    ]  # fmt: skip
+    objectives = [
+        Objective(Linear(layout), terms, L2(1.0), n_threads=n_threads, dictionary=dictionary) for n_threads in (1, 3)
+    ]
+    theta = training.random_theta(np.random.default_rng(0))
+    value, loss, gradient = objectives[0].value_and_grad(theta)
+    parts = [Objective(Linear(layout), [term], NoRegularizer(), dictionary=dictionary).value(theta) for term in terms]
+    assert loss == pytest.approx(sum(parts), rel=1e-12)
+    assert objectives[0].value(theta) == pytest.approx(value, rel=1e-12)
+    wanted = finite_differences(lambda: objectives[0].value(theta), theta)
+    layout.zero_frozen(wanted)
+    np.testing.assert_allclose(gradient, wanted, atol=1e-6)
+    same, _, same_gradient = objectives[1].value_and_grad(theta)
+    assert same == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(same_gradient, gradient, atol=1e-12)

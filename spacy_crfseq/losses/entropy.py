@@ -1,0 +1,37 @@
+"""Entropy of the labellings of texts without labels: ``sum_n H(Y | x_n)``, which is small where a model is certain.
+
+Jiao et al. (2006), "Semi-supervised conditional random fields for improved sequence segmentation and labeling";
+Sokolovska (2010), eq. 4.9.  The gradient is that of Mann & McCallum (2007), "Efficient computation of entropy gradient
+for semi-supervised conditional random fields".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from .. import kernels
+from ..types import Batch, Scores
+from ._sums import add_up
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """Entropy of whole label sequences in nats (registered as ``spacy_crfseq.Entropy.v1``).
+
+    It ignores gold labels.  Beside a labelled corpus, it moves the decision boundaries to where texts are rare.  It is
+    not convex, so start with small weights, such as 0.001 to 0.1.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        rows, table = np.zeros(0, np.int32), scores.emissions[:0]
+        kernel, rest = kernels.covariances.covariances, kernels.lattice.covariances
+        return add_up(
+            lambda weights, order, left: kernel(scores, batch.offsets, rows, table, weights, grad, order, left),
+            lambda weights: rest(scores, batch.offsets, rows, table, weights, grad),
+            scores, batch,
+        )  # fmt: skip
