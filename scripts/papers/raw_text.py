@@ -136,7 +136,9 @@ class Trainer:
             more = self._labelled_by(model.pipe, own["threshold"], own["weight"])
             model = self._fitted(method, [*self._labelled(draw), *more])
         seconds = process_time() - begun
-        return model._replace(dev=100 * model.pipe.training.evaluator(self._texts.dev)(model.pipe.crf.theta), seconds=seconds)
+        return model._replace(
+            dev=100 * model.pipe.training.evaluator(self._texts.dev)(model.pipe.crf.theta), seconds=seconds
+        )
 
     def _blank(self) -> Language:
         import spacy
@@ -238,7 +240,11 @@ def _row(trainer: Trainer, key: str, method: Mapping[str, Any], texts: Texts, pa
         "grid": {str(value): round(score, 2) for value, score in tried.items()},
         "seconds": round(float(np.mean([model.seconds for model in models])), 1),
     }
-    return {**row, **_spread("dev", models, texts.dev), **(_spread("test", models, texts.test) if part == "test" else {})}
+    return {
+        **row,
+        **_spread("dev", models, texts.dev),
+        **(_spread("test", models, texts.test) if part == "test" else {}),
+    }
 
 
 def _with(method: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:
@@ -348,7 +354,9 @@ def cora_section(results: Results) -> str:
             "without knowledge from outside the draw, raw text adds a point",
             lambda: _best(results, "cora-25", WITH_RAW[:-1]) >= test("cora-25", "crf") + 1,
         ),
-        Check("with 300, labelled features do no harm", lambda: test("cora-300", "knowledge") >= test("cora-300", "crf")),
+        Check(
+            "with 300, labelled features do no harm", lambda: test("cora-300", "knowledge") >= test("cora-300", "crf")
+        ),
     ]
     return f"{table(_table(results, ('cora-25', 'cora-300')))}\n\n{checks(wanted)}"
 
@@ -358,7 +366,10 @@ def spanish_section(results: Results) -> str:
     """F1 of Spanish entities."""
     test, best = partial(_test, results, "spanish-500"), partial(_best, results, "spanish-500")
     wanted = [
-        Check("the method of raw text that is best on esp.testa adds a point of F1", lambda: best(WITH_RAW) >= test("crf") + 1),
+        Check(
+            "the method of raw text that is best on esp.testa adds a point of F1",
+            lambda: best(WITH_RAW) >= test("crf") + 1,
+        ),
         Check(
             "so does the best one without knowledge from outside the labelled sentences",
             lambda: best(WITH_RAW[:-1]) >= test("crf") + 1,
