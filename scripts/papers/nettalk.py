@@ -334,23 +334,17 @@ def _confusions(rows: Mapping[str, Row], name: str) -> list[tuple[str, str, int]
 def _words_by_errors(rows: Mapping[str, Row]) -> str:
     published, ours = PUBLISHED["words"], rows.get(CONFUSED[1], {})
     errors = {int(count): words for count, words in ours.get("words by errors", {}).items()}
-    whole = sum(errors.values())
+    margins, whole = ours.get("words by margin", {}), sum(errors.values())
     content = [
         [
-            most, against(published[most], sum(words for count, words in errors.items() if count > most)),
-            against(published[most], ours.get("words by margin", {}).get(str(most))),
-            100 * published[most] / published["all"],
-            *([100 * ours["words by margin"][str(most)] / whole] if whole else []),
+            most,
+            against(published[most], sum(words for count, words in errors.items() if count > most)),
+            against(published[most], margins.get(str(most))),
+            against(100 * published[most] / published["all"], 100 * margins.get(str(most), 0) / max(1, whole)),
         ]
         for most in MARGINS
-    ]  # fmt: skip
-    head = [
-        "above",
-        "words, by wrong symbols",
-        "by difference in score",
-        "% of 1,628",
-        f"ours, by score, % of {whole:,}",
     ]
+    head = ["above", "words, by wrong symbols", "words, by difference in score", "% of words, by difference"]
     return table(Table(head, content))
 
 
