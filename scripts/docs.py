@@ -84,6 +84,11 @@ GROUPS = {
         "A cost scores a whole labelling, for [`fine-tune`](../commands/fine-tune.md): training on data with indirect "
         "evidence instead of gold labels.",
     ),
+    "spacy_crf_weightings": Group(
+        "weightings", "Weightings", "corpora.train.weighting", "crf_weightings",
+        "A weighting weights labelled texts so that they represent the texts of a target. The reader "
+        "[`WeightedReader`](readers.md) and the command [`weigh`](../commands/weigh.md) use it.",
+    ),
     "spacy_readers": Group(
         "readers", "Corpus readers", "corpora.train", "readers",
         "A corpus reader reads the training and development data of a config.",

@@ -41,16 +41,20 @@ BY_HELP = f"Weighting: {', '.join(NAMES)}, or the name of another function in cr
 
 @crfseq_cli.command("weigh")
 def weigh_cli(
-    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled texts, one a sentence or Doc")],
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
+    ],
     target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
     by: Annotated[str, typer.Option(help=BY_HELP)] = "clusters",
     k: Annotated[
-        list[int] | None, typer.Option("-k", min=1, help="Clusters; repeat it to choose by likelihood [10]")
+        list[int] | None, typer.Option("--k", "-k", min=1, help="Clusters; repeat it to choose by likelihood [10]")
     ] = None,
     observation: Annotated[
         str | None, typer.Option(help="For --by counts: what is counted, text, length or shape [text]")
     ] = None,
-    flatten: Annotated[float, typer.Option(min=0, max=1, help="Power to which weights are raised; 0 is none")] = 1.0,
+    flatten: Annotated[
+        float, typer.Option(min=0, max=1, help="Power to which weights are raised: 1 keeps them, 0 makes them equal")
+    ] = 1.0,
     cap: Annotated[float, typer.Option(min=0, help="Largest weight, as a multiple of the mean; 0 is no limit")] = 0.0,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the clusters [0]")] = None,
     number: Annotated[int, options.number("Texts to show at each end")] = SHOWN,

@@ -235,12 +235,13 @@ def refusals() -> Iterator[tuple[dict[str, Any], Any, str]]:
     yield (
         {"terms": {"news": {"loss": {"@crf_losses": "test.Sums.v1"}}}, "optimizer": block("optimizers", "AdaGrad")},
         {},
-        "Use spacy_crfseq.LBFGS.v1",
+        "cannot minimise the loss Sums",
     )
     yield {"terms": news, "optimizer": block("optimizers", "CoordinateDescent")}, {}, "learns from one data set"
     local = {"loss": block("losses", "LocalLog"), "decoder": block("decoders", "LocalViterbi")}
     yield {"terms": news, **local}, {}, "normalised at each token"
     yield {"terms": {"news": {**SQUARES, "corpus": "corpora.new"}}}, {}, "'corpora.new' is not in the config"
+    yield {"terms": {"news": {**SQUARES, "corpus": "nlp"}}}, {}, "no reader of a corpus"
     yield {}, {"old": []}, "no term 'old'"
     yield {}, {"news": []}, "'news' has no text"
     yield {}, {"news": ["a text"]}, "must be Docs or Examples"
