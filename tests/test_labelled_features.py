@@ -95,9 +95,9 @@ def test_features_that_are_refused(name: str) -> None:
 
 def test_labels_are_tags_or_the_sums_of_theirs(tmp_path: Path) -> None:
     path = written(tmp_path, "one\tPER=0.8 O=0.1\n")
-    loss = GeneralizedExpectation(path).bind(TAGS, "IOB2")
-    totals = np.zeros((2, 4))
-    loss.read([Doc(NLP.vocab, words=["one"])])
+    loss = GeneralizedExpectation(path)
+    loss.read([Doc(NLP.vocab, words=["one"])])  # texts may be read before the labels are known
+    loss, totals = loss.bind(TAGS, "IOB2"), np.zeros((2, 4))
     totals[1] = [0.3, 0.2, 0.1, 0.4]
     expected = 0.8 * np.log(0.8 / 0.5) + 0.1 * np.log(0.1 / 0.4) + 0.1 * np.log(0.1 / 0.1)
     assert loss.value_at(totals)[0] == pytest.approx(expected)
@@ -113,6 +113,14 @@ def test_labels_are_tags_or_the_sums_of_theirs(tmp_path: Path) -> None:
 def test_shares_that_are_refused(shares: object) -> None:
     with pytest.raises(ConfigError, match="proportions"):
         Expectation(shares)  # type: ignore[arg-type]
+
+
+def test_rounded_shares_are_scaled() -> None:
+    totals = np.array([[0.0, 0], [0.25, 0.75]])
+    exact, rounded = (
+        Expectation(shares).bind(["A", "B"], None) for shares in ({"A": 0.4, "B": 0.6}, {"A": 0.402, "B": 0.603})
+    )
+    assert rounded.value_at(totals)[0] == pytest.approx(exact.value_at(totals)[0], rel=1e-12)
 
 
 def test_settings_that_are_refused(tmp_path: Path) -> None:

@@ -453,7 +453,7 @@ def simulation_section(results: Results) -> str:
         return float(_row(results, "well specified", estimator, n)["error"]["mean"])
 
     small = Check(
-        "the weighted estimator errs less than the ordinary one at n = 20, 50 and 100",
+        "the weighted estimator makes fewer errors than the ordinary one at n = 20, 50 and 100",
         lambda: all(error(WEIGHTED, n) < error(ORDINARY, n) for n in (20, 50, 100)),
     )
     parts = [

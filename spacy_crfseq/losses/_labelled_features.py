@@ -28,6 +28,7 @@ from ..features.lexicon import pad_names, pad_values
 from ..features.plan import make_plan
 from ..features.templates import Part, Template, parse
 from ..types import Ints
+from ._targets import ROUNDING
 
 _SHARE = re.compile(r"(?P<label>.+)[=:](?P<low>[0-9.eE+-]+?)(?:(?:\.\.|,)(?P<high>[0-9.eE+-]+))?")
 
@@ -83,7 +84,7 @@ def _shares(items: list[str], path: Path, line: int) -> dict[str, tuple[float, f
     if not shares:
         raise FormatError(path, line, "a feature without a share. Write for example: university<tab>ORG=0.8")
     total = sum(low for low, _ in shares.values())
-    if total > 1 + 1e-6:
+    if total > 1 + ROUNDING:
         raise FormatError(path, line, f"the shares add up to {total:g}. They cannot exceed 1.")
     return shares
 

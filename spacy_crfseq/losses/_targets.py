@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from ..types import Bools
 
 Values = NDArray[np.float64]
+ROUNDING = 0.01
+"""How far a sum of shares may be from 1 because they were rounded; they are scaled then."""
 LEAST = 1e-30
 """Share at which the divergence ends, so that it stays finite where constraints forbid a wanted label everywhere."""
 
@@ -23,8 +25,8 @@ def kl_divergence(wanted: Values, tags: Bools, totals: Values) -> tuple[float, V
     if n_tokens <= 0:
         return 0.0, slope
     rest = ~tags.any(0)
-    if rest.any():
-        wanted, tags = np.append(wanted, max(0.0, 1 - wanted.sum())), np.vstack([tags, rest])
+    wanted, tags = np.append(wanted, max(0.0, 1 - wanted.sum()) if rest.any() else 0.0), np.vstack([tags, rest])
+    wanted = wanted / wanted.sum()
     expected, listed = tags @ totals / n_tokens, wanted > 0
     value = float(wanted[listed] @ np.log(wanted[listed] / np.maximum(expected[listed], LEAST)))
     shares = np.divide(wanted, expected, out=np.zeros_like(wanted), where=expected > LEAST)

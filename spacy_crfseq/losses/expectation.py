@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..types import Batch, Bools, Ints
 from ._expected import ExpectedLabels, Values
 from ._labels import tags_of
-from ._targets import kl_divergence
+from ._targets import ROUNDING, kl_divergence
 
 WHERE = "spacy_crfseq.Expectation.v1: proportions"
 
@@ -34,7 +34,7 @@ class Expectation(ExpectedLabels):
         rest in any way.
     temperature (float): Compare the shares under P(y|x)^(1/temperature).  Below 1, an uncertain model cannot reach
         them without decisions.
-    RAISES ConfigError: If a share is not a number from 0 to 1, or their sum exceeds 1.
+    RAISES ConfigError: If a share is not a number from 0 to 1, or their sum exceeds 1 by more than rounding.
     """
 
     proportions: Mapping[str, float]
@@ -49,7 +49,7 @@ class Expectation(ExpectedLabels):
             if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
                 raise ConfigError(f"{WHERE}: the share of {name!r} must be a number from 0 to 1, but it is {share!r}.")
         total = sum(shares.values())
-        if total > 1 + 1e-6:
+        if total > 1 + ROUNDING:
             raise ConfigError(f"{WHERE} add up to {total:g}. They are shares of all tokens and cannot exceed 1.")
         if not self.temperature > 0:
             raise ConfigError(f"spacy_crfseq.Expectation.v1: temperature must be positive, not {self.temperature}.")
@@ -57,7 +57,7 @@ class Expectation(ExpectedLabels):
     def bind(self, labels: Sequence[str], scheme: str | None) -> Expectation:
         tags = tags_of(list(self.proportions), labels, scheme, WHERE)
         total = sum(self.proportions.values())
-        if tags.any(0).all() and total < 1 - 1e-6:
+        if tags.any(0).all() and total < 1 - ROUNDING:
             raise ConfigError(f"{WHERE} list all labels, so they must add up to 1, but they add up to {total:g}.")
         return self._copy(_tags=tags)
 

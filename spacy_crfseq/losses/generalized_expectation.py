@@ -23,7 +23,7 @@ from ..types import Batch, Bools, Ints
 from ._expected import ExpectedLabels, Values
 from ._labelled_features import FeatureSets, LabelledFeature, read_features
 from ._labels import tags_of
-from ._targets import kl_divergence, squared_distance
+from ._targets import ROUNDING, kl_divergence, squared_distance
 
 NAME = "spacy_crfseq.GeneralizedExpectation.v1"
 DISTANCES = ("KL", "L2")
@@ -94,7 +94,7 @@ class GeneralizedExpectation(ExpectedLabels):
             if (bounds[:, 0] != bounds[:, 1]).any():
                 raise FormatError(self.path, feature.line, f'ranges need distance = "L2" in {NAME}.')
             total = bounds[:, 0].sum()
-            if tags.any(0).all() and total < 1 - 1e-6:
+            if tags.any(0).all() and total < 1 - ROUNDING:
                 raise FormatError(self.path, feature.line, f"the shares of all labels add up to {total:g}, not to 1.")
         return _Wanted(bounds[:, 0], bounds[:, 1], tags)
 

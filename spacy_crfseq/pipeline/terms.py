@@ -1,4 +1,4 @@
-"""The terms of an objective beside the training corpus: where their texts come from, and their texts as numbers."""
+"""Terms of an objective in addition to the training corpus: where their texts come from, and these as numbers."""
 
 from __future__ import annotations
 
