@@ -79,10 +79,19 @@ GROUPS = {
         "features", "Feature sets and functions", "components.crf_ner.features", "crf_features",
         "Feature sets define the input of the model. [Features and templates](../features.md) explains the templates.",
     ),
+    "spacy_crf_potentials": Group(
+        "potentials", "Potentials", "components.crf_ner.potentials.kernel", "crf_potentials",
+        "A potential adds scores to those of the features. [Add a potential](../add-a-potential.md) shows how.",
+    ),
     "spacy_crf_costs": Group(
         "costs", "Costs", "fine_tune.sets.questions.loss", "crf_costs",
         "A cost scores a whole labelling, for [`fine-tune`](../commands/fine-tune.md): training on data with indirect "
         "evidence instead of gold labels.",
+    ),
+    "spacy_crf_weightings": Group(
+        "weightings", "Weightings", "corpora.train.weighting", "crf_weightings",
+        "A weighting weights labelled texts so that they represent the texts of a target. The reader "
+        "[`WeightedReader`](readers.md) and the command [`weigh`](../commands/weigh.md) use it.",
     ),
     "spacy_readers": Group(
         "readers", "Corpus readers", "corpora.train", "readers",
@@ -630,7 +639,7 @@ def components_page() -> str:
     ]
     blocks = [
         ("features", "The input of the model.", "[all of them](plugins/features.md)"),
-        ("potentials", "Additional scores, each under a name.", "[yours](add-a-potential.md)"),
+        ("potentials", "Additional scores, each under a name.", "[all of them](plugins/potentials.md)"),
         ("loss", "The objective of training.", "[all of them](plugins/losses.md)"),
         ("terms", "Losses of further texts, each under a name, see below.", "[losses](plugins/losses.md)"),
         ("regularizer", "The penalty on the weights.", "[all of them](plugins/regularizers.md)"),

@@ -28,6 +28,9 @@ MODULES = (
     "partial",
     "hall",
     "proper_nouns",
+    "semi",
+    "shift",
+    "raw_text",
 )
 
 Row: TypeAlias = dict[str, Any]

@@ -182,13 +182,13 @@ def heaviest(task: Task, number: int) -> dict[str, float]:
     return {names[row][len(word) :]: round(float(sums[row]), 2) for row in best}
 
 
-@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm, and thresholds", 12)
+@experiment("chunks-patterns", "CoNLL-2000, patterns of features under an L2 norm, and thresholds", 7)
 def patterns(options: Options) -> list[Row]:
     """Return the rows of tables 3.5, 3.7 and 6.1."""
     return run_patterns(Corpus("chunks", options))
 
 
-@experiment("chunks-sparse", "CoNLL-2000, what an L1 norm leaves of each pattern", 4)
+@experiment("chunks-sparse", "CoNLL-2000, what an L1 norm leaves of each pattern", 2)
 def sparse(options: Options) -> list[Row]:
     """Return the rows of tables 7.3 and 7.5."""
     return run_sparse(Corpus("chunks", options))

@@ -25,25 +25,25 @@ from scripts.papers.page import Check, Table, checks, figure, found, section, ta
 CUT_OFF, INFORMATION = "count cut-off", "mutual information"
 
 
-@experiment("names-patterns", "CoNLL-2003, patterns of features under an L2 norm, and thresholds", 4)
+@experiment("names-patterns", "CoNLL-2003, patterns of features under an L2 norm, and thresholds", 5)
 def patterns(options: Options) -> list[Row]:
     """Return the rows of tables 3.5, 3.8 and 6.2."""
     return run_patterns(Corpus("names", options))
 
 
-@experiment("names-sparse", "CoNLL-2003, what an L1 norm leaves of each pattern, along rho1", 4)
+@experiment("names-sparse", "CoNLL-2003, what an L1 norm leaves of each pattern, along rho1", 3)
 def sparse(options: Options) -> list[Row]:
     """Return the rows of tables 7.4 and 7.6, and of figures 7.9 and 7.11."""
     return run_sparse(Corpus("names", options))
 
 
-@experiment("names-selection", "CoNLL-2003, fewer features by count cut-offs and mutual information", 4)
+@experiment("names-selection", "CoNLL-2003, fewer features by count cut-offs and mutual information", 6)
 def selection(options: Options) -> list[Row]:
     """Return the rows of figures 7.17 and 7.18 for models that are trained on a part of the features."""
     from spacy_crfseq.training.selection import most_informative
 
     corpus = Corpus("names", options)
-    method, settings = corpus.settings["methods"]["L2"], corpus.settings["selection"]
+    method, settings = corpus.settings["methods"]["chosen"], corpus.settings["selection"]
     rows = []
     for least in settings["counts"]:
         task = corpus.task(LARGEST, min_count=least)

@@ -33,6 +33,8 @@ CONFUSED = ("(y',y,x)", "(y,x) + (y',y,x)")
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 MOST = 20
 """Number of confusions and words that are listed."""
+MARGINS = (0, 2, 5, 8, 10)
+"""Wrong symbols of a word, or differences in score, above which words are counted."""
 THRESHOLDS = (0.0, 0.25, 0.5, 1.0, 2.0)
 MAPPED = (0.25, 2.0)
 """Thresholds at which the kept weights of each phoneme and letter are counted."""
@@ -59,7 +61,7 @@ def _errors(task: Task, theta: Any, parts: Sequence[str] = ("train", "dev", "tes
     return {f"{part} error": round(100 - task.score(part, theta), 2) for part in parts}
 
 
-@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm, and the errors of two", 9)
+@experiment("nettalk-patterns", "NetTalk, patterns of features under an L2 norm, and the errors of two", 6)
 def patterns(options: Options) -> list[Row]:
     """Return a row for each pattern."""
     settings = _harness.config("nettalk")
@@ -87,6 +89,7 @@ def _mistakes(task: Task, theta: Any, part: str = "test") -> Row:
     worst = sorted(words, key=lambda word: -word.margin if word.margin > 0 else 0.0)[:MOST]
     return {
         "confusions": [[*pair, count] for pair, count in confusions.most_common(MOST)],
+        "words by margin": {str(least): sum(word.margin > least for word in words) for least in MARGINS},
         "words by errors": {str(errors): count for errors, count in sorted(wrong.items())},
         "worst words": [
             [*("".join(texts) for texts in (word.symbols, word.gold, word.found)), round(word.margin, 2)]
@@ -95,7 +98,7 @@ def _mistakes(task: Task, theta: Any, part: str = "test") -> Row:
     }
 
 
-@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): three methods, and the L2 model cut down", 10)
+@experiment("nettalk-methods", "NetTalk, (y,x) + (y',y,x): three methods, and the L2 model cut down", 6)
 def methods(options: Options) -> list[Row]:
     """Return a row for each method, with its course, and rows for the L2 model without its smallest weights."""
     settings = _harness.config("nettalk")
@@ -163,7 +166,7 @@ def _screened(task: Task, theta: Any) -> list[Row]:
     return rows
 
 
-@experiment("nettalk-path", "NetTalk, block coordinate descent along rho1: error, features, time of a sweep", 5)
+@experiment("nettalk-path", "NetTalk, block coordinate descent along rho1: error, features, time of a sweep", 3)
 def path(options: Options) -> list[Row]:
     """Return a row for each value of a falling rho1, begun where the last one ended, with the time of its sweeps.
 
@@ -329,16 +332,19 @@ def _confusions(rows: Mapping[str, Row], name: str) -> list[tuple[str, str, int]
 
 
 def _words_by_errors(rows: Mapping[str, Row]) -> str:
-    published, ours = PUBLISHED["words"], rows.get(CONFUSED[1], {}).get("words by errors", {})
-    counts = {int(errors): count for errors, count in ours.items()}
-    whole = sum(counts.values())
+    published, ours = PUBLISHED["words"], rows.get(CONFUSED[1], {})
+    errors = {int(count): words for count, words in ours.get("words by errors", {}).items()}
+    margins, whole = ours.get("words by margin", {}), sum(errors.values())
     content = [
-        [f"more than {most}" if most else "at least one", published[most], 100 * published[most] / published["all"]]
-        + ([above, 100 * above / whole] if whole else [])
-        for most in (0, 2, 5, 8, 10)
-        for above in [sum(count for errors, count in counts.items() if errors > most)]
+        [
+            most,
+            against(published[most], sum(words for count, words in errors.items() if count > most)),
+            against(published[most], margins.get(str(most))),
+            against(100 * published[most] / published["all"], 100 * margins.get(str(most), 0) / max(1, whole)),
+        ]
+        for most in MARGINS
     ]
-    head = ["wrong symbols", "words, published", "% of 1,628", "words, ours", f"% of {whole:,}"]
+    head = ["above", "words, by wrong symbols", "words, by difference in score", "% of words, by difference"]
     return table(Table(head, content))
 
 

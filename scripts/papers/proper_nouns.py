@@ -125,7 +125,7 @@ class Names:
         return {part: task.score(part, task.pipe.crf.theta) for part in self.parts}
 
 
-@experiment("tagger-for-names", "English tags tuned for entities: proper nouns, and what a recognizer finds", 6)
+@experiment("tagger-for-names", "English tags tuned for entities: proper nouns, and what a recognizer finds", 3)
 def tagger_for_names(options: Options) -> list[Row]:
     """Tune a tagger by the entities of another corpus, and train a recognizer with the tags of each."""
     import spacy

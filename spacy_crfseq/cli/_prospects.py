@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..corpora.layouts import corpus_place
 from ..evaluation.corpus_findings import Finding
 
 if TYPE_CHECKING:
@@ -90,10 +91,10 @@ def set_up_on(config: Path, file: Path, dev: Path | None) -> Setup:
     """Set up a config on another corpus than its own."""
     from .fit import load_config, set_up_from
 
-    blocks = load_config(config, {}).get("training", {})
+    blocks = load_config(config, {})
     overrides = {
-        f"{blocks.get('train_corpus', 'corpora.train')}.path": str(file),
-        f"{blocks.get('dev_corpus', 'corpora.dev')}.path": str(dev) if dev else None,
+        f"{corpus_place(blocks, 'train_corpus')}.path": str(file),
+        f"{corpus_place(blocks, 'dev_corpus')}.path": str(dev) if dev else None,
     }
     return set_up_from(load_config(config, overrides))
 

@@ -29,7 +29,7 @@ from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
 from ._options import OVERRIDES, training
-from ._progress import Reporter
+from ._progress import Reporter, watch
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -210,6 +210,8 @@ def set_up_from(config: Config) -> Setup:
     filled = nlp.config.interpolate()
     training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
     to_train = _to_train(nlp, training["frozen_components"])
+    for pipe in to_train.values():
+        pipe.training.watch = watch
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     read_train, read_dev = _corpora(nlp, filled, training)
     last = max(nlp.pipe_names.index(name) for name in to_train)

@@ -176,7 +176,8 @@ def _run(setup: Setup, texts: list[Doc], output: Path, settings: Settings, repor
             if number:
                 extra, kept = label(setup, texts, settings)
                 if kept == rounds[-1].kept:
-                    printer().info("No other labels of the raw texts reach the threshold")
+                    other, hint = ("", ". Lower --threshold, or try --unit token") if number == 1 else ("other ", "")
+                    printer().info(f"No {other}{settings.unit} reaches the threshold of {settings.threshold:g}{hint}")
                     break
                 found = "; ".join(f"{name} {n:,} sentences, {tokens:,} tokens" for name, (n, tokens) in kept.items())
                 printer().text(f"Round {number} of {settings.rounds}, learning from raw text: {found}")

@@ -35,24 +35,31 @@ SHOWN, BAR, TEXT = 5, 40, 88
 """Number of texts shown at each end; widths of the longest bar and of a text."""
 BINS = (0, 0.1, 0.25, 0.5, 0.8, 1.25, 2, 4, 10, np.inf)
 """Bounds of the histogram's rows; weights have the mean 1."""
-NAMES = {"clusters": "Clusters", "counts": "ExactCounts", "ratio": "DensityRatio"}
+NAMES = {"ratio": "DensityRatio", "clusters": "Clusters", "counts": "ExactCounts"}
 BY_HELP = f"Weighting: {', '.join(NAMES)}, or the name of another function in crf_weightings"
 
 
 @crfseq_cli.command("weigh")
 def weigh_cli(
-    train: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled texts, one a sentence or Doc")],
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
+    ],
     target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
-    by: Annotated[str, typer.Option(help=BY_HELP)] = "clusters",
+    by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
     k: Annotated[
-        list[int] | None, typer.Option("-k", min=1, help="Clusters; repeat it to choose by likelihood [10]")
+        list[int] | None,
+        typer.Option(
+            "--k", "-k", min=1, help="For --by clusters: their number; repeat it to choose by likelihood [10]"
+        ),
     ] = None,
     observation: Annotated[
         str | None, typer.Option(help="For --by counts: what is counted, text, length or shape [text]")
     ] = None,
-    flatten: Annotated[float, typer.Option(min=0, max=1, help="Power to which weights are raised; 0 is none")] = 1.0,
-    cap: Annotated[float, typer.Option(min=0, help="Largest weight, as a multiple of the mean; 0 is no limit")] = 0.0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the clusters [0]")] = None,
+    flatten: Annotated[
+        float | None, typer.Option(help="Power to which weights are raised: 1 keeps them, 0 makes them equal [1]")
+    ] = None,
+    cap: Annotated[float | None, typer.Option(help="Largest weight, as a multiple of the mean; 0 is none [0]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="For --by clusters: seed of the starts [0]")] = None,
     number: Annotated[int, options.number("Texts to show at each end")] = SHOWN,
     lang: options.Lang = "en",
     format_: options.GoldFormat = None,
@@ -64,7 +71,6 @@ def weigh_cli(
     ] = None,
     output: Annotated[Path | None, options.output("Copy of TRAIN with weights; .spacy for any layout")] = None,
     force: options.Force = False,
-    as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
     """Weigh labelled texts so that they represent the texts of a target.
@@ -78,9 +84,9 @@ def weigh_cli(
 
     \b
     Example:
-      python -m spacy crfseq weigh train.conll --target raw.txt -k 5 -k 10 -k 20
-      python -m spacy crfseq weigh train.conll --target raw.txt --by ratio \\
-          --flatten 0.5 --output weighted.conll
+      python -m spacy crfseq weigh train.conll --target raw.txt
+      python -m spacy crfseq weigh train.conll --target raw.txt --by clusters \\
+          -k 5 -k 10 -k 20 --output weighted.conll
     """
     with reported_errors(code=code):
         check_output_file(output, train, target, force=force)
@@ -89,9 +95,6 @@ def weigh_cli(
         found = weigh(train, target, make_weighting(by, own), said, of_target, lang=lang)
         if output is not None:
             columns_now = write_weighted(output, train, found, lang)
-        if as_json:
-            print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
-            return
         print("\n".join(_lines(found, number)))
         if output is not None:
             printer().good(f"Saved {count_of(len(found.examples), 'weighted text')} to {output}{columns_now}")
@@ -104,17 +107,6 @@ class Weighed(NamedTuple):
     layout: Preset
     weights: Weights
     n_target: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a summary, and the weights in the order of the file."""
-        values = self.weights.values
-        return {
-            "texts": len(values),
-            "target": self.n_target,
-            "effective_size": self.weights.effective_size,
-            "note": self.weights.note,
-            "weights": values.tolist(),
-        }
 
 
 def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
@@ -133,10 +125,9 @@ def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
         raise ConfigError(f"--by {by}: unknown weighting. {suggest(by, [*NAMES, *known])}")
     accepted = signature(known[name]).parameters
     said = {key: value for key, value in settings.items() if value is not None}
-    for key in said:
-        if key not in accepted and (key not in ("flatten", "cap") or said[key] != 1 - (key == "cap")):
-            raise ConfigError(f"--by {by} has no setting {key!r}. It has: {', '.join(accepted)}.")
-    weighting: Weighting = registry.weightings.get(name)(**{key: said[key] for key in said if key in accepted})
+    if wrong := [key for key in said if key not in accepted]:
+        raise ConfigError(f"--by {by} has no setting {wrong[0]!r}. It has: {', '.join(accepted)}.")
+    weighting: Weighting = registry.weightings.get(name)(**said)
     return weighting
 
 

@@ -7,6 +7,7 @@ fits it, and a guess from the first lines.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -151,13 +152,21 @@ def trained_layout(config: Mapping[str, Any]) -> Preset | None:
 
 
 def corpus_block(config: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the block of a config that `[training]` names as dev_corpus or train_corpus; empty if it is none."""
-    default = f"corpora.{name.removesuffix('_corpus')}"
+    """Return the block of a config that reads the file of train_corpus or dev_corpus; empty if it is none."""
     try:
-        block = reduce(getitem, config.get("training", {}).get(name, default).split("."), config)
+        block = reduce(getitem, corpus_place(config, name).split("."), config)
     except (KeyError, TypeError, AttributeError):  # a callback may make a corpus of anything
         return {}
     return block if isinstance(block, dict) else {}
+
+
+def corpus_place(config: Mapping[str, Any], name: str) -> str:
+    """Return where a config has the block that reads a file: what `[training]` names, or the corpus weighted there."""
+    place: Any = config.get("training", {}).get(name, f"corpora.{name.removesuffix('_corpus')}")
+    with suppress(KeyError, TypeError, AttributeError):
+        while reduce(getitem, place.split("."), config)["@readers"] == "spacy_crfseq.WeightedReader.v1":
+            place += ".corpus"
+    return str(place)
 
 
 def reader_layout(reader: Mapping[str, Any]) -> Preset | None:

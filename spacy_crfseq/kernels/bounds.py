@@ -82,9 +82,10 @@ def rank(
 ) -> None:  # fmt: skip
     """Write the largest guaranteed decrease of each row to gains [R], its parameter to best [R]; clean the rows.
 
-    kind: `POSITION` and `LOOSE` for these bounds.  `OPTIMISTIC` for a number that the tight bound does not exceed: its
-    change is at least ``minus (e^-x - 1) + plus x`` for x > 0 (equal labels but one, see the module's tests), so the
-    decrease is at most ``minus - plus - plus log(minus / plus)``; the same with plus and minus exchanged for x < 0.
+    kind: `POSITION` and `LOOSE` for these bounds.  `OPTIMISTIC` for a number that the tight bound of a weight does not
+    exceed if all labels are known: let a labelling have the feature at p wrong positions and lack it at m gold ones.
+    For x > 0 the chord over [-l, h] at p - m exceeds 1 by ``m (e^-x - 1) + p x`` or more.  The decrease is therefore
+    at most ``minus - plus - plus log(minus / plus)``; plus and minus are exchanged for x < 0.
     mass: Sum of slope (1 - P(gold)) over all sequences, which makes every row dirty for `LOOSE`.
     reach: low, high and length of `reach`.
     """

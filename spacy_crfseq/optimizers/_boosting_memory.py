@@ -259,9 +259,8 @@ class Memory:
     def promising(self, n: int) -> list[int]:
         """Return at most n rows with the most promising features, the best first."""
         kind = {"position": bounds.POSITION, "loose": bounds.LOOSE}.get(self.bound, bounds.OPTIMISTIC)
-        reach = self.low, self.high, self.lengths
-        mass, text = float(self.masses.sum()), self.data.rows
-        bounds.rank(kind, mass, self.limit, self.clip, text, self.sums, reach, self.gains, self.best)
+        reach, mass = (self.low, self.high, self.lengths), float(self.masses.sum())
+        bounds.rank(kind, mass, self.limit, self.clip, self.data.rows, self.sums, reach, self.gains, self.best)
         n = min(n, len(self.gains))
         rows = np.sort(np.argpartition(-self.gains, n - 1)[:n]) if n else np.zeros(0, np.int64)
         rows = rows[np.argsort(-self.gains[rows], kind="stable")]

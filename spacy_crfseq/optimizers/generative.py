@@ -181,7 +181,12 @@ class HMM:
 
 @dataclass(frozen=True)
 class NaiveBayes(HMM):
-    """Naive Bayes for each token (registered as ``spacy_crfseq.NaiveBayes.v1``); settings as those of `HMM`."""
+    """Naive Bayes for each token (registered as ``spacy_crfseq.NaiveBayes.v1``); it needs what `HMM` needs.
+
+    smoothing (float): Added to every count (Lidstone).
+    max_iterations (int): Iterations of EM in a run.
+    tolerance (float): Stop when the objective falls by less than this fraction in an iteration.
+    """
 
     def _labels(self, counts: Counts) -> tuple[Array, Array, Array, float]:
         labels = self._log_shares(counts.tokens)

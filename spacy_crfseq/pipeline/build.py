@@ -17,6 +17,7 @@ from ..potentials.layout import Layout, make_layout
 from ..potentials.polynomial_kernel import PolynomialKernel
 from ..potentials.rows import Rows, SparseRows, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
+from ..training.compatibility import needs_labels
 from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
 from ..types import Constraints, Hashes, Ints, TokenPotential
@@ -94,7 +95,7 @@ def layout_for(
     labelled = [data, *(term.data._replace(encoded=term.found.known) for term in terms if term.labelled)]
     observed = join([part.observed() for part in labelled])
     blocks = encoder.unigrams, encoder.bigrams
-    texts = [term.found.known[:2] for term in terms if not term.labelled]
+    texts = [term.found.known[:2] for term in terms if not needs_labels(term.settings.loss)]
     unlabelled = None
     if texts:
         there = [

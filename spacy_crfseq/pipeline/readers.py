@@ -156,9 +156,11 @@ def create_text_reader(
     """
     asked = Asked(format, encoding=encoding)
     asked.layout(TEXTS)
+    if path is None:
+        raise ConfigError("spacy_crfseq.TextReader.v1 has no path. Give the file or folder in its block of [corpora].")
     if limit < 0:
         raise ConfigError(f"spacy_crfseq.TextReader.v1: limit must be 0 (all) or more, but {limit} was given.")
-    return TextReader(_given(path), asked, limit)
+    return TextReader(Path(path), asked, limit)
 
 
 def annotated_sentences(nlp: Language, path: Path, encoding: str = "utf8") -> Iterator[Sentence]:
@@ -294,7 +296,7 @@ def _with_attributes(example: Example, sentence: AttributeSentence) -> Example:
 def _given(path: Path | None) -> Path:
     if path is None:
         raise ConfigError(
-            "A corpus reader has no path. Give the file on the command line, for example with --paths.train FILE or "
+            "A corpus reader has no path. Give the file on the command line with --paths.train FILE or "
             "--paths.dev FILE, or under [paths] in the config."
         )
     return Path(path)

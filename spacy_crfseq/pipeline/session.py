@@ -31,7 +31,7 @@ class Session:
     """A training run that spaCy drives.
 
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
-    terms (Sequence[Term]): Terms beside the training set, with all of their texts.
+    terms (Sequence[Term]): Terms in addition to the training set, with all of their texts.
     sample (Dataset | None): A part of it that is kept to choose learning rates.
     n_total (int): Sequences in the whole training set.
     seen_all (bool): Whether the optimizer has visited the whole training set, so that weights of zero stay zero.

@@ -29,7 +29,7 @@ _LEAST = {
 
 
 class TermSettings(NamedTuple):
-    """A term of the objective beside the training corpus, ``[components.NAME.terms.TERM]``.
+    """A term of the objective in addition to the training corpus, ``[components.NAME.terms.TERM]``.
 
     loss (Loss): Of the term's texts; their gold labels count unless it provides "unlabelled".
     corpus (str | None): Block of the config with the texts, such as "corpora.news", which only training reads; None if

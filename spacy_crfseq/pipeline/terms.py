@@ -1,4 +1,4 @@
-"""The terms of an objective beside the training corpus: where their texts come from, and their texts as numbers."""
+"""Terms of an objective in addition to the training corpus: where their texts come from, and these as numbers."""
 
 from __future__ import annotations
 
@@ -86,6 +86,8 @@ def _reader(where: str, corpus: str, nlp: Language) -> Callable[[], Iterator[Exa
             '@readers = "spacy_crfseq.TextReader.v1" and a path.'
         ) from None
     read = util.registry.resolve({"corpus": block})["corpus"]
+    if not callable(read):
+        raise ConfigError(f"{where}: corpus = {corpus!r} is no reader of a corpus; it has no @readers.")
     return partial(getattr(read, "stream", read), nlp)
 
 

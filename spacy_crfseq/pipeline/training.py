@@ -46,7 +46,8 @@ class Training:
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
     annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
-    terms (list[TermData]): Terms beside the training corpus, until a run ends.
+    watch (Callable | None): Passes on the texts of a term by its name, to show progress.
+    terms (list[TermData]): Terms in addition to the training corpus, until a run ends.
     """
 
     def __init__(self, model: DocModel) -> None:
@@ -54,6 +55,7 @@ class Training:
         self.seed: int | None = None
         self.keeps = False
         self.annotators: list[Any] = []
+        self.watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
         self.terms: list[TermData] = []
         self._encoder: Encoder | None = None  # of the terms; pruning replaces it
         self._texts: dict[str, Callable[[], Iterator[Example]]] = {}
@@ -160,6 +162,7 @@ class Training:
         settings, examples = self._settings[name], self._texts[name]()
         for pipe in self.annotators:
             examples = annotated(pipe, examples)
+        examples = examples if self.watch is None else self.watch(name, examples)
         try:
             found = self._encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
         except NoExamplesError:

@@ -18,8 +18,10 @@ from .evidence import WEIGHT, WEIGHT_KEY, register_extensions, weight_of
 
 OWN_KEY = "spacy_crfseq.own_weight"
 """Key in ``doc.user_data`` of the weight that a Doc had before."""
-FEW = 0.1
-"""A warning says that the effective sample size is below this fraction of the texts."""
+FEW, UNLIKE = 0.1, 5
+"""A warning says that the effective sample size is below this fraction of the texts, that more than this fraction has
+weight 0, or that the mean lengths of both sides differ by this factor.
+"""
 Reader = Callable[[Language], Iterable[Example]]
 
 
@@ -87,10 +89,18 @@ def weigh(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Seque
             f"{type(weighting).__name__}: a weighting returns a number of at least 0 for each of the {len(labelled):,} "
             f"labelled texts, not all 0; this one returned {len(values):,} values for {WEIGHT}."
         )
-    if found.effective_size < FEW * len(labelled):
+    zeros, sizes = np.mean(values == 0), [np.mean([len(text) for text in side]) for side in (labelled, target)]
+    if found.effective_size < FEW * len(labelled) or zeros > FEW:
         warnings.warn(
             f"The weights of {len(labelled):,} texts are as uneven as if only {found.effective_size:.0f} of them were "
-            f"left ({found.note}). A model may be better without weights: lower `flatten`, or set a `cap`.",
+            f"left, and {zeros:.0%} are 0 ({found.note}). A model may be better without weights: lower `flatten`, set "
+            "a `cap`, or compare what repeats more often.",
+            stacklevel=3,
+        )
+    if not 1 / UNLIKE < (1 + sizes[0]) / (1 + sizes[1]) < UNLIKE:
+        warnings.warn(
+            f"Labelled texts have {sizes[0]:.1f} tokens on average, those of the target {sizes[1]:.1f}. Give both as "
+            "sentences, or both as documents.",
             stacklevel=3,
         )
     return found

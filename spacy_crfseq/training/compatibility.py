@@ -63,21 +63,19 @@ def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer,
 
     RAISES ConfigError: Naming the term and what to use instead.
     """
-    where, named = f"[components.{component}.terms.{name}]", part_name(term)
+    where = f"[components.{component}.terms.{name}]: "
     if not _accepts(term, 3):
-        raise ConfigError(f"{where}: loss must be a loss, called with 3 arguments, but {term!r} was given.")
-    alone = optimizer.requires & {"likelihood", "log_likelihood"}
-    lacking = optimizer.requires - getattr(term, "provides", _GIVEN_BY_ALL)
-    if alone or lacking:
-        why = "learns from one data set" if alone else f"cannot minimise the loss {named}"
-        online = "minibatches" in getattr(term, "provides", _GIVEN_BY_ALL)
-        others = "LBFGS.v1 or AdaGrad.v1" if online else "LBFGS.v1"
-        raise ConfigError(f"{where}: the optimizer {part_name(optimizer)} {why}. Use spacy_crfseq.{others}.")
+        raise ConfigError(f"{where}loss must be a loss, called with 3 arguments, but {term!r} was given.")
+    if optimizer.requires & {"likelihood", "log_likelihood"}:
+        alone = f"the optimizer {part_name(optimizer)} learns from one data set"
+        raise ConfigError(f"{where}{alone}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
+    if problem := _loss_problem(optimizer, term):
+        raise ConfigError(where + problem)
     if is_local(term) != is_local(loss):
-        local, other = (named, part_name(loss)) if is_local(term) else (part_name(loss), named)
+        local, other = (part_name(each) for each in ((term, loss) if is_local(term) else (loss, term)))
         raise ConfigError(
-            f"{where}: the loss {local} is normalised at each token, but {other} over whole sequences. Use losses of "
-            "one kind, for example spacy_crfseq.SequentialLog.v1 for the training corpus."
+            f"{where}the loss {local} is normalised at each token, but {other} over whole sequences. Use losses of one "
+            "kind, for example spacy_crfseq.SequentialLog.v1 for the training corpus."
         )
 
 

@@ -88,7 +88,10 @@ def normalised(ratio: NDArray[np.float64], flatten: float, cap: float, note: str
     RAISES DataError: If all are 0.
     """
     if not ratio.any():
-        raise DataError(f"All weights are 0: {note}.")
+        raise DataError(
+            f"All weights are 0: {note}. Compare what repeats, such as clusters, or ExactCounts with observation = "
+            '"length" or "shape".'
+        )
     values = np.where(ratio > 0, ratio, 0.0) ** flatten * (ratio > 0)
     values /= values.mean()
     if cap:

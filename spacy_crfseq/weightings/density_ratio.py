@@ -65,29 +65,24 @@ class DensityRatio:
     weight of a labelled text is its odds, computed by a model that was fitted without it.  If no model separates
     held-out texts, as without a shift, weights are nearly equal.
 
-    rho (float | list[float]): Strength of the squared norm; from a list, the one with the highest likelihood of
-        held-out texts.
+    rho (float): Strength of the squared norm; a small one gives a few texts nearly all of the weight.
     folds (int): Number of parts, each weighted by a model that is fitted to the others, at least 2.
     flatten (float): Power to which weights are raised: 1 leaves them, 0 makes them equal (Shimodaira's lambda).
     cap (float): Largest weight before the last normalisation, as a multiple of the mean; 0 is none.
     RAISES ConfigError: On a setting out of range.
     """
 
-    rho: float | list[float] = 10.0
+    rho: float = 10.0
     folds: int = 5
     flatten: float = 1.0
     cap: float = 0.0
 
     def __post_init__(self) -> None:
         check_shared("DensityRatio", self.flatten, self.cap)
-        if not self._strengths or any(not isinstance(rho, int | float) or not rho > 0 for rho in self._strengths):
-            raise ConfigError("DensityRatio: rho must be a number above 0, or a list of such numbers.")
+        if not self.rho > 0:
+            raise ConfigError("DensityRatio: rho must be more than 0.")
         if self.folds < 2:
             raise ConfigError("DensityRatio: folds must be at least 2.")
-
-    @property
-    def _strengths(self) -> list[float]:
-        return list(self.rho) if isinstance(self.rho, list | tuple) else [self.rho]
 
     def __call__(self, labelled: Texts, target: Texts) -> Weights:
         check_texts(labelled, target)
@@ -96,14 +91,10 @@ class DensityRatio:
         parts = np.array([zlib.crc32("\0".join(text).encode("utf8", "surrogatepass")) % self.folds for text in texts])
         sign = np.repeat([-1.0, 1.0], [len(labelled), len(target)])
         mass = np.repeat([0.5 * len(texts) / len(side) for side in (labelled, target)], [len(labelled), len(target)])
-        bags = _features(texts)
-        found = {rho: self._held_out(Logistic(bags, sign, mass, rho), parts) for rho in self._strengths}
-        loss = {rho: float(mass @ np.logaddexp(0.0, -sign * odds)) / len(texts) for rho, odds in found.items()}
-        rho = min(loss, key=lambda one: loss[one])
-        how = f"rho = {rho:g}" + (f" of {', '.join(f'{one:g}' for one in loss)}" if len(loss) > 1 else "")
-        right = float(mass @ (sign * found[rho] > 0)) / len(texts)
-        note = f"{how}; the target and the labelled texts are told apart with {right:.1%} accuracy"
-        return normalised(np.exp(np.clip(found[rho][: len(labelled)], -50, 50)), self.flatten, self.cap, note)
+        odds = self._held_out(Logistic(_features(texts), sign, mass, self.rho), parts)
+        right = float(mass @ (sign * odds > 0)) / len(texts)
+        note = f"the target and the labelled texts are told apart with {right:.1%} accuracy"
+        return normalised(np.exp(np.clip(odds[: len(labelled)], -50, 50)), self.flatten, self.cap, note)
 
     def _held_out(self, whole: Logistic, parts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log odds [N] of each text by the model that was fitted to the other parts."""

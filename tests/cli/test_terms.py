@@ -13,6 +13,7 @@ from spacy.cli._util import app
 from spacy.util import load_config, load_model_from_config
 from typer.testing import CliRunner
 
+from spacy_crfseq.cli._progress import watch
 from tests.cli.conftest import LBFGS, Corpus, Run, refused, worked
 from tests.pipeline.test_terms import SQUARES
 
@@ -122,6 +123,12 @@ def test_debug_data(write: Any, corpus: Corpus, run: Run) -> None:
     worked(run("debug-data", *arguments), said)
     found = json.loads(worked(run("debug-data", *arguments, "--json")).stdout)["components"]["crf_ner"]["terms"]
     assert found[0]["sentences"] == 16
+
+
+def test_texts_are_not_counted_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    texts: Any = iter([1, 2, 3])
+    assert list(watch("news", texts)) == [1, 2, 3]
+    assert capsys.readouterr() == ("", "")
 
 
 def test_refuses(write: Any, paths: list[str], run: Run, tmp_path: Path) -> None:

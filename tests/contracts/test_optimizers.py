@@ -16,7 +16,7 @@ from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.types import Floats, Optimizer, StepReport
-from tests.problems import Training, newton_optimum, training_problem
+from tests.problems import Training, made_losses, newton_optimum, training_problem
 
 TIGHT = {"tolerance": 1e-13, "gradient_tolerance": 1e-8, "max_iterations": 500}
 """Settings, where an optimizer has them, that let it run until it can do no better."""
@@ -49,7 +49,7 @@ EXACT, ONLINE = (minimising({"l2", "elastic", "smooth", "prox"}, online=online) 
 def declared(name: str) -> dict[str, Any]:
     """Return a loss and a regularizer that it says it can minimise: SequentialLog and L2 where it can."""
     optimizer = make(name)
-    losses = [SequentialLog(), *(constructor() for constructor in registry.losses.get_all().values())]
+    losses = [SequentialLog(), *made_losses().values()]
     loss = next(loss for loss in losses if optimizer.requires <= getattr(loss, "provides", set()))
     regularizer = L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()
     return {"loss": loss, "regularizer": regularizer, "support": "observed" if name in FREE else "all"}

@@ -165,6 +165,7 @@ READERS = {
     "crf_costs": [
         f"spacy_crfseq.{name}.v1" for name in ("EntityAgreement", "EntityTags", "F1", "Hamming", "RequiredLabel")
     ],
+    "crf_weightings": [f"spacy_crfseq.{name}.v1" for name in ("Clusters", "DensityRatio", "ExactCounts")],
 }
 
 

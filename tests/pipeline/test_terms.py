@@ -1,4 +1,4 @@
-"""Terms beside the training corpus: their texts, features, objective and errors, in Python and on the command line."""
+"""Terms in addition to the training corpus: their texts, features, objective and errors in Python; their reader."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
+from spacy.training import Example
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, CrfError, DataError
@@ -235,12 +236,13 @@ def refusals() -> Iterator[tuple[dict[str, Any], Any, str]]:
     yield (
         {"terms": {"news": {"loss": {"@crf_losses": "test.Sums.v1"}}}, "optimizer": block("optimizers", "AdaGrad")},
         {},
-        "Use spacy_crfseq.LBFGS.v1",
+        "cannot minimise the loss Sums",
     )
     yield {"terms": news, "optimizer": block("optimizers", "CoordinateDescent")}, {}, "learns from one data set"
     local = {"loss": block("losses", "LocalLog"), "decoder": block("decoders", "LocalViterbi")}
     yield {"terms": news, **local}, {}, "normalised at each token"
     yield {"terms": {"news": {**SQUARES, "corpus": "corpora.new"}}}, {}, "'corpora.new' is not in the config"
+    yield {"terms": {"news": {**SQUARES, "corpus": "nlp"}}}, {}, "no reader of a corpus"
     yield {}, {"old": []}, "no term 'old'"
     yield {}, {"news": []}, "'news' has no text"
     yield {}, {"news": ["a text"]}, "must be Docs or Examples"
@@ -259,6 +261,28 @@ def test_refuses(settings: dict[str, Any], texts: Any, words: str) -> None:
 
     with pytest.raises(CrfError, match=words):
         initialize()
+
+
+def test_training_goes_on_after_new_labels_pruning_and_other_texts() -> None:
+    nlp, pipe = initialized("AdaGrad")
+    for change in (lambda: pipe.add_label("NEW"), lambda: pipe.prune(1e-3)):
+        nlp.update(examples(nlp), losses=(losses := {}))
+        assert losses["crf_ner"] > 0
+        change()
+        assert pipe.fit(examples(nlp)).history
+    pipe.fit(examples(nlp), terms={"news": docs_of(nlp)[:1]})
+    nlp.update(examples(nlp))
+    assert [term.data.n_sequences for term in pipe.doc_model.session.terms] == [1]
+    assert np.isfinite(pipe.crf.theta).all()
+
+
+def test_texts_come_again_when_a_component_meets_its_examples_later() -> None:
+    nlp, pipe = made(keep_names=True)
+    pipe.initialize(
+        lambda: [Example.from_dict(Doc(nlp.vocab, words=["x", "y", "z"]), {})], nlp=nlp, terms={"news": docs_of(nlp)}
+    )
+    nlp.update(examples(nlp))
+    assert {"LOWER[0]=quux", "LOWER[0]=oslo"} < set(pipe.doc_model.feature_names)
 
 
 def test_refuses_to_train_without_texts() -> None:

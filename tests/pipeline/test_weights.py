@@ -14,7 +14,12 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus, Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader, create_crfsuite_reader
+from spacy_crfseq.pipeline.readers import (
+    create_annotation_reader,
+    create_conll_reader,
+    create_conllu_reader,
+    create_crfsuite_reader,
+)
 from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, blank, examples, initialize, initialized, pipe_of
 
 COLUMNS = "Anna NNP {}\nsaw VBD {}\n\nOslo NNP {}\n\n"
@@ -147,6 +152,17 @@ def test_readers_have_a_weight_for_the_whole_corpus(tmp_path: Path) -> None:
         create_conllu_reader(file, weight=-1.0)
     (example,) = create_conllu_reader(file)(spacy.blank("xx"))
     assert not example.reference.user_data  # stored Docs without are read faster
+
+
+def test_exports_of_annotation_tools_have_weights(tmp_path: Path) -> None:
+    file, text = tmp_path / "train.jsonl", '{"text": "Anna saw Oslo", "spans": [], "answer": "accept"'
+    notes = ['"weight": 2', '"meta": {"weight": 0.5}', '"weight": 0, "meta": {"weight": 3}', '"meta": {"weight": "kg"}']
+    file.write_text("".join(f"{text}, {note}}}\n" for note in notes))
+    assert read(create_annotation_reader(file, weight=2.0)) == [4, 1, 0, 2]
+    for wrong in ('"2"', "-1", "true", "NaN", "null"):
+        file.write_text(f'{text}}}\n{text}, "weight": {wrong}}}\n')
+        with pytest.raises(FormatError, match=r'train.jsonl:2: "weight" must be a number of at least 0'):
+            read(create_annotation_reader(file))
 
 
 def test_stored_corpora_keep_weights(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, proper_nouns, synthetic, tasks
+from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, proper_nouns, semi, synthetic, tasks
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.training.selection import thresholded
@@ -163,6 +163,25 @@ def small_task(**component: Any) -> tasks.Task:
     examples = tasks.as_examples(nlp, texts)
     features = settings["features"]["both"]
     return tasks.Task(nlp, {**settings["component"], **component}, features, examples, {"dev": examples})
+
+
+def test_simulated_estimators_follow_their_theory() -> None:
+    design = semi.DESIGNS["misspecified"]
+    assert design.q.sum() == pytest.approx(1)
+    assert design.bayes() == pytest.approx(0.017, abs=1e-6)
+    plain, exact = (semi.theory(semi.DESIGNS["well specified"], one) for one in (semi.ORDINARY, semi.WEIGHTED))
+    assert plain.excess == pytest.approx(exact.excess)  # H = I = J if the model is right
+    assert plain.excess == pytest.approx(semi.WORDS / 2)
+    inverse, none = semi.inverse_counts(np.array([0.5, 0.1]), 3)
+    assert none == pytest.approx([0.125, 0.729])
+    assert inverse == pytest.approx([3 / 8 + 3 / 16 + 1 / 24, 0.243 + 0.027 / 2 + 0.001 / 3])
+    sample = semi.draw(np.random.default_rng(0), design, 100_000, 300)
+    for estimator in (semi.ORDINARY, semi.WEIGHTED):
+        limit = semi.theory(design, estimator)
+        found = semi.estimates(design, sample, estimator, 0.1, limit.theta)
+        excess = 100_000 * (semi.risks(found, design.q, design.eta) - limit.risk)
+        assert excess.mean() == pytest.approx(limit.excess, rel=0.1)
+    assert semi.theory(design, semi.WEIGHTED).excess < semi.theory(design, semi.ORDINARY).excess / 3
 
 
 @pytest.mark.parametrize("support", ["all", "observed"])

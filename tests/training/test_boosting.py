@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -269,6 +270,14 @@ def test_the_best_feature_of_all_is_chosen(bound: str, case: str) -> None:
     assert step.gain > 0
     for parameter in np.append(np.arange(memory.shared.start), memory.shared.start + np.flatnonzero(memory.trainable)):
         assert slow.promised(theta, int(parameter), bound, grid).max() <= step.gain + 1e-9
+
+
+def test_the_optimistic_estimate_is_below_every_chord() -> None:
+    x = np.linspace(0, 5, 101)
+    for low, high in itertools.product(range(12), repeat=2):
+        for off, on in ((0, 0), (low, 0), (0, high), (low, high)):  # linear between these
+            chord = ((high - on + off) * np.exp(-low * x) + (on - off + low) * np.exp(high * x)) / max(low + high, 1)
+            assert (chord - 1 >= off * np.expm1(-x) + on * x - 1e-9).all() or low + high == 0
 
 
 def test_the_exponential_loss_changes_by_the_exact_bound() -> None:

@@ -1,0 +1,551 @@
+"""Sokolovska (2010), chapters 4 and 5: the estimator weighted by (4.18), simulated and compared with its theory.
+
+Observations are vectors of 10 counts that sum to 3, 220 in all, so that expectations are sums over 220 cells, and a
+thousand fits are a few operations on arrays.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scripts.papers._harness import Options, Results, Row, experiment
+from scripts.papers.figures import COLOURS, drawn
+from scripts.papers.page import Check, Table, checks, figure, found, section, table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+WORDS, LENGTH, FLIPPED = 10, 3, 3
+REPETITIONS, CHUNK = 1000, 1000
+PRECISE, MORE = (5_000, 100_000), 10
+"""Sizes at which theory is checked, with so many times the repetitions."""
+SIZES = (10, 20, 30, 50, 100, 200, 500, 1000, 2000, *PRECISE)
+STRENGTHS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+"""Candidates for rho_n, as multiples of 1 / n; one is chosen for each n on draws of its own."""
+TUNING = 200
+MARKS = (5, 25, 50, 75, 95)
+"""Percentiles that boxes show."""
+ORDINARY, WEIGHTED, SHIMODAIRA = "ordinary", "weighted by (4.18)", "weighted by q1/q0"
+ESTIMATORS = (ORDINARY, WEIGHTED, SHIMODAIRA)
+
+CELLS: Array = np.array(
+    [np.bincount(words, minlength=WORDS) for words in itertools.combinations_with_replacement(range(WORDS), LENGTH)],
+    np.float64,
+)
+"""[220, 10] all vectors of counts."""
+PRODUCTS = np.einsum("ni,nj->nij", CELLS, CELLS).reshape(len(CELLS), -1)
+"""[220, 100] x x' of each."""
+
+
+class Design(NamedTuple):
+    """A distribution of observations and labels over the 220 cells.
+
+    train, q (NDArray): [220] probabilities of cells in training and in the target.
+    eta (NDArray): [220] probability of label 1.
+    """
+
+    train: Array
+    q: Array
+    eta: Array
+
+    def bayes(self) -> float:
+        """Return the lowest possible probability of error."""
+        return float(self.q @ np.minimum(self.eta, 1 - self.eta))
+
+
+def make_design(bayes: float, skew: float, flipped: int = 0, *, shift: bool = False) -> Design:
+    """Return a mixture of two multinomials, alpha1 = 0.5: five words are likely in class 1, the others in class 0.
+
+    bayes (float): Bayes error, which sets how likely the words of the other class are.
+    skew (float): Each word of a class is exp(-skew) times as likely as the one before; 0 makes them equal.
+    flipped (int): The labels of so many of the most likely cells are exchanged.
+    shift (bool): Whether training observations are uniform.
+    """
+    own = np.exp(-skew * np.arange(WORDS // 2))
+    own /= own.sum()
+    orders = np.array([math.factorial(LENGTH) / math.prod(math.factorial(int(n)) for n in cell) for cell in CELLS])
+
+    def with_share(other: float) -> Design:
+        beta1 = np.concatenate([(1 - other) * own, other * own])
+        first, second = (orders * np.prod(beta**CELLS, axis=1) for beta in (beta1, np.roll(beta1, WORDS // 2)))
+        q = (first + second) / 2
+        return Design(q, q, first / (first + second))
+
+    low, high = 1e-4, 0.5
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if with_share(middle).bayes() > bayes else (middle, high)
+    train, q, eta = with_share(low)
+    top = np.argsort(-q, kind="stable")[:flipped]
+    eta[top] = 1 - eta[top]
+    return Design(np.full(len(q), 1 / len(q)) if shift else train, q, eta)
+
+
+DESIGNS = {
+    "misspecified": make_design(0.017, 0.005, FLIPPED),
+    "shift": make_design(0.017, 0.005, FLIPPED, shift=True),
+    "well specified": make_design(0.063, 0.005),
+}
+
+
+# Estimators
+
+
+def sigmoid(values: Array) -> Array:
+    """Return 1 / (1 + exp(-v))."""
+    return 0.5 * (1 + np.tanh(values / 2))
+
+
+def fit(ones: Array, zeros: Array, rho: Array, start: Array) -> Array:
+    """Return the parameters [R, 10] of R logistic regressions, by Newton's method with halved steps.
+
+    ones, zeros (NDArray): [R, 220] weight of label 1 and of label 0 in each cell.
+    rho (NDArray): [R] strength of the penalty rho ||theta||^2.
+    start (NDArray): [10] where to begin.
+    """
+
+    def values(theta: Array, rows: Any) -> Array:
+        margins = theta @ CELLS.T
+        losses = ones[rows] * np.logaddexp(0, -margins) + zeros[rows] * np.logaddexp(0, margins)
+        return losses.sum(axis=1) + rho[rows] * (theta**2).sum(axis=1)
+
+    both, theta = ones + zeros, np.repeat(start[None], len(ones), axis=0)
+    now, eye = values(theta, slice(None)), np.eye(WORDS)
+    for _ in range(100):
+        g = sigmoid(theta @ CELLS.T)
+        slope = (both * g - ones) @ CELLS + 2 * rho[:, None] * theta
+        curvature = (both * g * (1 - g)) @ PRODUCTS
+        hessian = curvature.reshape(-1, WORDS, WORDS) + (2 * rho[:, None, None] + 1e-12) * eye
+        step = np.linalg.solve(hessian, slope[..., None])[..., 0]
+        after, size = theta - step, np.ones(len(theta))
+        new = values(after, slice(None))
+        for _ in range(30):
+            worse = np.flatnonzero(new > now + 1e-13)
+            if not len(worse):
+                break
+            size[worse] /= 2
+            after[worse] = theta[worse] - size[worse, None] * step[worse]
+            new[worse] = values(after[worse], worse)
+        moved = np.abs(after - theta).max()
+        theta, now = after, new
+        if moved < 1e-8:
+            break
+    return theta
+
+
+def weights_of(design: Design, counts: Array, estimator: str) -> Array:
+    """Return the weight [R, 220] of each observation in a cell, of which there are counts [R, 220]."""
+    if estimator == ORDINARY:
+        return np.broadcast_to(1 / counts.sum(axis=1, keepdims=True), counts.shape)
+    if estimator == WEIGHTED:
+        return np.divide(design.q, counts, out=np.zeros_like(counts), where=counts > 0)
+    return design.q / design.train / counts.sum(axis=1, keepdims=True)
+
+
+def target_of(design: Design, estimator: str) -> Array:
+    """Return the distribution [220] whose best parameters an estimator converges to."""
+    return design.train if estimator == ORDINARY else design.q
+
+
+class Theory(NamedTuple):
+    """The limit of an estimator.
+
+    theta (NDArray): [10] best parameters.
+    risk (float): Their expected loss.
+    squared, excess (float): Limits of n ||theta_n - theta||^2 and of n times the excess risk.
+    error (float): Probability of error of the best parameters in the target.
+    """
+
+    theta: Array
+    risk: float
+    squared: float
+    excess: float
+    error: float
+
+
+def risks(theta: Array, q: Array, eta: Array) -> Array:
+    """Return the expected loss [R] of parameters [R, 10]."""
+    margins = theta @ CELLS.T
+    return (q * (eta * np.logaddexp(0, -margins) + (1 - eta) * np.logaddexp(0, margins))).sum(axis=1)
+
+
+def errors(theta: Array, q: Array, eta: Array) -> Array:
+    """Return the probability of error [R] of parameters [R, 10]."""
+    return (q * np.where(theta @ CELLS.T > 0, 1 - eta, eta)).sum(axis=1)
+
+
+def theory(design: Design, estimator: str, n: int = 0) -> Theory:
+    """Return the limit by Theorem 4.1, Corollary 4.2 and Proposition 4.3 in the binary forms (4.32) to (4.34).
+
+    n (int): For the estimator (4.18), the number of observations: expectations of 1 / n_x then take the place of their
+        limits 1 / (n q0(x)), and cells without observations count as bias; 0 for the limit.
+    """
+    q, eta = target_of(design, estimator), design.eta
+    theta = fit((q * eta)[None], (q * (1 - eta))[None], np.zeros(1), np.zeros(WORDS))[0]
+    g, ratio, missing = sigmoid(CELLS @ theta), q / design.train, np.zeros(len(q))
+    if n:
+        inverse, missing = inverse_counts(design.train, n)
+        ratio = n * q * inverse
+    variance = eta * (1 - eta)
+    if estimator != WEIGHTED:
+        variance = variance + (eta - g) ** 2
+    middle = ((q * ratio * variance) @ PRODUCTS).reshape(WORDS, WORDS)
+    if n:
+        lost = q * (g - eta)  # of the gradient, if a cell is missing
+        middle += ((n * missing * (1 - missing) * lost**2) @ PRODUCTS).reshape(WORDS, WORDS)
+        bias = (missing * lost) @ CELLS
+        middle += n * np.outer(bias, bias)
+    inverse_j = np.linalg.inv(((q * g * (1 - g)) @ PRODUCTS).reshape(WORDS, WORDS))
+    best = theta[None]
+    return Theory(
+        theta,
+        float(risks(best, q, eta)[0]),
+        float(np.trace(inverse_j @ middle @ inverse_j)),
+        float(np.trace(middle @ inverse_j)) / 2,
+        float(errors(best, design.q, eta)[0]),
+    )
+
+
+def inverse_counts(probabilities: Array, n: int) -> tuple[Array, Array]:
+    """Return E[1 / m; m > 0] and P(m = 0) for binomial counts m of n draws with these probabilities."""
+    highest = min(n, int(n * probabilities.max() + 12 * math.sqrt(n * probabilities.max())) + 30)
+    m = np.arange(highest + 1)
+    choices = np.concatenate([[0.0], np.cumsum(np.log(n - m[:-1]) - np.log(m[1:]))])
+    logs = choices + m * np.log(probabilities)[:, None] + (n - m) * np.log1p(-probabilities)[:, None]
+    mass = np.exp(logs)
+    return mass[:, 1:] @ (1 / m[1:]), mass[:, 0]
+
+
+# The simulation
+
+
+def draw(rng: np.random.Generator, design: Design, n: int, repetitions: int) -> tuple[Array, Array]:
+    """Return how often label 1 and label 0 occur in each cell [R, 220], in samples of n observations."""
+    cells = np.concatenate([design.train * design.eta, design.train * (1 - design.eta)])
+    counts = rng.multinomial(n, cells / cells.sum(), size=repetitions).astype(np.float64)
+    return counts[:, : len(CELLS)], counts[:, len(CELLS) :]
+
+
+def estimates(design: Design, sample: tuple[Array, Array], estimator: str, strength: float, start: Array) -> Array:
+    """Return the parameters [R, 10] that an estimator finds in samples.
+
+    strength (float): Of the penalty, times n; a smaller one where the weights of the sample have a smaller sum.
+    """
+    weight = weights_of(design, sample[0] + sample[1], estimator)
+    ones, zeros = weight * sample[0], weight * sample[1]
+    n = float(sample[0][0].sum() + sample[1][0].sum())
+    return fit(ones, zeros, strength / n * (ones + zeros).sum(axis=1), start)
+
+
+@experiment(
+    "simulation", "Simulated documents: the estimator weighted by (4.18) and the ordinary one against theory", 1
+)
+def simulation(options: Options) -> list[Row]:
+    """Return a row for each design, size of the sample and estimator."""
+    rows = []
+    for design_name, design in DESIGNS.items():
+        for estimator in ESTIMATORS if design_name == "shift" else ESTIMATORS[:2]:
+            limit = theory(design, estimator)
+            for n in SIZES[:: options.few(4, 1)]:
+                rng = np.random.default_rng([options.seed, n])  # the same samples for all estimators
+                repetitions = options.few(50, REPETITIONS * (MORE if n in PRECISE else 1))
+                row = {"design": design_name, "estimator": estimator, "n": n, "repetitions": repetitions}
+                rows.append({**row, **_summary(rng, design, estimator, limit, n, repetitions)})
+    return rows
+
+
+def _summary(rng: np.random.Generator, design: Design, estimator: str, limit: Theory, n: int, repetitions: int) -> Row:
+    q, eta = target_of(design, estimator), design.eta
+    tuning = draw(rng, design, n, TUNING)
+    tried = {rho: risks(estimates(design, tuning, estimator, rho, limit.theta), q, eta).mean() for rho in STRENGTHS}
+    strength = min(tried, key=lambda rho: tried[rho])
+    found = np.concatenate(
+        [
+            estimates(design, draw(rng, design, n, min(CHUNK, repetitions)), estimator, strength, limit.theta)
+            for _ in range(math.ceil(repetitions / CHUNK))
+        ]
+    )
+    figures = {
+        "squared": n * ((found - limit.theta) ** 2).sum(axis=1),
+        "excess": n * (risks(found, q, eta) - limit.risk),
+        "error": errors(found, design.q, eta),
+    }
+    row: Row = {"rho n": strength, "theory": {"squared": limit.squared, "excess": limit.excess, "error": limit.error}}
+    if estimator == WEIGHTED:
+        finite = theory(design, estimator, n)
+        row["finite theory"] = {"squared": finite.squared, "excess": finite.excess}
+    row["bayes"] = design.bayes()
+    row["target risk"] = float(risks(found, design.q, eta).mean())
+    for name, values in figures.items():
+        row[name] = {"mean": float(values.mean()), "percentiles": np.percentile(values, MARKS).tolist()}
+    return row
+
+
+# Documents
+
+COMPONENTS, VOCABULARY, REPLICATIONS, TRIALS = 10, 1500, 50, 10
+DRAWN = (50, 300)
+STRENGTHS_OF_DOCUMENTS = (0.01, 0.1, 1.0, 10.0, 100.0)
+
+
+@experiment("documents", "Section 5.2 on CoNLL-2003: documents weighted by clusters, n = 50 and 300", 1)
+def documents(options: Options) -> list[Row]:
+    """Return a row for each size and estimator: errors of the replications on the documents that are not drawn."""
+    from spacy_crfseq.weightings._shared import by_class
+    from spacy_crfseq.weightings.clusters import fit_mixture
+
+    bags, labels = _documents(options)
+    mixture, _ = fit_mixture(bags, COMPONENTS, 0.1, np.random.default_rng(options.seed), 50, 1e-4)
+    cluster = mixture.joint(bags).argmax(axis=0)
+    rows = []
+    for n in DRAWN:
+        wrong: dict[tuple[str, float], list[float]] = {}
+        for replication in range(options.few(4, REPLICATIONS + TRIALS)):
+            rng = np.random.default_rng([options.seed, n, replication])
+            chosen = np.isin(np.arange(len(labels)), rng.permutation(len(labels))[:n])
+            weights = {ORDINARY: np.ones(n), WEIGHTED: by_class(cluster[chosen], cluster, "clusters")[0]}
+            for estimator, mass in weights.items():
+                for rho in STRENGTHS_OF_DOCUMENTS:
+                    theta = _logistic(bags.of(chosen), labels[chosen], mass / mass.sum(), rho / n)
+                    odds = bags.of(~chosen)
+                    error = float((_scores(odds, theta) * labels[~chosen] <= 0).mean())
+                    wrong.setdefault((estimator, rho), []).append(100 * error)
+        for estimator in (ORDINARY, WEIGHTED):
+            trials = options.few(2, TRIALS)  # the strength is chosen on other draws than those that are shown
+            rho = min(STRENGTHS_OF_DOCUMENTS, key=lambda one: np.mean(wrong[estimator, one][:trials]))
+            shown = wrong[estimator, rho][trials:]
+            spread = {"mean": float(np.mean(shown)), "deviation": float(np.std(shown))}
+            rows.append(
+                {
+                    "n": n,
+                    "estimator": estimator,
+                    "rho n": rho,
+                    **spread,
+                    "percentiles": np.percentile(shown, MARKS).tolist(),
+                }
+            )
+    return rows
+
+
+def _documents(options: Options) -> tuple[Any, NDArray[np.int64]]:
+    """Return the reports of CoNLL-2003 without headlines, as bags, and their labels: 1 for sports, -1 for others."""
+    from scripts.papers.shift import is_sport
+    from spacy_crfseq.corpora import read_preset
+    from spacy_crfseq.weightings._shared import make_bags
+
+    texts: list[list[str]] = []
+    labels: list[int] = []
+    for part in ("train", "testa", "testb")[: options.few(1, 3)]:
+        last = -1
+        for sentence in read_preset(options.corpus(f"conll2003/eng.{part}"), "conll2003"):
+            if sentence.document != last:
+                last = sentence.document
+                labels.append(1 if is_sport(sentence.words) else -1)
+                texts.append([])
+                continue
+            texts[-1] += sentence.words
+    bags = make_bags(texts)
+    frequent = np.argsort(-bags.per_word(bags.counts), kind="stable")[:VOCABULARY]
+    number = np.full(bags.n_words, -1)
+    number[frequent] = np.arange(len(frequent))
+    kept = number[bags.words] >= 0
+    return (
+        bags._replace(
+            texts=bags.texts[kept], words=number[bags.words[kept]], counts=bags.counts[kept], n_words=len(frequent)
+        ),
+        np.array(labels),
+    )
+
+
+def _logistic(bags: Any, labels: NDArray[np.int64], mass: Array, rho: float) -> Array:
+    """Return the parameters [words + 1] of a weighted logistic regression on counts."""
+    from spacy_crfseq.optimizers.lbfgs import LBFGS
+    from spacy_crfseq.weightings.density_ratio import Logistic
+
+    optimizer, theta = LBFGS(max_iterations=100), np.zeros(bags.n_words + 1)
+    objective: Any = Logistic(bags, labels.astype(np.float64), mass, rho)
+    state = optimizer.start(theta)
+    while not optimizer.iterate(objective, state).converged:
+        pass
+    optimizer.export(state, theta)
+    return theta
+
+
+def _scores(bags: Any, theta: Array) -> Array:
+    from spacy_crfseq.weightings.density_ratio import scores
+
+    return scores(bags, theta)
+
+
+# The page
+
+
+def _row(results: Results, design: str, estimator: str, n: int) -> Row:
+    return next(
+        row
+        for row in found(results, "simulation")
+        if (row["design"], row["estimator"], row["n"]) == (design, estimator, n)
+    )
+
+
+def _ratio(row: Row, name: str, against: str = "theory") -> float:
+    return float(row[name]["mean"] / row[against][name])
+
+
+def _against_theory(results: Results, design: str, estimators: tuple[str, ...]) -> Table:
+    head = ["estimator", "n", "rho n", "n squared error", "theory", "ratio", "n excess risk", "theory", "ratio"]
+    rows = []
+    for estimator in estimators:
+        for n in PRECISE:
+            try:
+                row = _row(results, design, estimator, n)
+            except StopIteration:
+                continue
+            cells = [
+                cell
+                for name in ("squared", "excess")
+                for cell in (row[name]["mean"], row["theory"][name], f"{_ratio(row, name):.3f}")
+            ]
+            rows.append([estimator, n, row["rho n"], *cells])
+    return Table(head, rows)
+
+
+def _near(results: Results, design: str, estimator: str, n: int, against: str = "theory") -> Check:
+    what = "theory" if against == "theory" else "theory with the expectation of 1 / n_x"
+    text = f"{estimator}, n = {n:,}: squared error and excess risk are within 5 % of {what}"
+
+    def holds() -> bool:
+        try:
+            row = _row(results, design, estimator, n)
+        except StopIteration:
+            raise KeyError(design) from None
+        return all(abs(_ratio(row, name, against) - 1) <= 0.05 for name in ("squared", "excess"))
+
+    return Check(text, holds)
+
+
+@section("simulation")
+def simulation_section(results: Results) -> str:
+    """Figures 5.1 to 5.5."""
+    first = found(results, "simulation")
+    bayes = {row["design"]: (100 * row["bayes"], 100 * row["theory"]["error"]) for row in first}
+    levels = Table(
+        ["", "published", "ours"],
+        [
+            ["Bayes error, misspecified, %", 1.7, bayes["misspecified"][0]],
+            ["error of the best logistic model, %", 9.4, bayes["misspecified"][1]],
+            ["Bayes error, well specified, %", 6.3, bayes["well specified"][0]],
+        ]
+        if first
+        else [],
+    )
+    plain = [_near(results, "misspecified", estimator, n) for estimator in ESTIMATORS[:2] for n in PRECISE]
+    finite = [_near(results, "misspecified", WEIGHTED, n, "finite theory") for n in PRECISE]
+    shifted = [_near(results, "shift", estimator, n) for estimator in ESTIMATORS for n in PRECISE]
+
+    def error(estimator: str, n: int) -> float:
+        return float(_row(results, "well specified", estimator, n)["error"]["mean"])
+
+    small = Check(
+        "the weighted estimator errs less than the ordinary one at n = 20, 50 and 100",
+        lambda: all(error(WEIGHTED, n) < error(ORDINARY, n) for n in (20, 50, 100)),
+    )
+    parts = [
+        table(levels),
+        "**Figures 5.1 and 5.2: three of the most likely vectors have the label of the other class**",
+        table(_against_theory(results, "misspecified", ESTIMATORS[:2])),
+        checks([*plain, *finite]),
+        figure("simulation", "Squared error and excess risk times n of both estimators, and theory"),
+        "**Figures 5.3 and 5.4: covariate shift, training observations are uniform**",
+        table(_against_theory(results, "shift", ESTIMATORS)),
+        checks(shifted),
+        figure("simulation-shift", "Squared error and excess risk times n under covariate shift, and theory"),
+        "**Figure 5.5: a well-specified model**",
+        checks([small]),
+        figure("simulation-well-specified", "Probability of error of both estimators, well-specified model"),
+    ]
+    return "\n\n".join(parts)
+
+
+LEGEND: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": 8}
+"""Above the panel, where no box is."""
+
+
+def _boxes(axis: Any, results: Results, design: str, name: str, estimators: tuple[str, ...], most: int) -> bool:
+    """Draw a box for each size and estimator: quartiles, 5 % and 95 %; theory as dashed lines."""
+    rows = [row for row in found(results, "simulation") if row["design"] == design and row["n"] <= most]
+    sizes = sorted({row["n"] for row in rows})
+    for i, estimator in enumerate(estimators):
+        own, colour = [row for row in rows if row["estimator"] == estimator], COLOURS[i]
+        boxes = [
+            dict(zip(("whislo", "q1", "med", "q3", "whishi"), row[name]["percentiles"], strict=True)) for row in own
+        ]
+        places = [sizes.index(row["n"]) + 0.26 * (i - (len(estimators) - 1) / 2) for row in own]
+        style = {"color": colour, "linewidth": 1}
+        styles = dict.fromkeys(("boxprops", "medianprops", "whiskerprops", "capprops"), style)
+        axis.bxp(boxes, positions=places, widths=0.2, showfliers=False, manage_ticks=False, **styles)
+        axis.plot([], [], color=colour, label=estimator)
+        if own and name != "error":
+            axis.axhline(own[0]["theory"][name], color=colour, linestyle="--", linewidth=1)
+    axis.set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes], rotation=60)
+    axis.set(xlabel="n")
+    return bool(rows)
+
+
+@drawn("simulation", panels=2)
+def draw_simulation(axes: Any, results: Results) -> bool:
+    """Draw figures 5.1 and 5.2."""
+    return _draw_pair(axes, results, "misspecified", ESTIMATORS[:2])
+
+
+@drawn("simulation-shift", panels=2)
+def draw_shift(axes: Any, results: Results) -> bool:
+    """Draw figures 5.3 and 5.4."""
+    return _draw_pair(axes, results, "shift", ESTIMATORS)
+
+
+def _draw_pair(axes: Any, results: Results, design: str, estimators: tuple[str, ...]) -> bool:
+    there = False
+    for axis, name, label in zip(axes, ("squared", "excess"), ("n squared error", "n excess risk"), strict=True):
+        there = _boxes(axis, results, design, name, estimators, PRECISE[-1])
+        axis.set(yscale="log", ylabel=label)
+    axes[0].legend(**LEGEND)
+    return there
+
+
+@drawn("simulation-well-specified")
+def draw_well_specified(axis: Any, results: Results) -> bool:
+    """Draw figure 5.5."""
+    there = _boxes(axis, results, "well specified", "error", ESTIMATORS[:2], PRECISE[0])
+    axis.set(ylabel="probability of error")
+    axis.legend(**LEGEND)
+    return there
+
+
+@section("documents")
+def documents_section(results: Results) -> str:
+    """Figure 5.6."""
+    rows = found(results, "documents")
+    content = [[row["estimator"], row["n"], row["rho n"], row["mean"], row["deviation"]] for row in rows]
+    spread = {(row["estimator"], row["n"]): row for row in rows}
+    wanted = [
+        Check(
+            f"n = {n}: the mean errors of both estimators differ by less than a standard deviation",
+            lambda n=n: (
+                abs(spread[ORDINARY, n]["mean"] - spread[WEIGHTED, n]["mean"]) < spread[ORDINARY, n]["deviation"]
+            ),
+        )
+        for n in DRAWN
+    ] + [
+        Check(
+            "n = 50: the weighted estimator is more stable, with a smaller standard deviation",
+            lambda: spread[WEIGHTED, 50]["deviation"] < spread[ORDINARY, 50]["deviation"],
+        )
+    ]
+    return f"{table(Table(['estimator', 'n', 'rho n', 'error %', '+/-'], content))}\n\n{checks(wanted)}"
