@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -75,17 +75,14 @@ def load(nlp: Language, task: Mapping[str, Any], n_labelled: str, options: Optio
     return Texts(draws, unlabelled, of(task["dev"], 30), of(task["test"], 30))
 
 
-def labels_of(examples: Sequence[Example]) -> Iterator[str]:
-    """Yield the label of each token: its tag, or the type of its entity or "O"."""
-    for example in examples:
-        tagged = example.reference.has_annotation("TAG")
-        for token in example.reference:
-            yield token.tag_ if tagged else token.ent_type_ or "O"
+def labels_of(examples: Sequence[Example], tags: bool) -> list[str]:
+    """Return the label of each token: its tag, or the type of its entity or "O"."""
+    return [token.tag_ if tags else token.ent_type_ or "O" for example in examples for token in example.reference]
 
 
-def proportions(examples: Sequence[Example], labels: Sequence[str]) -> dict[str, float]:
-    """Return the share of each label in labelled texts, with one more token for each of `labels`."""
-    counts = Counter([*labels, *labels_of(examples)])
+def proportions(found: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
+    """Return the share of each label among those of some tokens, with one more token for each of `labels`."""
+    counts = Counter([*labels, *found])
     return {label: count / counts.total() for label, count in counts.items()}
 
 
@@ -156,7 +153,7 @@ class Trainer:
         """Return a method with what its loss of raw texts knows: proportions or a file of labelled features."""
         loss = method["component"].get("terms", {}).get("raw", {}).get("loss", {})
         if "proportions" in loss:
-            loss["proportions"] = proportions(labelled, self._task["labels"])
+            loss["proportions"] = proportions(self._labels_of(labelled), self._task["labels"])
         if loss.get("path") == KNOWLEDGE:
             loss["path"] = str(CONFIGS / self._task["knowledge"])
         elif loss.get("path") == PROPOSED:
@@ -164,12 +161,15 @@ class Trainer:
             self._propose(Path(loss["path"]), labelled)
         return method
 
+    def _labels_of(self, examples: Sequence[Example]) -> list[str]:
+        return labels_of(examples, self._task["component"]["factory"] == "crf_tagger")
+
     def _propose(self, path: Path, labelled: Sequence[Example]) -> None:
         """Write the features that ``crfseq propose-features`` proposes, unedited."""
         from spacy_crfseq.pipeline.proposals import as_file, propose
 
         docs = [one.predicted for one in labelled]
-        path.write_text(as_file(propose(docs, list(labels_of(labelled)), [self._texts.raw])), encoding="utf8")
+        path.write_text(as_file(propose(docs, self._labels_of(labelled), [self._texts.raw])), encoding="utf8")
 
     def _fitted(self, method: Mapping[str, Any], labelled: list[Example]) -> Model:
         block, nlp = dict(method["component"]), self._blank()
@@ -273,16 +273,16 @@ def _spread(part: str, models: Sequence[Model], examples: Sequence[Example]) -> 
 
 def _counts(model: Model, examples: Sequence[Example]) -> NDArray[np.float64]:
     """Return hits, predictions and gold labels of each text [N, 3]: tokens of a tagger, spans of a recognizer."""
-    rows = []
+    rows, tags = [], model.pipe.annotation.scheme is None
     docs = model.nlp.pipe([example.predicted.copy() for example in examples])
     for doc, example in zip(docs, examples, strict=True):
-        guess, gold = (_units(each) for each in (doc, example.reference))
+        guess, gold = (_units(each, tags) for each in (doc, example.reference))
         rows.append((len(guess & gold), len(guess), len(gold)))
     return np.array(rows, np.float64)
 
 
-def _units(doc: Doc) -> set[tuple[int, int, str]]:
-    if doc.has_annotation("TAG"):
+def _units(doc: Doc, tags: bool) -> set[tuple[int, int, str]]:
+    if tags:
         return {(token.i, token.i + 1, token.tag_) for token in doc}
     return {(ent.start, ent.end, ent.label_) for ent in doc.ents}
 
@@ -330,7 +330,7 @@ def _test(results: Results, name: str, method: str) -> float:
 
 def _best(results: Results, name: str, methods: Sequence[str]) -> float:
     """Return the test score of the method with the best dev score."""
-    rows = [row for row in found(results, name) if row["method"] in methods]
+    rows = [row for row in found(results, name) if row["method"] in methods and "dev" in row]
     return float(max(rows, key=lambda row: row["dev"])["test"])
 
 
