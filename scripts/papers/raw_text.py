@@ -107,7 +107,9 @@ class Trainer:
 
     def complete(self, method: Mapping[str, Any]) -> dict[str, Any]:
         """Return a method with all settings of its component."""
-        block = {**self._shared, **self._task["component"], **method.get("component", {})}
+        own = method.get("component", {})
+        with_raw = self._task.get("with_raw", {}) if "terms" in own or "self_training" in method else {}
+        block = {**self._shared, **self._task["component"], **with_raw, **own}
         block = {key: value for key, value in block.items() if value is not None}
         if self._quick and "optimizer" in block:
             optimizer = block["optimizer"] = dict(block["optimizer"])
