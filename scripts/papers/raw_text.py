@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -67,7 +67,7 @@ def load(nlp: Language, task: Mapping[str, Any], n_labelled: str, options: Optio
     def of(path: str, few: int) -> list[Example]:
         return read(nlp, options, {"files": {"": path}, "reader": task["reader"]}, "", options.few(few))
 
-    paths = task["train"][n_labelled][: options.few(2, 100)]
+    paths = task["train"][n_labelled][: options.few(1, 100)]
     skipped = int(n_labelled) if task["raw"] in paths else 0
     raw = of(task["raw"], skipped + 50)[skipped:]
     unlabelled = [Doc(nlp.vocab, words=[token.text for token in one.predicted]) for one in raw]
@@ -75,17 +75,14 @@ def load(nlp: Language, task: Mapping[str, Any], n_labelled: str, options: Optio
     return Texts(draws, unlabelled, of(task["dev"], 30), of(task["test"], 30))
 
 
-def labels_of(examples: Sequence[Example]) -> Iterator[str]:
-    """Yield the label of each token: its tag, or the type of its entity or "O"."""
-    for example in examples:
-        tagged = example.reference.has_annotation("TAG")
-        for token in example.reference:
-            yield token.tag_ if tagged else token.ent_type_ or "O"
+def labels_of(examples: Sequence[Example], tags: bool) -> list[str]:
+    """Return the label of each token: its tag, or the type of its entity or "O"."""
+    return [token.tag_ if tags else token.ent_type_ or "O" for example in examples for token in example.reference]
 
 
-def proportions(examples: Sequence[Example], labels: Sequence[str]) -> dict[str, float]:
-    """Return the share of each label in labelled texts, with one more token for each of `labels`."""
-    counts = Counter([*labels, *labels_of(examples)])
+def proportions(found: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
+    """Return the share of each label among those of some tokens, with one more token for each of `labels`."""
+    counts = Counter([*labels, *found])
     return {label: count / counts.total() for label, count in counts.items()}
 
 
@@ -93,7 +90,10 @@ def proportions(examples: Sequence[Example], labels: Sequence[str]) -> dict[str,
 
 
 class Trainer:
-    """Trains models of a task on its draws."""
+    """Trains models of a task on its draws.
+
+    n_values (int | None): Number of values of a grid to try; None for all.
+    """
 
     def __init__(self, settings: Mapping[str, Any], task: str, texts: Texts, folder: Path, *, quick: bool) -> None:
         from spacy.util import registry
@@ -103,6 +103,7 @@ class Trainer:
         registry.crf_features("papers.Position.v1", func=lambda: position)
         self._shared, self._task = deepcopy(settings["shared"]), settings[task]
         self._texts, self._folder, self._quick = texts, folder, quick
+        self.n_values = 1 if quick else None
 
     def keep(self, method: Mapping[str, Any]) -> None:
         """Use the penalty of a method for those that have none of their own."""
@@ -110,7 +111,9 @@ class Trainer:
 
     def complete(self, method: Mapping[str, Any]) -> dict[str, Any]:
         """Return a method with all settings of its component."""
-        block = {**self._shared, **self._task["component"], **method.get("component", {})}
+        own = method.get("component", {})
+        with_raw = self._task.get("with_raw", {}) if "terms" in own or "self_training" in method else {}
+        block = {**self._shared, **self._task["component"], **with_raw, **own}
         block = {key: value for key, value in block.items() if value is not None}
         if self._quick and "optimizer" in block:
             optimizer = block["optimizer"] = dict(block["optimizer"])
@@ -156,7 +159,7 @@ class Trainer:
         """Return a method with what its loss of raw texts knows: proportions or a file of labelled features."""
         loss = method["component"].get("terms", {}).get("raw", {}).get("loss", {})
         if "proportions" in loss:
-            loss["proportions"] = proportions(labelled, self._task["labels"])
+            loss["proportions"] = proportions(self._labels_of(labelled), self._task["labels"])
         if loss.get("path") == KNOWLEDGE:
             loss["path"] = str(CONFIGS / self._task["knowledge"])
         elif loss.get("path") == PROPOSED:
@@ -164,12 +167,15 @@ class Trainer:
             self._propose(Path(loss["path"]), labelled)
         return method
 
+    def _labels_of(self, examples: Sequence[Example]) -> list[str]:
+        return labels_of(examples, self._task["component"]["factory"] == "crf_tagger")
+
     def _propose(self, path: Path, labelled: Sequence[Example]) -> None:
         """Write the features that ``crfseq propose-features`` proposes, unedited."""
         from spacy_crfseq.pipeline.proposals import as_file, propose
 
         docs = [one.predicted for one in labelled]
-        path.write_text(as_file(propose(docs, list(labels_of(labelled)), [self._texts.raw])), encoding="utf8")
+        path.write_text(as_file(propose(docs, self._labels_of(labelled), [self._texts.raw])), encoding="utf8")
 
     def _fitted(self, method: Mapping[str, Any], labelled: list[Example]) -> Model:
         block, nlp = dict(method["component"]), self._blank()
@@ -223,7 +229,7 @@ def _row(trainer: Trainer, key: str, method: Mapping[str, Any], texts: Texts, pa
     ((setting, values),) = method.get("grid", {"": [None]}).items()
     tried: dict[Any, float] = {}
     best: tuple[float, Any, Mapping[str, Any], list[Model]] | None = None
-    for value in values:
+    for value in values[: trainer.n_values]:
         complete = _with(trainer.complete(method), setting, value)
         models = [trainer.train(deepcopy(complete), draw) for draw in range(len(texts.draws))]
         tried[value] = float(np.mean([model.dev for model in models]))
@@ -273,16 +279,16 @@ def _spread(part: str, models: Sequence[Model], examples: Sequence[Example]) -> 
 
 def _counts(model: Model, examples: Sequence[Example]) -> NDArray[np.float64]:
     """Return hits, predictions and gold labels of each text [N, 3]: tokens of a tagger, spans of a recognizer."""
-    rows = []
+    rows, tags = [], model.pipe.annotation.scheme is None
     docs = model.nlp.pipe([example.predicted.copy() for example in examples])
     for doc, example in zip(docs, examples, strict=True):
-        guess, gold = (_units(each) for each in (doc, example.reference))
+        guess, gold = (_units(each, tags) for each in (doc, example.reference))
         rows.append((len(guess & gold), len(guess), len(gold)))
     return np.array(rows, np.float64)
 
 
-def _units(doc: Doc) -> set[tuple[int, int, str]]:
-    if doc.has_annotation("TAG"):
+def _units(doc: Doc, tags: bool) -> set[tuple[int, int, str]]:
+    if tags:
         return {(token.i, token.i + 1, token.tag_) for token in doc}
     return {(ent.start, ent.end, ent.label_) for ent in doc.ents}
 
@@ -330,7 +336,7 @@ def _test(results: Results, name: str, method: str) -> float:
 
 def _best(results: Results, name: str, methods: Sequence[str]) -> float:
     """Return the test score of the method with the best dev score."""
-    rows = [row for row in found(results, name) if row["method"] in methods]
+    rows = [row for row in found(results, name) if row["method"] in methods and "dev" in row]
     return float(max(rows, key=lambda row: row["dev"])["test"])
 
 

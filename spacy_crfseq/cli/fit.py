@@ -24,7 +24,6 @@ from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
-from ..training.compatibility import part_name
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -322,6 +321,8 @@ class Walk:
 
     def _prepare(self, name: str, pipe: CRFComponent) -> None:
         """Initialize a component again if its features have changed, and show its size."""
+        from ..training.compatibility import part_name
+
         if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels

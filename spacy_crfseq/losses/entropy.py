@@ -20,9 +20,9 @@ from ._sums import add_covariances
 class Entropy:
     """Entropy of whole label sequences in nats (registered as ``spacy_crfseq.Entropy.v1``).
 
-    It ignores gold labels.  Beside a labelled corpus, it moves the boundaries between labels to where texts are rare.
-    It is not convex.  Start with small weights, such as 0.0001 to 0.001; with larger ones, whole texts may get one
-    label.
+    It ignores gold labels.  Added to the loss of a labelled corpus, it moves the boundaries between labels to where
+    texts are rare.  It is not convex.  Start with small weights, such as 0.0001 to 0.001: with larger ones, whole texts
+    may get one label.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})

@@ -92,8 +92,8 @@ class Boosting:
     max_iterations (int): Iterations of a run.
     max_step (float | None): Maximum step.  None: 2 for "position"; for the papers' bounds, no step is limited but an
         infinite one, of a feature that is never wrong, which becomes 10.
-    candidates (int): Attributes, transitions, start and end scores whose best feature a round of "tight" or "exact"
-        searches, those of the highest estimate.  0 searches all features that may be the best: exactly the papers'
+    candidates (int): Attributes whose best feature a round of "tight" or "exact" searches, those of largest estimate,
+        beside one transition, start or end score.  0 searches all features that may be the best: exactly the papers'
         choice, at the cost of a search for each.
     longest (int): Sequences of more tokens are cut into pieces of similar lengths for training, because a few long
         ones dominate the exponential loss (2002, section 7.3); 0 for none.  The reported loss is that of the pieces.

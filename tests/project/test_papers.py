@@ -15,7 +15,20 @@ import numpy as np
 import pytest
 import spacy
 
-from scripts.papers import _harness, chunks, figures, hall, nettalk, page, partial, proper_nouns, semi, synthetic, tasks
+from scripts.papers import (
+    _harness,
+    chunks,
+    figures,
+    hall,
+    nettalk,
+    page,
+    partial,
+    proper_nouns,
+    raw_text,
+    semi,
+    synthetic,
+    tasks,
+)
 from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.training.selection import thresholded
@@ -70,7 +83,9 @@ def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
 def test_configs_name_plugins_that_are_there(name: str) -> None:
     settings = _harness.config(name)
     for method in settings["methods"].values():
-        assert set(tasks.resolve({part: method[part] for part in tasks.PLUGINS})) == set(tasks.PLUGINS)
+        given = {**settings.get("shared", {}), **method.get("component", method)}
+        parts = {part: given[part] for part in tasks.PLUGINS if given[part] is not None}
+        assert set(tasks.resolve(parts)) == set(parts)
 
 
 def test_what_is_not_registered_is_named() -> None:
@@ -98,6 +113,26 @@ def test_labels_are_removed_or_become_outside() -> None:
         assert 0 < sum(tag is None for tag in left) < len(left) or instead
         assert all(tag in (full, instead) for tag, full in zip(left, whole, strict=True))
         assert left != whole
+
+
+def test_methods_learn_from_raw_text_and_from_no_label_of_it(tmp_path: Path) -> None:
+    nlp = blank("crf_ner")
+    examples = corpus_of(nlp)
+    examples = 3 * examples  # words that occur often enough to be proposed
+    raw = [spacy.tokens.Doc(nlp.vocab, words=[token.text for token in one.predicted]) for one in examples]
+    texts = raw_text.Texts([examples], raw, examples, examples)
+    settings = _harness.config("raw-text")
+    found = raw_text.labels_of(examples, tags=False)
+    labels = sorted(set(found) - {"O"})
+    task = {"component": {"factory": "crf_ner"}, "labels": labels}
+    trainer = raw_text.Trainer({**settings, "toy": task}, "toy", texts, tmp_path, quick=True)
+    for name in ("weights", "self_training", "expectation", "derived"):
+        model = trainer.train(trainer.complete(settings["methods"][name]), 0)
+        counts = raw_text._counts(model, examples)
+        assert 0 <= raw_text._score(counts.sum(0)) <= 100
+        assert (counts[:, 0] <= counts[:, 1:].min(1)).all()
+    assert sum(raw_text.proportions(found, labels).values()) == pytest.approx(1)
+    assert all(one.reference._.crf_weight == 1 for one in examples)  # a method leaves no weights to the next
 
 
 def test_nettalk_is_read_and_the_first_symbol_alone_has_a_lemma(tmp_path: Path) -> None:
