@@ -134,22 +134,12 @@ def _peak_megabytes() -> float | None:
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
     from ..evaluation.templates import template_uses
-    from ..features.encoder import Encoder
-    from ..features.plan import lexical_names
-    from ..pipeline.encode import encode_examples as collect
-    from ..pipeline.extract import lexeme_reader, read_docs
-    from ..pipeline.labels import PartialTable
 
-    features, annotation, vocab = pipe.method.features, pipe.annotation, setup.nlp.vocab
-    plans = features.plans()
-    encoder = Encoder(*plans, lexeme_reader(lambda: vocab, lexical_names(*plans), features.functions))
-    encoder.keep_names()
-    read = lambda docs, columns: read_docs(docs, columns, annotation.reads, features.token_functions)  # noqa: E731
-    unread = pipe.reads - set(encoder.columns)
-    found = collect(setup.train, annotation, encoder, read, PartialTable(annotation), name, unread)
+    encoder = pipe.doc_model.new_encoder()
+    found = pipe.training.encode(setup.train, encoder)
     uses = template_uses(encoder.unigrams, found.known.unigrams) + template_uses(encoder.bigrams, found.known.bigrams)
     unset = [column for column in found.absent if column not in _set_before(setup, name)]
-    n_labels, n_tokens = len(annotation.found_tags(found.tags)), found.known.n_tokens
+    n_labels, n_tokens = len(pipe.annotation.found_tags(found.tags)), found.known.n_tokens
     return Component(n_labels, n_tokens, uses, unset, cost, _terms(setup, name, pipe))
 
 

@@ -9,6 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, suggest
 from ..files import replace_folder
-from ..pipeline.select import load_pipeline, model_folder
+from ..pipeline.select import load_pipeline, model_folder, one_crf_of
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, Rows, printer
@@ -94,7 +95,6 @@ def fine_tune(
     RAISES CrfError: On a config, corpus or loss that cannot be used.
     """
     from ..pipeline.fine_tuning import fine_tune as train
-    from ..pipeline.fine_tuning import get_crf
 
     model_folder(model)
     check_output_folder(output, model, pipelines=(BEST, LAST), force=force)
@@ -103,7 +103,7 @@ def fine_tune(
     block.setdefault("seed", nlp.config.interpolate()["training"].get("seed") or 0)
     settings, patience = _settings(block)
     name = block["component"]
-    pipe = get_crf(nlp, name)
+    _, pipe = one_crf_of(nlp, name, str(model))
     printer().info(f"Reading {', '.join(block['sets'])}")
     plan = _plan(nlp, block)
     for source in plan.sources:
@@ -181,11 +181,12 @@ class Plan(NamedTuple):
 
     sources: list[Source]
     dev: Source | None
-    read_dev: Callable[[], Iterable[Example]] | None
+    read_dev: Callable[[], list[Example]] | None
 
 
 def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
     from ..pipeline.fine_tuning import Source
+    from ..pipeline.terms import annotated
 
     annotating = _annotating(nlp, block)
     for name, part in block["sets"].items():
@@ -197,11 +198,15 @@ def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
     parts = {name: _make(part, f"fine_tune.sets.{name}") for name, part in block["sets"].items()}
     dev_block = block.get(DEV) or {}
     made = _make(dev_block, f"fine_tune.{DEV}") if dev_block and _has_path(dev_block) else None
-    sources = [Source(name, list(_annotated(read(nlp), annotating)), loss) for name, (read, loss) in parts.items()]
+
+    def examples_of(read: Callable[[Language], Iterable[Example]]) -> list[Example]:
+        return list(reduce(lambda examples, pipe: annotated(pipe, examples), annotating, read(nlp)))
+
+    sources = [Source(name, examples_of(read), loss) for name, (read, loss) in parts.items()]
     if made is None:
         return Plan(sources, None, None)
-    read_dev: Callable[[], Iterable[Example]] = lambda: _annotated(made[0](nlp), annotating)  # noqa: E731
-    return Plan(sources, Source(DEV, list(read_dev()), made[1]), read_dev)
+    read_dev = partial(examples_of, made[0])
+    return Plan(sources, Source(DEV, read_dev(), made[1]), read_dev)
 
 
 def _has_path(part: dict[str, Any]) -> bool:
@@ -218,13 +223,6 @@ def _annotating(nlp: Language, block: dict[str, Any]) -> list[Any]:
                 f"{suggest(str(name), others)}"
             )
     return [pipe for name, pipe in nlp.pipeline if name in names]
-
-
-def _annotated(examples: Iterable[Example], pipes: Sequence[Any]) -> Iterable[Example]:
-    for example in examples:
-        for pipe in pipes:
-            example.predicted = pipe(example.predicted)
-        yield example
 
 
 def _make(part: dict[str, Any], name: str) -> tuple[Any, Cost | None]:
@@ -244,7 +242,7 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
         pipe.set_parameters(theta)
         pipe.cfg["temperature"] = degrees
         if plan.read_dev is not None and not (scores and (result.best == result.last).all()):
-            scores = nlp.evaluate(list(plan.read_dev()))
+            scores = nlp.evaluate(plan.read_dev())
             kept = {key: scores[key] for key in weights if key in scores}
             nlp.meta["performance"] = {**nlp.meta.get("performance", {}), **kept}
         replace_folder(output / folder, fill_card(nlp).to_disk)

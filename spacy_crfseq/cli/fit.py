@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
-    from ..pipeline.terms import TermData
-    from ..training.dataset import Dataset
     from ..training.fit import FitResult
     from ..types import Offsets
 
@@ -417,19 +415,20 @@ def each_fold(
         raise ConfigError(f"--cross-validate trains from scratch, but {what} comes from a trained pipeline (source).")
     examples = list(setup.train)
     parts = folds([example.reference.text for example in examples], k, setup.training["seed"] or 0)
-    shared: dict[str, tuple[Dataset, list[TermData]]] = {}
+    trainings, sizes = [pipe.training for pipe in setup.to_train.values()], list[int]()
     if can_share(setup):
+        for training in trainings:
+            training.keeps = True
         encode(setup._replace(train=Corpus(lambda: examples, False)))
-        shared = {name: (pipe.training.data, pipe.training.terms) for name, pipe in setup.to_train.items()}
-    sizes = [len(example.predicted) for example in examples]
-    one_sequence_each = all(np.array_equal(np.diff(data.encoded.offsets), sizes) for data, _ in shared.values())
+        sizes = [len(example.predicted) for example in examples]
+    one_sequence_each = sizes and all(np.array_equal(np.diff(one.data.encoded.offsets), sizes) for one in trainings)
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
         fold = setup._replace(train=Corpus(partial(fresh, examples, kept), setup.train.keeps))
-        if shared and one_sequence_each:
-            for name, (data, terms) in shared.items():
-                setup.to_train[name].training.begin_on(data, kept, terms)
+        if one_sequence_each:
+            for training in trainings:
+                training.begin_anew(kept)
         else:
             encode(fold)
         walk = Walk(fold, every, patience)

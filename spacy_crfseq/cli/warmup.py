@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -126,19 +127,6 @@ def cache_folder() -> str | None:
 
 
 def _stats() -> list[Any]:
-    names = [
-        "blocks",
-        "chain",
-        "gather",
-        "hashing",
-        "kbest",
-        "lattice",
-        "local",
-        "rows",
-        "updates",
-        "vectors",
-        "viterbi",
-    ]
-    modules = [getattr(kernels, name) for name in names]
+    modules = [module for name, module in sys.modules.items() if name.startswith(f"{kernels.__name__}.")]
     found = {id(kernel): kernel for module in modules for kernel in vars(module).values()}  # some in several modules
     return [kernel.stats for kernel in found.values() if hasattr(kernel, "stats")]

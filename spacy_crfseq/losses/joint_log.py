@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from .. import kernels
-from ..types import Batch, Bools, Scores
+from ..types import Batch, Scores
 
 
 @dataclass(frozen=True)
@@ -28,37 +28,10 @@ class JointLog:
     provides: ClassVar[frozenset[str]] = frozenset({"joint"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        n_known = np.diff(np.append(0, np.cumsum(batch.gold >= 0))[batch.offsets])
-        all_known = n_known == np.diff(batch.offsets)
-        loss = -_add_up(scores, batch, all_known, grad)
-        if all_known.all():
-            return loss
         known = np.flatnonzero(batch.gold >= 0)
         emissions = scores.emissions.copy()
         emissions[known] = -np.inf
         emissions[known, batch.gold[known]] = scores.emissions[known, batch.gold[known]]
-        clamped, nothing = scores._replace(emissions=emissions), np.zeros(0, np.int32)
-        weights, log_z = np.where(all_known, 0, -batch.weights), np.zeros(len(batch.weights))
-        arguments = (*clamped,), batch.offsets, nothing, weights, (*grad,), 0.0, log_z
-        return loss + float(kernels.lattice.expectations(*arguments))
-
-
-def _add_up(scores: Scores, batch: Batch, chosen: Bools, grad: Scores) -> float:
-    """Return the weighted sum of the gold scores of the chosen sequences; subtract its gradient from `grad`."""
-    lengths = np.diff(batch.offsets)
-    weights, chosen = np.repeat(batch.weights, lengths), chosen & (lengths > 0)
-    first, last = batch.offsets[:-1][chosen], batch.offsets[1:][chosen] - 1
-    tokens = np.flatnonzero(np.repeat(chosen, lengths))
-    following = np.setdiff1d(tokens, first, assume_unique=True)
-    place = following if len(scores.transitions) == len(batch.gold) > 1 else np.zeros_like(following)
-    counted = (
-        (tokens, (tokens, batch.gold[tokens])),
-        (following, (place, batch.gold[following - 1], batch.gold[following])),
-        (first, (batch.gold[first],)),
-        (last, (batch.gold[last],)),
-    )
-    total = 0.0
-    for (where, cells), array, target in zip(counted, scores, grad, strict=True):
-        total += float(weights[where] @ array[cells])
-        np.subtract.at(target, cells, weights[where].astype(target.dtype))
-    return total
+        clamped, nothing, log_z = scores._replace(emissions=emissions), batch.gold[:0], np.zeros(len(batch.weights))
+        arguments = (*clamped,), batch.offsets, nothing, -batch.weights, (*grad,), 0.0, log_z
+        return float(kernels.lattice.expectations(*arguments))

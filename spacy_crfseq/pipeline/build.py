@@ -132,7 +132,8 @@ def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
         new_weights[target] = weights[source]
     for weights, new_weights in list(zip(old.views, new.views, strict=True))[2:]:
         new_weights[...] = weights
-    new.theta[new.layout.size :] = old.theta[old.layout.size :]
+    if not any(isinstance(one, PolynomialKernel) for one in new.added):  # whose coefficients are those of other tokens
+        new.theta[new.layout.size :] = old.theta[old.layout.size :]
 
 
 def _common_weights(

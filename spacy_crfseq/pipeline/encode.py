@@ -16,11 +16,11 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 
 from ..errors import ConfigError, NoExamplesError
-from ..features.encoder import Columns, Encoded, Encoder, Ids
+from ..features.encoder import Columns, Encoded, Encoder, Ids, take_sequences
 from ..features.index import BagStore, Growable
 from ..training.compatibility import part_name
 from ..training.dataset import Dataset
-from ..types import MISSING, Loss, TextLoss
+from ..types import MISSING, Loss, Offsets, TextLoss
 from .evidence import Partial, weight_of
 from .extract import DocColumns
 from .gold import gold_tags, same_words
@@ -50,6 +50,12 @@ class EncodedCorpus(NamedTuple):
     absent: list[str]
     unset: list[str]
     n_docs: int
+
+    def take(self, sequences: Offsets) -> EncodedCorpus:
+        """Return some sequences, in the given order."""
+        data = self.data.take(sequences)
+        same = self.known is self.data.encoded
+        return self._replace(data=data, known=data.encoded if same else take_sequences(self.known, sequences)[0])
 
 
 class _Texts:

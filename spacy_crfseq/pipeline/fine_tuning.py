@@ -24,6 +24,7 @@ from ..types import MISSING, Bools, Cost, CostFunction, Evidence, Floats, Ints
 from .component import CRFComponent
 from .extract import DocColumns, read_docs
 from .gold import gold_tags, known_tags, same_words
+from .select import one_crf_of
 from .tasks.base import Prediction
 
 
@@ -56,7 +57,7 @@ def fine_tune(
     The other arguments are those of `training.fine_tuning.train`.
     RAISES CrfError: If there is no such CRF, a loss does not fit it, or a data set has nothing to learn from.
     """
-    pipe = get_crf(nlp, component)
+    _, pipe = one_crf_of(nlp, component, "The pipeline")
     check_global(component, pipe.method.loss, "fine-tuning")
     with pipe.training.encoding() as encode:
         maker = _Maker(nlp, pipe, encode)
@@ -75,14 +76,6 @@ def fine_tune(
         if (result.best != pipe.crf.theta).any():
             pipe.set_parameters(result.best)
     return result
-
-
-def get_crf(nlp: Language, name: str) -> CRFComponent:
-    """Return a CRF component of a pipeline.  RAISES ConfigError: If there is no component of that name."""
-    found = {other: pipe for other, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
-    if name not in found:
-        raise ConfigError(f"The pipeline has no CRF component {name!r}. {suggest(name, found)}")
-    return found[name]
 
 
 class _Maker:

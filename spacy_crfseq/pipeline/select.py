@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from catalogue import RegistryError
 from thinc.api import ConfigValidationError
 
-from ..errors import ConfigError, CrfError, DataError, ModelFileError
+from ..errors import ConfigError, CrfError, DataError, ModelFileError, suggest
 from ..files import restore_folder
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
     found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
     unknown = [name for name in wanted if name not in found]
     if unknown or not found:
-        which = f" {unknown[0]!r}" if unknown else ""
-        raise ConfigError(f"{model} has no CRF component{which}. Its components are {', '.join(pipes) or 'none'}.")
+        if unknown and found:
+            raise ConfigError(f"{model} has no CRF component {unknown[0]!r}. {suggest(unknown[0], found)}")
+        raise ConfigError(f"{model} has no CRF component. Its components are {', '.join(pipes) or 'none'}.")
     return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
 
 

@@ -28,7 +28,7 @@ from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Loss, Offsets, Optimizer, StepReport, TextLoss
-from .build import bind_kernels, build_model, carry_over, layout_for
+from .build import build_model, carry_over
 from .doc_model import DocModel
 from .encode import EncodedCorpus, encode_examples
 from .evidence import read_evidence, weight_of
@@ -109,17 +109,22 @@ class Training:
         if without_data:
             model.session.release()
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, sequences: Offsets | None = None) -> None:
         """Set all weights to zero, as `initialize` did on the same corpus, with the current settings.
 
         Only settings that affect neither features nor labels may have changed since.
+        sequences (Offsets | None): Those of the corpus to learn from, as if the others had never been read, except
+            with `min_count`, which counts their tokens; None for all.
         """
         collected = self._kept
         assert collected is not None
         if self.keeps or collected.terms.keys() != self._settings.keys():  # `fit` may add the texts of a term
-            collected = deepcopy(collected)._replace(strings=collected.strings)  # training changes them
+            shared = collected.strings, self._model.partials.candidates
+            collected = deepcopy(collected, {id(one): one for one in shared})  # training changes the rest
         else:
             self._kept = None
+        if sequences is not None:
+            collected = collected._replace(found=collected.found.take(sequences))
         self._model.set_tags(collected.tags)
         self._start(collected)
 
@@ -133,7 +138,7 @@ class Training:
         if self._model.method.tag_dictionary_size:
             encoder.words = HashIndex()
         self._model.partials = PartialTable(self._model.annotation)
-        found = self._encode(examples, encoder)  # before the terms, so that its features come first
+        found = self.encode(examples, encoder)  # before the terms, so that its features come first
         terms = {name: self._encode_term(name, encoder) for name in self._texts}
         return _Collected(encoder, found, terms, self._model.strings)
 
@@ -164,7 +169,7 @@ class Training:
             examples = annotated(pipe, examples)
         examples = examples if self.watch is None else self.watch(name, examples)
         try:
-            found = self._encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
+            found = self.encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
         except NoExamplesError:
             raise no_texts(self._model.name, name, settings) from None
         check_found(self._model.name, name, settings, found)
@@ -234,26 +239,10 @@ class Training:
             raise DataError(f"Component {self._model.name!r}: nothing is encoded; call initialize just before.")
         return data
 
-    def begin_on(self, whole: Dataset, sequences: Offsets, terms: Sequence[TermData] = ()) -> None:
-        """Start again from zero weights on some sequences of `whole` and on terms: `data` and `terms` before training.
-
-        Only features of these get weights, as if the other sequences had never been read.  That does not hold
-        with `min_count`, `max_features` or a tag dictionary: call `initialize` instead.
-        """
-        model, method = self._model, self._model.method
-        crf, encoder = model.trained()
-        data = whole.take(sequences)
-        layout = layout_for(method, encoder, data, len(crf.labels), terms)
-        bind_kernels(crf.added, data.encoded)
-        self.terms, self._encoder = list(terms), encoder
-        theta = np.zeros(layout.size + sum(one.size(len(crf.labels)) for one in crf.added), method.precision)
-        new = LinearChainCRF(crf.labels, layout, theta, crf.keys, None, crf.templates, crf.added)
-        model.start(new, encoder, Session(self.optimizer(), data, terms=self._weighted()), model.feature_names)
-        model.cfg["temperature"] = 1.0
-
-    def _encode(
+    def encode(
         self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
     ) -> EncodedCorpus:
+        """Return examples as numbers; the arguments are those of `encode_examples`."""
         model = self._model
         encoder.pinned = True  # the parts of a text share their bags
         try:
@@ -413,7 +402,7 @@ class Training:
                     self._n_built, examples = 0, list(examples)
                     self._meet(examples, [self.content_key(example) for example in examples], {})
                     self._met = None
-                data = self._relabelled(self._encode(examples, model.encoder))
+                data = self._relabelled(self.encode(examples, model.encoder))
             model.encoder.pinned = True
             others = self._complete_terms()
             self._warn_of_missing_columns()

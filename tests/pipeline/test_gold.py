@@ -383,3 +383,17 @@ def test_stray_tags_of_a_binary_file_are_named_by_file_and_doc(tmp_path: Path) -
         docs = list(load_docs(tmp_path / "gold.spacy", nlp.vocab))
     assert len(seen) == 1
     assert [ent.text for ent in docs[1].ents] == ["San Diego", "Ada"]
+
+
+def test_a_corpus_kept_for_several_runs_has_its_candidate_sets() -> None:
+    found = []
+    for keeps in (False, True):
+        nlp = blank("crf_ner", optimizer=LBFGS_TIGHT)
+        train = examples(nlp)
+        train[0].reference.set_ents([], default="missing")
+        allow(train[0].reference, "crf_ner", {0: ["PER", "O"]})
+        pipe_of(nlp, "crf_ner").training.keeps = keeps
+        nlp.initialize(lambda: train)  # noqa: B023
+        pipe_of(nlp, "crf_ner").fit()
+        found.append(pipe_of(nlp, "crf_ner").crf.theta)
+    np.testing.assert_array_equal(*found)

@@ -101,15 +101,17 @@ def test_what_it_cannot_do_is_refused() -> None:
         PolynomialKernel(0)
 
 
+CONFIG: dict[str, Any] = {
+    "potentials": {"kernel": {"@crf_potentials": "spacy_crfseq.PolynomialKernel.v1", "degree": 2}},
+    "optimizer": {"@crf_optimizers": "spacy_crfseq.DualPerceptron.v1", "max_iterations": 5},
+    "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
+    "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
+}
+
+
 def test_a_config_trains_saves_and_loads(tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
-    config = {
-        "potentials": {"kernel": {"@crf_potentials": "spacy_crfseq.PolynomialKernel.v1", "degree": 2}},
-        "optimizer": {"@crf_optimizers": "spacy_crfseq.DualPerceptron.v1", "max_iterations": 5},
-        "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
-        "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
-    }
-    pipe = nlp.add_pipe("crf_ner", config=config)
+    pipe = nlp.add_pipe("crf_ner", config=CONFIG)
     train: list[Example] = examples(nlp, "crf_ner")
     nlp.initialize(lambda: train)
     pipe.fit()
@@ -118,3 +120,14 @@ def test_a_config_trains_saves_and_loads(tmp_path: Path) -> None:
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert [annotation(loaded(doc)) for doc in inputs(loaded, "crf_ner")] == [annotation(doc) for doc in docs]
+
+
+def test_an_initialization_without_data_is_followed_by_any_text() -> None:
+    found = []
+    for first in (True, False):
+        nlp = spacy.blank("xx")
+        pipe = nlp.add_pipe("crf_ner", config=CONFIG)
+        nlp.initialize(None if first else lambda: examples(nlp, "crf_ner"))  # noqa: B023
+        pipe.fit(examples(nlp, "crf_ner"))
+        found.append([annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")])
+    assert found[0] == found[1]
