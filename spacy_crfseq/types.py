@@ -203,8 +203,8 @@ class CorpusLoss(Loss, Protocol):
     def totals(self, scores: Scores, batch: Batch) -> NDArray[np.float64]:
         """Return the sums for some sequences; those of all parts of a data set are added."""
 
-    def at(self, totals: NDArray[np.float64], weight: float) -> tuple[float, Loss]:
-        """Return `weight` times the loss at these sums, and a loss with its gradient with respect to the scores."""
+    def at(self, totals: NDArray[np.float64], weight: float) -> tuple[float, Callable[[Scores, Batch, Scores], float]]:
+        """Return `weight` times the loss at these sums, and a function that adds its gradient, called like a loss."""
 
 
 class Strengths(NamedTuple):

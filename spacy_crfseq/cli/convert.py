@@ -6,7 +6,7 @@ through Docs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -28,11 +28,7 @@ from ._app import crfseq_cli
 from ._console import printer, reported_errors
 
 if TYPE_CHECKING:
-    from spacy.language import Language
     from spacy.tokens import Doc
-    from spacy.training import Example
-
-    Reader = Callable[[Language], Iterator[Example]]
 
 CRFSUITE = "crfsuite"
 CHUNKS_KEY = "chunks"
@@ -234,19 +230,17 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
-    layout = settings.layout
-    scheme, invalid, encoding = settings.from_scheme or layout.scheme, settings.on_invalid, layout.encoding
-    if settings.source == "conllu":
-        reader: Reader = readers.create_conllu_reader(source, [], settings.unit, encoding=encoding)
-    elif settings.source == ANNOTATIONS.name:
-        reader = readers.create_annotation_reader(source, encoding=encoding)
-    elif settings.source == CRFSUITE:
-        labels, word = settings.labels, settings.word
-        reader = readers.create_crfsuite_reader(source, labels, scheme, word, CHUNKS_KEY, invalid, encoding=encoding)
+    nlp, layout = spacy.blank(settings.lang), settings.layout
+    scheme, invalid = settings.from_scheme or layout.scheme, settings.on_invalid
+    if settings.source == CRFSUITE:
+        read = readers.create_crfsuite_reader(
+            source, settings.labels, scheme, settings.word, CHUNKS_KEY, invalid, encoding=layout.encoding
+        )
+        examples = read(nlp)
     else:
-        columns = list(layout.columns)
-        reader = readers.create_conll_reader(source, columns, scheme, [], settings.unit, CHUNKS_KEY, invalid, encoding)
-    return (example.reference for example in reader(spacy.blank(settings.lang)))
+        preset, unit = layout._replace(scheme=scheme), settings.unit
+        examples = readers.read_examples(nlp, source, preset, unit=unit, chunks_key=CHUNKS_KEY, on_invalid=invalid)
+    return (example.reference for example in examples)
 
 
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:

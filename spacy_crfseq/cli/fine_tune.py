@@ -9,6 +9,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -111,14 +112,12 @@ def fine_tune(
         warn_of_empty_columns(name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     with locked_folder(output):
-        reporter = TuningReporter(output / LOG, settings, {one.name: len(list(one.examples)) for one in plan.sources})
-        try:
+        sizes = {one.name: len(list(one.examples)) for one in plan.sources}
+        with closing(TuningReporter(output / LOG, settings, sizes)) as reporter:
             result = train(
                 nlp, name, plan.sources, settings, dev=plan.dev, patience=patience, begin=reporter.begin,
                 callback=reporter, watch=reporter.watch,
             )  # fmt: skip
-        finally:
-            reporter.close()
         interrupted = result.reason == "interrupted"
         if not result.history:
             return TuningOutcome(None, None, {}, result.reason, False, interrupted)

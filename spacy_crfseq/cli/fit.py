@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Generator, Iterable, Sequence, Set
+from contextlib import closing
 from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
@@ -143,12 +144,9 @@ def fit(
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
     encode(setup)
     with locked_folder(output):
-        reporter = Reporter(output / LOG)
-        try:
+        with closing(Reporter(output / LOG)) as reporter:
             trainer = Trainer(setup, reporter, evaluate_every, patience)
             trainer.run()
-        finally:
-            reporter.close()
         return save(setup, trainer, output)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -147,12 +148,8 @@ def self_train(
     texts = [text.doc for path in raw for text in read_file(setup.nlp, path, format_name)]
     if not texts:
         raise DataError(f"{', '.join(map(str, raw))}: no text in these files.")
-    with locked_folder(output):
-        reporter = Reporter(output / LOG)
-        try:
-            return _run(setup, texts, output, settings, reporter)
-        finally:
-            reporter.close()
+    with locked_folder(output), closing(Reporter(output / LOG)) as reporter:
+        return _run(setup, texts, output, settings, reporter)
 
 
 def _check(setup: Setup) -> None:

@@ -28,7 +28,7 @@ from ..features.lexicon import pad_names, pad_values
 from ..features.plan import make_plan
 from ..features.templates import Part, Template, parse
 from ..types import Ints
-from ._targets import ROUNDING
+from ._expected import ROUNDING
 
 _SHARE = re.compile(r"(?P<label>.+)[=:](?P<low>[0-9.eE+-]+?)(?:(?:\.\.|,)(?P<high>[0-9.eE+-]+))?")
 

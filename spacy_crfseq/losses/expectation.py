@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError
 from ..types import Batch, Bools, Ints
-from ._expected import ExpectedLabels, Values
-from ._labels import tags_of
-from ._targets import ROUNDING, kl_divergence
+from ._expected import ROUNDING, ExpectedLabels, Values, kl_divergence, tags_of
 
 WHERE = "spacy_crfseq.Expectation.v1: proportions"
 
@@ -63,10 +61,6 @@ class Expectation(ExpectedLabels):
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
         return np.zeros((sum(map(len, docs)), 0), np.int8)  # nothing
-
-    @property
-    def annealing(self) -> float:
-        return self.temperature
 
     @property
     def n_kinds(self) -> int:

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError, FormatError
 from ..types import Batch, Bools, Ints
-from ._expected import ExpectedLabels, Values
+from ._expected import ROUNDING, ExpectedLabels, Values, kl_divergence, squared_distance, tags_of
 from ._labelled_features import FeatureSets, LabelledFeature, read_features
-from ._labels import tags_of
-from ._targets import ROUNDING, kl_divergence, squared_distance
 
 NAME = "spacy_crfseq.GeneralizedExpectation.v1"
 DISTANCES = ("KL", "L2")

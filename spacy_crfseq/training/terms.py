@@ -118,7 +118,12 @@ class FullPass:
         return evaluate(scores, batch, backprop)
 
     def _evaluate(
-        self, loss: Loss, training: bool, scores: Scores, batch: Batch, backprop: Callable[[Scores], None]
+        self,
+        loss: Callable[[Scores, Batch, Scores], float],
+        training: bool,
+        scores: Scores,
+        batch: Batch,
+        backprop: Callable[[Scores], None],
     ) -> float:
         gradient = self._passes.zeros(scores)
         value = loss(scores, batch, gradient)
