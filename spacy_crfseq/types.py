@@ -192,6 +192,10 @@ class TextLoss(Loss, Protocol):
         """Return what the loss needs to know of the tokens of some Docs [T, ...]; it becomes `Batch.inputs`."""
 
 
+AddGradient: TypeAlias = Callable[[Scores, Batch, Scores], float]
+"""Adds a gradient with respect to scores to the last argument, and returns a value, as a loss does."""
+
+
 @runtime_checkable
 class CorpusLoss(Loss, Protocol):
     """A function of sums over a whole data set, such as expected counts; not itself a sum over sequences.
@@ -203,7 +207,7 @@ class CorpusLoss(Loss, Protocol):
     def totals(self, scores: Scores, batch: Batch) -> NDArray[np.float64]:
         """Return the sums for some sequences; those of all parts of a data set are added."""
 
-    def at(self, totals: NDArray[np.float64], weight: float) -> tuple[float, Callable[[Scores, Batch, Scores], float]]:
+    def at(self, totals: NDArray[np.float64], weight: float) -> tuple[float, AddGradient]:
         """Return `weight` times the loss at these sums, and a function that adds its gradient, called like a loss."""
 
 

@@ -119,7 +119,7 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
     for name, pipe in setup.to_train.items():
         if name not in setup.resumed:
             with pipe.training.training_on() as (objective, _):
-                costs[name] = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
+                costs[name] = estimate(objective, pipe.method.optimizer, pipe.crf.theta)
     return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), _peak_megabytes())
 
 

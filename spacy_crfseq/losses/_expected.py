@@ -7,7 +7,7 @@ with respect to the expected count of the token's label (see `kernels.covariance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from typing import ClassVar, TypeVar
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..errors import ConfigError, suggest
 from ..schemes import split_tag
-from ..types import Batch, Bools, Floats, Ints, Offsets, Scores
+from ..types import AddGradient, Batch, Bools, Floats, Ints, Offsets, Scores
 from ._sums import add_covariances, add_up
 
 Values = NDArray[np.float64]
@@ -65,7 +65,7 @@ class ExpectedLabels:
         )  # fmt: skip
         return out
 
-    def at(self, totals: Values, weight: float) -> tuple[float, Callable[[Scores, Batch, Scores], float]]:
+    def at(self, totals: Values, weight: float) -> tuple[float, AddGradient]:
         """Return `weight` times the loss at these totals, and a function that adds its gradient."""
         value, slope = self.value_at(totals)
         return weight * value, partial(self.add_gradient, weight * slope)

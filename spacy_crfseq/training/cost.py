@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..types import Floats, Optimizer, Regularizer
+from ..types import Floats, Optimizer
 from .dataset import SAMPLE_SEQUENCES
 from .objective import Objective
 from .terms import Term
@@ -45,17 +45,17 @@ class Cost(NamedTuple):
         return self.iterations * self.iteration_seconds
 
 
-def estimate(objective: Objective, optimizer: Optimizer, regularizer: Regularizer, theta: Floats) -> Cost:
-    """Return the cost of training from theta [D], which does not change.
-
-    regularizer (Regularizer): Regularizer of the objective, before `Regularizer.over`.
-    """
+def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Cost:
+    """Return the cost of training from theta [D], which does not change."""
     n = objective.n_sequences
     sizes = sorted({max(1, min(n, SAMPLE_SEQUENCES) // part) for part in (RATIO, 1)})
-    _iterations(_part(objective, sizes[0], regularizer), optimizer, theta, limit=2)  # one-off work
+    if objective.kernel is not None:  # it learns from the whole corpus only
+        sizes = []
+    for size in sizes[:1]:
+        _iterations(_part(objective, size), optimizer, theta, limit=2)  # one-off work
     expected = None
     for size in sizes:
-        done, converged = _iterations(_part(objective, size, regularizer), optimizer, theta)
+        done, converged = _iterations(_part(objective, size), optimizer, theta)
         if not converged:
             break
         expected = done + log(n / size, RATIO) if optimizer.online else done * (n / size) ** POWER
@@ -63,14 +63,9 @@ def estimate(objective: Objective, optimizer: Optimizer, regularizer: Regularize
     return Cost(iterations, expected is None, _iteration_seconds(objective, optimizer, theta), n, len(theta))
 
 
-def _part(objective: Objective, size: int, regularizer: Regularizer) -> Objective:
-    return Objective(
-        objective.potential,
-        [term._replace(data=term.data.sample(_share(term, size, objective))) for term in objective.terms],
-        regularizer,
-        n_total=objective.n_total,
-        n_threads=objective.n_threads,
-        dictionary=objective.dictionary,
+def _part(objective: Objective, size: int) -> Objective:
+    return objective.on(
+        [term._replace(data=term.data.sample(_share(term, size, objective))) for term in objective.terms]
     )
 
 

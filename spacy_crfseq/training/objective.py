@@ -67,21 +67,22 @@ class Objective:
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> Objective:
         """Return the objective with another penalty, and another loss of the first term if one is given."""
-        other = copy(self)
-        other.regularizer, other._streams = regularizer.over(self.blocks), None
+        other = self.on(self.terms if loss is None else [self.terms[0]._replace(loss=loss), *self.terms[1:]])
+        other.regularizer = regularizer.over(self.blocks)
         if loss is None:  # both share the preparation for passes over the data
             other._passes = self._passes
-        else:
-            other.terms = [self.terms[0]._replace(loss=loss), *self.terms[1:]]
-            vars(other).pop("_passes", None)
+        return other
+
+    def on(self, terms: Sequence[Term]) -> Objective:
+        """Return the objective with other terms."""
+        other = copy(self)
+        other.terms, other._streams = list(terms), None
+        vars(other).pop("_passes", None)
         return other
 
     def labelled(self) -> Objective:
         """Return the objective on the sequences in which a gold label is known."""
-        other = copy(self)
-        other.terms, other._streams = [term._replace(data=term.data.labelled()) for term in self.terms], None
-        vars(other).pop("_passes", None)
-        return other
+        return self.on([term._replace(data=term.data.labelled()) for term in self.terms])
 
     @property
     def n_sequences(self) -> int:

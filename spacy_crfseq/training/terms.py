@@ -11,7 +11,7 @@ import numpy as np
 from ..potentials.protocol import Batches, Part, Potential, tokens_of
 from ..potentials.tag_dictionary import EmissionMask
 from ..threads import over
-from ..types import Batch, CorpusLoss, Floats, Ints, Loss, RowGradient, Scores
+from ..types import AddGradient, Batch, CorpusLoss, Floats, Ints, Loss, RowGradient, Scores
 from .dataset import Dataset
 
 Evaluate: TypeAlias = Callable[[Scores, Batch, Callable[[Scores], None]], Any]
@@ -118,12 +118,7 @@ class FullPass:
         return evaluate(scores, batch, backprop)
 
     def _evaluate(
-        self,
-        loss: Callable[[Scores, Batch, Scores], float],
-        training: bool,
-        scores: Scores,
-        batch: Batch,
-        backprop: Callable[[Scores], None],
+        self, loss: AddGradient, training: bool, scores: Scores, batch: Batch, backprop: Callable[[Scores], None]
     ) -> float:
         gradient = self._passes.zeros(scores)
         value = loss(scores, batch, gradient)

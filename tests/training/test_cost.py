@@ -26,7 +26,7 @@ def trained_on(examples: list[Example], factory: str, optimizer: str) -> tuple[A
     nlp.initialize(lambda: examples)
     with pipe.training.training_on() as (objective, _):
         before = pipe.crf.theta.copy()
-        cost = estimate(objective, pipe.method.optimizer, pipe.method.regularizer, pipe.crf.theta)
+        cost = estimate(objective, pipe.method.optimizer, pipe.crf.theta)
         assert np.array_equal(pipe.crf.theta, before)
     return pipe, cost
 
@@ -68,3 +68,21 @@ def test_iterations_on_real_corpora(path: str, name: str, factory: str, given: l
     pipe, cost = trained_on(examples, factory, "AdaGrad")
     taken = len(pipe.fit(examples).history)
     assert taken / 2 <= cost.iterations <= taken * 2
+
+
+def test_a_kernel_is_not_sampled() -> None:
+    nlp = spacy.blank("xx")
+    train = [Example(doc.copy(), doc) for doc in (gold_doc(nlp, rows) for rows in SENTENCES)]
+    config = {
+        "potentials": {"kernel": {"@crf_potentials": "spacy_crfseq.PolynomialKernel.v1"}},
+        "optimizer": {"@crf_optimizers": "spacy_crfseq.DualPerceptron.v1", "max_iterations": 7},
+        "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
+        "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
+    }
+    pipe: Any = nlp.add_pipe("crf_ner", config=config)
+    nlp.initialize(lambda: train)
+    with pipe.training.training_on() as (objective, _):
+        cost = estimate(objective, pipe.method.optimizer, pipe.crf.theta)
+    assert cost.bounded
+    assert cost.iterations == 7
+    assert cost.seconds > 0
