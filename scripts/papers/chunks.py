@@ -272,11 +272,12 @@ def kept_table(row: Row, name: str) -> str:
 
 
 def words_text(row: Row, name: str) -> str:
-    """Return the words with the heaviest weights; bold are those that the thesis lists."""
+    """Return a table of the words with the heaviest weights; bold are those that the thesis lists."""
     theirs = set(PUBLISHED_WORDS[name].split())
     ours = ", ".join(f"**{word}**" if word in theirs else word for word in row["words"])
     both = len(theirs & set(row["words"]))
-    return f"The {len(row['words'])} heaviest words, {both} of them among the {len(theirs)} of the thesis: {ours}."
+    title = f"the {len(row['words'])} heaviest words, {both} of them among the {len(theirs)} of the thesis"
+    return table(Table([title], [[ours]]))
 
 
 def kept_checks(row: Row, name: str) -> list[Check]:
