@@ -78,9 +78,7 @@ class Pointwise(_Capped):
         return add_covariances(scores, batch, batch.gold, scores.emissions[:0], grad, self.cap)
 
 
-def add_covariances(
-    scores: Scores, batch: Batch, rows: Ints, table: Floats, grad: Scores, cap: float = 0.0
-) -> float:
+def add_covariances(scores: Scores, batch: Batch, rows: Ints, table: Floats, grad: Scores, cap: float = 0.0) -> float:
     """Return the value of `kernels.lattice.covariances` and add its gradient."""
     kernel, rest = kernels.covariances.covariances, kernels.lattice.covariances
     return add_up(

@@ -45,9 +45,7 @@ def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores,
         loss = blocks.log_loss(problem.scores, offsets, gold, weights, gradient, order[:size], left, cap)
     else:
         table = problem.scores.emissions[:0]
-        loss = covariances.covariances(
-            problem.scores, offsets, gold, table, weights, gradient, order[:size], left, cap
-        )
+        loss = covariances.covariances(problem.scores, offsets, gold, table, weights, gradient, order[:size], left, cap)
     rest = problem.batch._replace(weights=np.where(left, weights, 0))
     return loss + one_by_one(kind, Problem(problem.scores, rest), cap, gradient)[0], gradient, left
 
