@@ -272,7 +272,7 @@ def kept_table(row: Row, name: str) -> str:
 
 
 def words_text(row: Row, name: str) -> str:
-    """Return the words with the heaviest weights; bold are those that the thesis lists."""
+    """Return a table of the words with the heaviest weights; bold are those that the thesis lists."""
     theirs = set(PUBLISHED_WORDS[name].split())
     ours = ", ".join(f"**{word}**" if word in theirs else word for word in row["words"])
     both = len(theirs & set(row["words"]))

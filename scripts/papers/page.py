@@ -360,15 +360,14 @@ def runs(results: Results, prefix: str) -> str:
 
 
 def machines(results: Results) -> str:
-    """Return a line for each machine and set of packages that figures come from."""
+    """Return a table with a line for each machine and set of packages that figures come from."""
     groups: dict[str, list[str]] = {}
     for name, entry in results.items():
         if entry["rows"]:
             groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
-    return (
-        "\n".join(f"- {text}. Experiments: {', '.join(names)}." for text, names in groups.items())
-        or "Nothing has been run yet."
-    )
+    if not groups:
+        return "Nothing has been run yet."
+    return table(Table(["machine and versions", "experiments"], [[text, ", ".join(of)] for text, of in groups.items()]))
 
 
 def _describe(machine: dict[str, Any]) -> str:
