@@ -128,7 +128,8 @@ class LinearChainCRF:
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model with more labels, all of this model's among them; the weights of new ones are zero.
 
-        transitions (bool): Whether transitions from and to new labels are trained. Added potentials start at zero.
+        transitions (bool): Whether transitions from and to new labels are trained. Added potentials start at zero,
+            except a kernel.
         """
         n = len(labels)
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
@@ -145,6 +146,9 @@ class LinearChainCRF:
         targets = (unigram_places, bigram_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
+        if self._has_kernel and len(self.added) == 1:
+            coefs = self._theta[self.layout.size :].reshape(-1, len(moved))
+            theta[layout.size :].reshape(-1, n)[:, moved] = coefs
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
         return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
 

@@ -52,10 +52,12 @@ def share(part: Values, whole: Values) -> Values:
 
 def for_json(row: Any) -> dict[str, Any]:
     """Return the fields of a NamedTuple by name, with None for nan and infinity, which JSON does not support."""
-    return {
-        name: None if isinstance(value, float) and not np.isfinite(value) else value
-        for name, value in row._asdict().items()
-    }
+    return {name: finite(value) if isinstance(value, float) else value for name, value in row._asdict().items()}
+
+
+def finite(value: float) -> float | None:
+    """Return a number, or None for nan and infinity, which JSON does not have."""
+    return float(value) if np.isfinite(value) else None
 
 
 def f1_of(found: Set[Hashable], gold: Set[Hashable]) -> float:

@@ -63,20 +63,14 @@ def find_suspects(
                 numbered = list(zip(fold.numbers.tolist(), fold.held_out, strict=True))
                 for name, pipe in setup.nlp.pipeline:
                     if name in setup.to_train:
-                        at = [starts[i] for i, _ in numbered]
-                        found.setdefault(name, []).extend(_of_fold(setup.to_train[name], fold.held_out, at, places))
+                        crf, suspects = setup.to_train[name], found.setdefault(name, [])
+                        for batch in in_batches(((example, starts[i]) for i, example in numbered), BATCH):
+                            answers = crf.posterior([example.predicted for example, _ in batch], preset=True)
+                            suspects.extend(_of_batch(crf, batch, answers, places))
                     for _, example in numbered if name in setup.training["annotating_components"] else ():
                         example.predicted = pipe(example.predicted)
     counts = {name: sum(one.log_odds > 0 for one in suspects) for name, suspects in found.items()}
     return Suspects({name: worst(all_, number) for name, all_ in found.items()}, counts, done, perf_counter() - started)
-
-
-def _of_fold(
-    pipe: CRFComponent, examples: Sequence[Example], starts: Sequence[int], places: Sequence[str]
-) -> Iterator[Suspect]:
-    for batch in in_batches(zip(examples, starts, strict=True), BATCH):
-        docs = [example.predicted for example, _ in batch]
-        yield from _of_batch(pipe, batch, pipe.posterior(docs, preset=True), places)
 
 
 def _of_batch(

@@ -78,10 +78,7 @@ def fit_cli(
     with training(ctx, config_path, code, verbose) as overrides:
         stopping = {"evaluate_every": evaluate_every, "patience": patience}
         if cross_validate is not None:
-            config = load_config(config_path, overrides)
-            if output is not None:
-                check_output(output, config, (BEST, LAST), force)
-            setup = set_up_from(config)
+            setup = set_up(config_path, output, overrides, (BEST, LAST), force)
             found = list(each_fold(setup, cross_validate, evaluate_every, patience))
             _print_folds(found, cross_validate)
             if len(found) < cross_validate:
@@ -150,18 +147,19 @@ def fit(
         return save(setup, trainer, output)
 
 
-def set_up(config_path: Path, output: Path, overrides: dict[str, Any], pipelines: Sequence[str], force: bool) -> Setup:
-    """Create the pipeline and the corpora of a config file; `pipelines` are the names of the folders to be written."""
+def set_up(
+    config_path: Path, output: Path | None, overrides: dict[str, Any], pipelines: Sequence[str], force: bool
+) -> Setup:
+    """Create the pipeline and the corpora of a config file.
+
+    pipelines (Sequence[str]): Names of folders in `output`; none may replace one that the config reads.
+    """
     config = load_config(config_path, overrides)
-    check_output(output, config, pipelines, force)
+    if output is not None:
+        components = config.interpolate().get("components", {}).values()
+        sources = [str(block["source"]) for block in components if "source" in block]
+        check_output_folder(output, *sources, pipelines=pipelines, force=force)
     return set_up_from(config)
-
-
-def check_output(output: Path, config: Config, pipelines: Sequence[str], force: bool) -> None:
-    """Check that a folder can take these pipelines, and that none replaces one that the config reads."""
-    components = config.interpolate().get("components", {}).values()
-    sources = [str(block["source"]) for block in components if "source" in block]
-    check_output_folder(output, *sources, pipelines=pipelines, force=force)
 
 
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:

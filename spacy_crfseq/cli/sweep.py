@@ -38,7 +38,7 @@ from ..evaluation.search import (
 )
 from ..files import digest, replace_folder, write_text
 from ..pipeline.curve import LiveCurve
-from ..pipeline.training_log import finite
+from ..prf import finite
 from ..threads import available
 from ..types import TextLoss
 from . import _options as options

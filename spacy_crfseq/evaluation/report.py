@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..prf import accuracy, rates_by_label
+from ..prf import accuracy, finite, rates_by_label
 from ..schemes import Span
 from .bootstrap import Interval, interval
 from .calibration import Certainty
@@ -211,11 +211,6 @@ def findings(
 def text_of(words: Sequence[str], span: Span) -> str:
     """Return the text of a span, as used by `Familiarity`."""
     return " ".join(words[span.start : span.end])
-
-
-def finite(value: float) -> float | None:
-    """Return a number, or None for nan and infinity, which JSON does not have."""
-    return float(value) if np.isfinite(value) else None
 
 
 def _estimates(found: Interval) -> list[Estimate]:

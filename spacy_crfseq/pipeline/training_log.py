@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 
+from ..prf import finite
 from ..types import StepReport
 
 
@@ -30,8 +30,3 @@ def log_line(
         "best": bool(best),
     }
     return json.dumps(entry, allow_nan=False) + "\n"
-
-
-def finite(value: float) -> float | None:
-    """Return a number for JSON, None for nan and infinity."""
-    return float(value) if math.isfinite(value) else None

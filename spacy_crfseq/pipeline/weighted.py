@@ -62,19 +62,15 @@ class WeightedReader:
             )
             self._weights |= dict(zip(texts, found.values.tolist(), strict=True))
         for example, text in zip(examples, texts, strict=True):
-            set_weight(example.reference, self._weights[text])
+            doc = example.reference
+            own = doc.user_data.setdefault(OWN_KEY, weight_of(doc))  # readers return the same gold Docs again
+            doc.user_data[WEIGHT_KEY] = own * self._weights[text]
         return iter(examples)
 
 
 def words_of(doc: Doc) -> tuple[str, ...]:
     """Return the words of a Doc."""
     return tuple(token.text for token in doc)
-
-
-def set_weight(doc: Doc, weight: float) -> None:
-    """Multiply the weight that a Doc came with by another; a second call replaces the first."""
-    own = doc.user_data.setdefault(OWN_KEY, weight_of(doc))  # readers return the same gold Docs again
-    doc.user_data[WEIGHT_KEY] = own * weight
 
 
 def weigh(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Weights:

@@ -117,6 +117,8 @@ def test_a_config_trains_saves_and_loads(tmp_path: Path) -> None:
     pipe.fit()
     docs = [nlp(doc) for doc in inputs(nlp, "crf_ner")]
     assert any(doc.ents for doc in docs)
+    pipe.add_label("NEW")
+    assert [annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")] == [annotation(doc) for doc in docs]
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert [annotation(loaded(doc)) for doc in inputs(loaded, "crf_ner")] == [annotation(doc) for doc in docs]
