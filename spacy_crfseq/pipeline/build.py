@@ -20,7 +20,7 @@ from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import needs_labels
 from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
-from ..types import Constraints, Hashes, Ints, TokenPotential
+from ..types import Constraints, Hashes, Ints
 from .encode import EncodedCorpus
 from .settings import Method
 from .terms import TermData
@@ -47,17 +47,12 @@ def build_model(
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
-    bind_kernels(added, encoded)
-    theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
-    crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
-    return crf, data._replace(encoded=encoded), terms
-
-
-def bind_kernels(added: Sequence[TokenPotential], encoded: Encoded) -> None:
-    """Give kernels the training text whose tokens they compare with."""
     for one in added:
         if isinstance(one, PolynomialKernel):
             one.bind(encoded.unigrams)
+    theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
+    crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
+    return crf, data._replace(encoded=encoded), terms
 
 
 def _choose_weights(
@@ -66,7 +61,7 @@ def _choose_weights(
     known = encoder.freeze(found.known, method.min_count, [term.found.known for term in terms])
     encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
     _renumber(encoder, terms)
-    layout = layout_for(method, encoder, data._replace(encoded=known), n_labels, terms)
+    layout = _layout_for(method, encoder, data._replace(encoded=known), n_labels, terms)
     if not method.max_features:
         return layout, encoded
     n_threads = method.n_threads or threads.available()
@@ -84,7 +79,7 @@ def _renumber(encoder: Encoder, terms: Sequence[TermData]) -> None:
             encoder.renumbered(term.data.encoded)
 
 
-def layout_for(
+def _layout_for(
     method: Method, encoder: Encoder, data: Dataset, n_labels: int, terms: Sequence[TermData] = ()
 ) -> Layout:
     """Return the layout of the weights of a model for a training set and terms that the encoder has encoded.
