@@ -51,6 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     (folder / "config.cfg").write_text(config.replace('lang = "en"', 'lang = "xx"'), encoding="utf8")  # loads faster
     grid = (ROOT / "configs" / "sweep.cfg").read_text(encoding="utf8")
     grid = grid.replace('"pipeline.cfg"', '"config.cfg"').replace("rho = [0.1, 1, 10]", "rho = [1]")
+    grid = grid.replace(', "PointwiseLog"]', "]")  # processes of their own would each compile it
     (folder / "sweep.cfg").write_text(grid, encoding="utf8")
     for part in ("train", "dev", "test"):
         source = folder / f"{part}.conll"
