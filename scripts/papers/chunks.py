@@ -276,8 +276,8 @@ def words_text(row: Row, name: str) -> str:
     theirs = set(PUBLISHED_WORDS[name].split())
     ours = ", ".join(f"**{word}**" if word in theirs else word for word in row["words"])
     both = len(theirs & set(row["words"]))
-    title = f"the {len(row['words'])} heaviest words, {both} of them among the {len(theirs)} of the thesis"
-    return table(Table([title], [[ours]]))
+    head = f"the {len(row['words'])} heaviest words, {both} of them (bold) among the {len(theirs)} of the thesis"
+    return table(Table([head], [[ours]]))
 
 
 def kept_checks(row: Row, name: str) -> list[Check]:

@@ -67,7 +67,7 @@ def load(nlp: Language, task: Mapping[str, Any], n_labelled: str, options: Optio
     def of(path: str, few: int) -> list[Example]:
         return read(nlp, options, {"files": {"": path}, "reader": task["reader"]}, "", options.few(few))
 
-    paths = task["train"][n_labelled][: options.few(2, 100)]
+    paths = task["train"][n_labelled][: options.few(1, 100)]
     skipped = int(n_labelled) if task["raw"] in paths else 0
     raw = of(task["raw"], skipped + 50)[skipped:]
     unlabelled = [Doc(nlp.vocab, words=[token.text for token in one.predicted]) for one in raw]
@@ -90,7 +90,10 @@ def proportions(found: Sequence[str], labels: Sequence[str]) -> dict[str, float]
 
 
 class Trainer:
-    """Trains models of a task on its draws."""
+    """Trains models of a task on its draws.
+
+    n_values (int | None): Number of values of a grid to try; None for all.
+    """
 
     def __init__(self, settings: Mapping[str, Any], task: str, texts: Texts, folder: Path, *, quick: bool) -> None:
         from spacy.util import registry
@@ -100,6 +103,7 @@ class Trainer:
         registry.crf_features("papers.Position.v1", func=lambda: position)
         self._shared, self._task = deepcopy(settings["shared"]), settings[task]
         self._texts, self._folder, self._quick = texts, folder, quick
+        self.n_values = 1 if quick else None
 
     def keep(self, method: Mapping[str, Any]) -> None:
         """Use the penalty of a method for those that have none of their own."""
@@ -225,7 +229,7 @@ def _row(trainer: Trainer, key: str, method: Mapping[str, Any], texts: Texts, pa
     ((setting, values),) = method.get("grid", {"": [None]}).items()
     tried: dict[Any, float] = {}
     best: tuple[float, Any, Mapping[str, Any], list[Model]] | None = None
-    for value in values:
+    for value in values[: trainer.n_values]:
         complete = _with(trainer.complete(method), setting, value)
         models = [trainer.train(deepcopy(complete), draw) for draw in range(len(texts.draws))]
         tried[value] = float(np.mean([model.dev for model in models]))

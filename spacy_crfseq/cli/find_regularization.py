@@ -173,7 +173,7 @@ class Follower(Walk):
         self._settings, self._reporter = settings, reporter
         self.result: PathResult | None = None
 
-    def _fit(self, name: str, pipe: CRFComponent) -> None:
+    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> None:
         from ..training.path import follow, has_passed_its_best, schedule, sparse_start
 
         optimizer = pipe.training.optimizer(self._setup.training["seed"])

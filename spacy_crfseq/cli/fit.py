@@ -281,11 +281,14 @@ def _has_path(config: dict[str, Any], name: str) -> bool:
 
 
 class Walk:
-    """Trains the components of a pipeline one after another."""
+    """Trains the components of a pipeline one after another.
 
-    def __init__(self, setup: Setup) -> None:
+    every, patience (int | None): Arguments of their `fit`; None for the default.
+    """
+
+    def __init__(self, setup: Setup, every: int | None = None, patience: int | None = None) -> None:
         self.interrupted = False
-        self._setup = setup
+        self._setup, self._every, self._patience = setup, every, patience
         self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
         self._scored = bool(self._dev.head(1))
         self._left = list(setup.to_train)
@@ -308,16 +311,10 @@ class Walk:
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _fit(self, name: str, pipe: CRFComponent) -> None:
-        raise NotImplementedError
-
-    def _fit_one(
-        self, name: str, pipe: CRFComponent, every: int | None, patience: int | None, callback: Any = None
-    ) -> FitResult:
-        dev, every = self._dev if self._scored else None, scores_every(pipe, every)
+    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> FitResult | None:
         result = pipe.fit(
-            self._examples(name), dev=dev, evaluate_every=every, patience=patience, callback=callback,
-            seed=self._setup.training["seed"],
+            self._examples(name), dev=self._dev if self._scored else None, callback=callback, patience=self._patience,
+            evaluate_every=scores_every(pipe, self._every), seed=self._setup.training["seed"],
         )  # fmt: skip
         self.interrupted = result.reason == "interrupted"
         return result
@@ -374,18 +371,19 @@ class Trainer(Walk):
     """Trains each component; `results` holds the `FitResult` of each trained one."""
 
     def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
-        super().__init__(setup)
+        super().__init__(setup, evaluate_every, patience)
         self.results: dict[str, FitResult] = {}
-        self._reporter, self._every, self._patience = reporter, evaluate_every, patience
+        self._reporter = reporter
         if not self._scored:
             printer().warn("No dev corpus: training without scores; model-best will equal model-last")
 
-    def _fit(self, name: str, pipe: CRFComponent) -> None:
+    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> FitResult | None:
         self._reporter.start(name, self._train.n_tokens, scores_every(pipe, self._every), self._scored)
-        result = self._fit_one(name, pipe, self._every, self._patience, self._reporter)
-        if result.history:
+        result = super()._fit(name, pipe, self._reporter)
+        if result is not None and result.history:
             self.results[name] = result
             printer().text(f"{name}: {len(result.history)} iterations; {result.reason}")
+        return result
 
 
 class Fold(NamedTuple):
@@ -401,17 +399,6 @@ class Fold(NamedTuple):
     n_documents: int
     scores: dict[str, Any]
     seconds: float
-
-
-class _Silent(Walk):
-    """Trains each component without showing its progress."""
-
-    def __init__(self, setup: Setup, every: int | None, patience: int | None) -> None:
-        super().__init__(setup)
-        self._every, self._patience = every, patience
-
-    def _fit(self, name: str, pipe: CRFComponent) -> None:
-        self._fit_one(name, pipe, self._every, self._patience)
 
 
 def each_fold(
@@ -445,7 +432,7 @@ def each_fold(
                 setup.to_train[name].training.begin_on(data, kept, terms)
         else:
             encode(fold)
-        walk = _Silent(fold, every, patience)
+        walk = Walk(fold, every, patience)
         walk.run()
         if walk.interrupted:
             return

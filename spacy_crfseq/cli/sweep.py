@@ -40,6 +40,7 @@ from ..files import digest, replace_folder, write_text
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import finite
 from ..threads import available
+from ..types import TextLoss
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, cut, printer
@@ -261,6 +262,7 @@ class Plan:
             if isinstance(run, str):
                 self.skipped.setdefault(run, []).append(combination)
             else:
+                own |= self._of_texts(run)
                 found.append((self._encoding(own, alone), run))
         if sample is not None:
             order = np.random.default_rng(sample.seed).permutation(len(found))
@@ -276,6 +278,12 @@ class Plan:
 
     def _is_setting(self, place: Place, settings: Sequence[str]) -> bool:
         return len(place) > 2 and place[:2] == ("components", self.component) and place[2] in settings
+
+    def _of_texts(self, run: Run) -> dict[Place, Any]:
+        """Return the changes of a loss that reads texts."""
+        if not isinstance(run.parts["loss"], TextLoss):
+            return {}
+        return {place: value for place, value in run.combination.changes.items() if self._is_setting(place, ("loss",))}
 
     def _encoding(self, changes: Mapping[Place, Any], alone: bool) -> dict[Place, Any]:
         """Return the changes on which the encoded corpus depends; alone: No other component is trained before."""
@@ -486,13 +494,12 @@ class GroupWalk(Walk):
     """Trains what must be trained before the component, then the component once for each run."""
 
     def __init__(self, setup: Setup, runs: list[Run], worker: Worker) -> None:
-        super().__init__(setup)
+        super().__init__(setup, *worker.plan.stopping)
         self._runs, self._worker = runs, worker
 
-    def _fit(self, name: str, pipe: CRFComponent) -> None:
+    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> FitResult | None:
         if name != self._worker.plan.component:
-            self._fit_one(name, pipe, *self._worker.plan.stopping)
-            return
+            return super()._fit(name, pipe, callback)
         by_build: dict[str, list[Run]] = {}
         for run in self._runs:
             by_build.setdefault(json.dumps(run.build), []).append(run)
@@ -501,6 +508,7 @@ class GroupWalk(Walk):
                 pipe.method = pipe.method._replace(**runs[0].build)
                 pipe.training.begin_anew()
             self._fit_equal(name, pipe, runs)
+        return None
 
     def _fit_equal(self, name: str, pipe: CRFComponent, runs: list[Run]) -> None:
         """Train the runs whose models have the same weights."""
@@ -512,7 +520,8 @@ class GroupWalk(Walk):
             def tasks() -> Iterator[Task]:
                 for run in runs:
                     worker.begin(run)
-                    pipe.method = pipe.method._replace(**run.parts)
+                    loss = pipe.method.loss if isinstance(pipe.method.loss, TextLoss) else run.parts["loss"]
+                    pipe.method = pipe.method._replace(**{**run.parts, "loss": loss})  # the one that has read the texts
                     decoder = json.dumps(run.method["decoder"], sort_keys=True)
                     if decoder not in evaluators:
                         evaluators[decoder] = pipe.training.evaluator(dev)
@@ -527,11 +536,10 @@ class GroupWalk(Walk):
         """Train the component and return the result, None if interrupted."""
         from ..training.fit import fit
 
-        every, patience = self._worker.plan.stopping
         result = fit(
-            objective.under(pipe.method.regularizer, pipe.method.loss), pipe.training.optimizer(run.seed),
-            start.copy(), evaluate=evaluate, evaluate_every=scores_every(pipe, every), patience=patience,
-            callback=watch,
+            objective.under(pipe.method.regularizer, pipe.training.bound(pipe.method.loss)),
+            pipe.training.optimizer(run.seed), start.copy(), evaluate=evaluate,
+            evaluate_every=scores_every(pipe, self._every), patience=self._patience, callback=watch,
         )  # fmt: skip
         if result.reason == "interrupted":
             return None

@@ -45,53 +45,18 @@ class Edges(NamedTuple):
 
 
 @kernel
-def pointwise(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, order: Offsets, left: Bools, cap: float
-) -> float:
-    """Return the weighted loss of the positions of most sequences and add its gradient; set left [N] for the others.
-
-    Arguments as in `lattice.pointwise`, transitions [1, L, L]; order holds the numbers that `blocks.select` wrote.
-    """
-    if order.shape[0] == 0:
-        return 0.0
-    work = blocks.workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], True)
-    blocks.pack(scores.transitions[0], work.forward, work.backward)
-    edges = _edges(work, False)
-    loss, first = 0.0, 0
-    while first < order.shape[0]:
-        block = order[first : first + blocks.block_size(offsets, order[first : first + LANES])]
-        first += max(1, block.shape[0])
-        if block.shape[0] == 0:
-            left[order[first - 1]] = True
-            continue
-        blocks.begin(scores, offsets, weights, block, False, work)
-        blocks.forward(scores.start.shape[0], work)
-        _backward(scores.start.shape[0], work)
-        _weigh_positions(gold, cap, work)
-        _add_up(scores.start.shape[0], edges, work)
-        loss += blocks.finish(gold[:0], weights, block, work, grad, left)
-    blocks.add_transitions(work.counts, work.forward, grad.transitions)
-    return loss
-
-
-@kernel
 def covariances(
-    scores: Scores,
-    offsets: Offsets,
-    rows: Ints,
-    table: Floats,
-    weights: Floats,
-    grad: Scores,
-    order: Offsets,
-    left: Bools,
-) -> float:
-    """Return the weighted sum of E[S] or of H(Y|x) of most sequences and add its gradient; set left for the others.
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, order: Offsets,
+    left: Bools, cap: float,
+) -> float:  # fmt: skip
+    """Return the value of `lattice.covariances` for most sequences and add its gradient; set left [N] for the others.
 
-    Arguments as in `lattice.covariances`, transitions [1, L, L]; order holds the numbers that `blocks.select` wrote.
+    Arguments as there, transitions [1, L, L]; order holds the numbers that `blocks.select` wrote.
     """
     if order.shape[0] == 0:
         return 0.0
     n, entropy = scores.start.shape[0], rows.shape[0] == 0
+    pointwise = table.shape[0] == 0 and not entropy
     work = blocks.workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], True)
     blocks.pack(scores.transitions[0], work.forward, work.backward)
     edges = _edges(work, entropy)
@@ -107,12 +72,14 @@ def covariances(
             work.log_z[lane] = 0  # log p without the maxima, like n and m
         blocks.forward(n, work)
         _backward(n, work)
-        if not entropy:
+        if pointwise:
+            _weigh_positions(rows, cap, work)
+        elif not entropy:
             _load_weights(rows, table, work)
             for lane in range(LANES):
                 work.log_z[lane] = 0
         _add_up(n, edges, work)
-        for lane in range(LANES):
+        for lane in range(0 if pointwise else LANES):
             work.values[lane] = work.log_z[lane]
         loss += blocks.finish(rows[:0], weights, block, work, grad, left)
     blocks.add_transitions(work.counts, work.forward, grad.transitions)

@@ -122,21 +122,17 @@ def _count_missing(gold: Ints) -> int:
     return missing
 
 
-def pointwise(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float) -> float:
-    """Return the sum over positions t with a gold label of ``weight * phi(-log P(gold_t | x))``; add its gradient.
-
-    Shapes and phi as in `log_loss`; a position has the weight of its sequence.
-    """
-    return _pointwise((*scores,), offsets, gold, weights, (*grad,), cap)
-
-
-def covariances(scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores) -> float:
+def covariances(
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
+) -> float:
     """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
 
-    rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.  If rows is empty, S is -log P(y | x) instead: return
-    the weighted sum of the entropies H(Y | x), and add its gradient.  Sequences without a possible labelling count 0.
+    rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.  Sequences without a possible labelling count 0.  If
+    rows is empty, S is -log P(y | x) instead: return the weighted sum of the entropies H(Y | x), and add its gradient.
+    If table is empty, rows are gold labels: return the sum over positions t with a gold label of
+    ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in `log_loss`, the weight that of the sequence.
     """
-    return _covariances((*scores,), offsets, rows, table, weights, (*grad,))
+    return _covariances((*scores,), offsets, rows, table, weights, (*grad,), cap)
 
 
 def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
@@ -145,68 +141,38 @@ def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: F
 
 
 @kernel
-def _pointwise(
-    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float
-) -> float:
-    """Do the work of `pointwise`."""
-    work, _ = scaled.workspace(offsets, scores)
-    sums, loss = _sums(work, False), 0.0
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        if _count_missing(gold[b:e]) == e - b or weights[s] == 0:  # empty sequences, too
-            continue
-        here, d_here = part(scores, b, e), part(grad, b, e)
-        value, exact = 0.0, _solve(here, work)
-        if exact:
-            value, exact = _weigh_positions(gold[b:e], here.emissions.shape[1], cap, work, sums)
-        if exact:
-            exact = _add_up(here.transitions, e - b, work, sums)[1]
-        if exact:
-            _add_covariances(here.transitions, weights[s], work, sums, d_here)
-        else:
-            value = log_space.pointwise(here, gold[b:e], weights[s], cap, d_here)
-        loss += weights[s] * value
-    scaled.add_shared_transitions(work, grad[1])
-    return loss
-
-
-@kernel
 def _covariances(
-    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores
+    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores, cap: float
 ) -> float:
     """Do the work of `covariances`."""
     work, _ = scaled.workspace(offsets, scores)
     n, shared, entropy = scores[0].shape[1], scores[1].shape[0] == 1, rows.shape[0] == 0
+    pointwise = table.shape[0] == 0 and not entropy
     sums, loss = _sums(work, entropy), 0.0
     if entropy and shared:
         _edge_potentials(work, sums)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        if e == b or weights[s] == 0:
+        if e == b or weights[s] == 0 or (pointwise and _count_missing(rows[b:e]) == e - b):
             continue
-        here, d_here = part(scores, b, e), part(grad, b, e)
+        here, d_here, own = part(scores, b, e), part(grad, b, e), rows[b:e]
         value, exact = 0.0, _solve(here, work)
-        for t in range(e - b):
-            for k in range(sums.n.shape[1]):
-                if entropy:
-                    potential = work.potentials[t, k]
-                    sums.n[t, k] = -np.log(potential) if exact and potential > 0 else 0
-                else:
-                    sums.n[t, k] = table[rows[b + t], k] if k < n else 0
+        if exact and pointwise:
+            value, exact = _weigh_positions(own, cap, work, sums)
+        elif exact and entropy:
+            value = _weigh_labellings(e - b, work, sums)
+        elif exact:
+            _load_weights(own, table, sums)
         if exact:
-            if entropy:
-                for t in range(e - b):
-                    value -= np.log(work.scale[t])
             mean, exact = _add_up(here.transitions, e - b, work, sums)
-            value += mean
+            value += 0 if pointwise else mean
         if exact:
             _add_covariances(here.transitions, weights[s], work, sums, d_here)
+        elif pointwise:
+            value = log_space.pointwise(here, own, weights[s], cap, d_here)
         else:
-            if not entropy:  # `_add_up` has taken the means out
-                for t in range(e - b):
-                    for k in range(n):
-                        sums.n[t, k] = table[rows[b + t], k]
-            value = log_space.covariances(here, sums.n[: 0 if entropy else e - b], weights[s], d_here)
+            _load_weights(own, table, sums)  # `_add_up` may have taken the means out
+            value = log_space.covariances(here, sums.n[: own.shape[0]], weights[s], d_here)
         loss += weights[s] * value
     scaled.add_shared_transitions(work, grad[1])
     if entropy and shared:
@@ -260,7 +226,7 @@ def _solve(scores: Scores, work: Work) -> bool:
 
 
 @inlined
-def _weigh_positions(gold: Ints, n: int, cap: float, work: Work, sums: Sums) -> tuple[float, bool]:
+def _weigh_positions(gold: Ints, cap: float, work: Work, sums: Sums) -> tuple[float, bool]:
     """Fill n of a pointwise loss; return the sum of phi over the positions, and whether it can be trusted."""
     loss = 0.0
     for t in range(gold.shape[0]):
@@ -274,6 +240,26 @@ def _weigh_positions(gold: Ints, n: int, cap: float, work: Work, sums: Sums) -> 
             loss += value
             sums.n[t, gold[t]] = -slope / p
     return loss, True
+
+
+@inlined
+def _weigh_labellings(length: int, work: Work, sums: Sums) -> float:
+    """Fill n of the entropy; return log Z without the maxima."""
+    log_z = 0.0
+    for t in range(length):
+        log_z -= np.log(work.scale[t])
+        for k in range(sums.n.shape[1]):
+            potential = work.potentials[t, k]
+            sums.n[t, k] = -np.log(potential) if potential > 0 else 0
+    return log_z
+
+
+@inlined
+def _load_weights(rows: Ints, table: Floats, sums: Sums) -> None:
+    """Fill n from a table, with zeros for the padding."""
+    for t in range(rows.shape[0]):
+        for k in range(sums.n.shape[1]):
+            sums.n[t, k] = table[rows[t], k] if k < table.shape[1] else 0
 
 
 @kernel

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..types import Batch, Floats, Ints, Loss, Offsets, Scores
-from ._sums import add_up
+from ._sums import add_covariances, add_up
 
 Values = NDArray[np.float64]
 Own = TypeVar("Own", bound="ExpectedLabels")
@@ -74,15 +74,7 @@ class ExpectedLabels:
         kinds, own = self.kinds(batch), self._annealed(scores)
         table: Floats = np.ascontiguousarray(slope, scores.emissions.dtype)
         target = grad if own is scores else grad.zeros_like()
-        kernel, rest = kernels.covariances.covariances, kernels.lattice.covariances
-        batch = _with_part(batch, kinds)
-        if not len(kinds):  # an empty array asks the kernels for the entropy
-            return
-        add_up(
-            lambda weights, order, left: kernel(own, batch.offsets, kinds, table, weights, target, order, left),
-            lambda weights: rest(own, batch.offsets, kinds, table, weights, target),
-            own, batch,
-        )  # fmt: skip
+        add_covariances(own, _with_part(batch, kinds), kinds, table, target)
         if target is not grad:
             for array, added in zip(grad, target, strict=True):
                 array += added / array.dtype.type(self.annealing)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import Batch, Ints, Scores
+from ..types import Batch, Floats, Ints, Scores
 from ._candidates import over_partly_known, partly_known
 
 MANY = 16
@@ -75,13 +75,17 @@ class Pointwise(_Capped):
     """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernel, rest = kernels.covariances.pointwise, kernels.lattice.pointwise
-        gold, cap = batch.gold, self.cap
-        return add_up(
-            lambda weights, order, left: kernel(scores, batch.offsets, gold, weights, grad, order, left, cap),
-            lambda weights: rest(scores, batch.offsets, gold, weights, grad, cap),
-            scores, batch,
-        )  # fmt: skip
+        return add_covariances(scores, batch, batch.gold, scores.emissions[:0], grad, self.cap)
+
+
+def add_covariances(scores: Scores, batch: Batch, rows: Ints, table: Floats, grad: Scores, cap: float = 0.0) -> float:
+    """Return the value of `kernels.lattice.covariances` and add its gradient."""
+    kernel, rest = kernels.covariances.covariances, kernels.lattice.covariances
+    return add_up(
+        lambda weights, order, left: kernel(scores, batch.offsets, rows, table, weights, grad, order, left, cap),
+        lambda weights: rest(scores, batch.offsets, rows, table, weights, grad, cap),
+        scores, batch,
+    )  # fmt: skip
 
 
 def add_up(

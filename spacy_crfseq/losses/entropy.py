@@ -12,9 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import kernels
 from ..types import Batch, Scores
-from ._sums import add_up
+from ._sums import add_covariances
 
 
 @dataclass(frozen=True)
@@ -29,10 +28,4 @@ class Entropy:
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        rows, table = np.zeros(0, np.int32), scores.emissions[:0]
-        kernel, rest = kernels.covariances.covariances, kernels.lattice.covariances
-        return add_up(
-            lambda weights, order, left: kernel(scores, batch.offsets, rows, table, weights, grad, order, left),
-            lambda weights: rest(scores, batch.offsets, rows, table, weights, grad),
-            scores, batch,
-        )  # fmt: skip
+        return add_covariances(scores, batch, np.zeros(0, np.int32), scores.emissions[:0], grad)

@@ -268,6 +268,43 @@ def test_decoders_and_local_losses(sweep_on: Run, tmp_path: Path) -> None:
     assert pairs == [("SequentialLog", "Viterbi"), ("SequentialLog", "Posterior"), ("LocalLog", "LocalViterbi")]
 
 
+LENGTHS = """
+from copy import copy
+import numpy as np
+from spacy_crfseq import registry
+from spacy_crfseq.losses.sequential_log import SequentialLog
+
+@registry.losses("code.Lengths.v1")
+class Lengths(SequentialLog):
+    labels = read_by = None
+
+    def bind(self, labels, scheme):
+        other = copy(self)
+        object.__setattr__(other, "labels", labels)
+        object.__setattr__(other, "of", getattr(self, "of", self))
+        return other
+
+    def read(self, docs):
+        object.__setattr__(self, "has_read", True)
+        return np.array([len(token) for doc in docs for token in doc])
+
+    def __call__(self, scores, batch, grad):
+        assert self.labels and self.of.has_read and len(batch.inputs) == len(batch.gold)
+        return super().__call__(scores, batch, grad)
+"""
+
+
+def test_losses_that_read_texts(sweep_on: Run, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(LENGTHS, encoding="utf8")
+    grid = 'loss = ["SequentialLog", "code.Lengths.v1"]\nregularizer.rho = [1, 2]'
+    result = worked(sweep_on(grid, "--code", tmp_path / "code.py", "--patience", "1"))
+    assert result.stdout.count("Encoded") == 2
+    found = {tuple(entry["settings"].values()): entry["objective"] for entry in results_of(tmp_path / "out")}
+    assert len(found) == 4
+    for rho in (1, 2):
+        assert found["SequentialLog", rho] == found["code.Lengths.v1", rho]
+
+
 def test_a_component_that_reads_what_another_predicts(sweep_on: Run, tmp_path: Path) -> None:
     several, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
     grid = "regularizer.rho = [0.1, 1, 30]"

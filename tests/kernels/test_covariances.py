@@ -51,7 +51,7 @@ def with_blocks(problem: Problem, entropy: bool) -> tuple[float, Scores, np.ndar
     order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
     size = blocks.select(offsets, gold[:0], weights, order, left)
     chosen = weights_of(problem, entropy)
-    value = covariances.covariances(problem.scores, offsets, *chosen, weights, gradient, order[:size], left)
+    value = covariances.covariances(problem.scores, offsets, *chosen, weights, gradient, order[:size], left, 0.0)
     rest = problem.batch._replace(weights=np.where(left, weights, 0))
     return value + one_by_one(Problem(problem.scores, rest), entropy, gradient)[0], gradient, left
 

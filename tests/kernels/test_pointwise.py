@@ -29,8 +29,10 @@ def phi_of(cap: float) -> Callable[[float], tuple[float, float]]:
 
 def one_by_one(kind: str, problem: Problem, cap: float, gradient: Scores | None = None) -> tuple[float, Scores]:
     gradient = problem.scores.zeros_like() if gradient is None else gradient
-    kernel = lattice.log_loss if kind == "sequences" else lattice.pointwise
-    return float(kernel(problem.scores, *problem.batch[:3], gradient, cap)), gradient
+    (offsets, gold, weights), table = problem.batch[:3], problem.scores.emissions[:0]
+    if kind == "sequences":
+        return lattice.log_loss(problem.scores, offsets, gold, weights, gradient, cap), gradient
+    return lattice.covariances(problem.scores, offsets, gold, table, weights, gradient, cap), gradient
 
 
 def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores, np.ndarray]:
@@ -38,9 +40,12 @@ def with_blocks(kind: str, problem: Problem, cap: float) -> tuple[float, Scores,
     offsets, gold, weights = problem.batch[:3]
     gradient = problem.scores.zeros_like()
     order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
-    kernel = blocks.log_loss if kind == "sequences" else covariances.pointwise
     size = blocks.select(offsets, gold if kind == "sequences" else gold[:0], weights, order, left)
-    loss = kernel(problem.scores, *problem.batch[:3], gradient, order[:size], left, cap)
+    if kind == "sequences":
+        loss = blocks.log_loss(problem.scores, offsets, gold, weights, gradient, order[:size], left, cap)
+    else:
+        table = problem.scores.emissions[:0]
+        loss = covariances.covariances(problem.scores, offsets, gold, table, weights, gradient, order[:size], left, cap)
     rest = problem.batch._replace(weights=np.where(left, weights, 0))
     return loss + one_by_one(kind, Problem(problem.scores, rest), cap, gradient)[0], gradient, left
 
