@@ -76,6 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:The weights of")  # these few texts are not like the corpus
 @pytest.mark.parametrize("example", list(examples()), ids=lambda example: " ".join(example.args)[:60])
 def test_the_examples_work(
     example: Example, folder: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
