@@ -5,13 +5,18 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import pickle
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import catalogue
 import pytest
 from hypothesis import settings
+from spacy.lang.xx import MultiLanguage
 from xdist.scheduler import LoadFileScheduling
 
 COMPILING = (
@@ -52,6 +57,26 @@ class GroupedEntryPoints:
 
 
 catalogue.AVAILABLE_ENTRY_POINTS = GroupedEntryPoints()
+
+
+def parsing_once(parse: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Return the parser of configs with a memory: each pipeline parses the defaults of spaCy several times."""
+    parsed = lru_cache(maxsize=500)(lambda text, interpolate: pickle.dumps(parse(text, interpolate=interpolate)))
+
+    def parse_config(text: str, *, interpolate: bool = True, overrides: Mapping[str, Any] = {}) -> dict[str, Any]:
+        if overrides:
+            return parse(text, interpolate=interpolate, overrides=overrides)
+        return cast(dict[str, Any], pickle.loads(parsed(text, interpolate)))
+
+    return parse_config
+
+
+with suppress(ImportError, AttributeError):  # other versions have other modules
+    config_module: Any = import_module("confection._config")
+    config_module.parse_config = parsing_once(config_module.parse_config)
+
+# 170 emoticons, with which a tokenizer takes longer to make than a component; texts of tests have none
+MultiLanguage.Defaults.tokenizer_exceptions = {}
 
 
 # compilers make millions of small objects that live on

@@ -71,9 +71,9 @@ def propose_features_cli(
     \b
     Example:
       python -m spacy crfseq propose-features config.cfg train.conll \\
-          --raw news.txt --output features.tsv
+          -p crf_ner --raw news.txt --output features.tsv
       python -m spacy crfseq propose-features training/model-best train.conll \\
-          -t LOWER -t "SHAPE" -n 4
+          -p crf_ner -t LOWER -t SHAPE -n 4
     """
     said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):

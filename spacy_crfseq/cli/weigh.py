@@ -84,8 +84,8 @@ def weigh_cli(
 
     \b
     Example:
-      python -m spacy crfseq weigh train.conll --target raw.txt
-      python -m spacy crfseq weigh train.conll --target raw.txt --by clusters \\
+      python -m spacy crfseq weigh train.conll --target news.txt
+      python -m spacy crfseq weigh train.conll --target news.txt --by clusters \\
           -k 5 -k 10 -k 20 --output weighted.conll
     """
     with reported_errors(code=code):

@@ -160,7 +160,7 @@ class Training:
     def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
         """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
         self._texts = find_texts(self._model.name, self._settings, terms or {}, nlp)
-        if nlp is not None and not self.annotators:
+        if nlp is not None and self._settings and not self.annotators:
             self.annotators = frozen_annotators(nlp, self._model.name)
 
     def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:

@@ -165,15 +165,16 @@ def paths(corpus: Corpus) -> list[str]:
     return ["--paths.train", str(corpus.train), "--paths.dev", str(corpus.dev)]
 
 
-@pytest.fixture(scope="session")
-def run() -> Run:
+def invoke(*args: object, stdin: bytes = b"") -> Any:
     """Run ``crfseq ARGS`` in this process; several options may be in one string, with spaces between."""
     from spacy_crfseq.cli import crfseq_cli
 
-    def invoke(*args: object, stdin: bytes = b"") -> Any:
-        split = (arg.split() if isinstance(arg, str) and arg.startswith("-") else [str(arg)] for arg in args)
-        return CliRunner().invoke(crfseq_cli, [word for words in split for word in words], input=stdin)
+    split = (arg.split() if isinstance(arg, str) and arg.startswith("-") else [str(arg)] for arg in args)
+    return CliRunner().invoke(crfseq_cli, [word for words in split for word in words], input=stdin)
 
+
+@pytest.fixture(scope="session")
+def run() -> Run:
     return invoke
 
 

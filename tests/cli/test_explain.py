@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_crfseq.cli import explain
+from spacy_crfseq.cli import crfseq_cli, explain
 from spacy_crfseq.cli._console import cut_name
 from spacy_crfseq.cli.explain import _lines
 from spacy_crfseq.pages.explain import SURE, against_rival, explain_page
 from tests.cli.conftest import Run, refused, worked
 from tests.html import Page
-from tests.terminal import run_on_terminal
 
 TEXT = "Ada sees a dog in Oslo ."
 UNUSUAL = "the Oslo sees a dog in Ada ."
@@ -125,18 +123,22 @@ def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None
     assert "<details>" not in out.read_text(encoding="utf8")
 
 
-def test_what_is_surely_outside_is_only_named_on_a_terminal(trained: Path) -> None:
-    command = [sys.executable, "-m", "spacy", "crfseq", "explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]
+def test_what_is_surely_outside_is_only_named_on_a_terminal(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]
     (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
     sure = [one for one in found.explanation.tokens if one.label == "O" and one.probability >= 0.95]
     told = [one for one in found.explanation.tokens if one not in sure]
     assert sure
     assert told
-    code, text = run_on_terminal(command)
-    assert code == 0, text
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    crfseq_cli(command, standalone_mode=False)
+    text = capsys.readouterr().out
     assert text.count("margin") == len(told)
     assert "--token WORD" in text
-    code, text = run_on_terminal([*command, "--token", sure[0].text])
+    crfseq_cli([*command, "--token", sure[0].text], standalone_mode=False)
+    text = capsys.readouterr().out
     assert "margin" in text
     assert "--token WORD" not in text
 

@@ -315,6 +315,7 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, n_commits: int) -> None:
 
 
 class Whole(NamedTuple):
+    nlp: Language
     source: Path
     to: str
     done: Done
@@ -325,9 +326,11 @@ def whole(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.
     """A run that nothing stops, whose output is beside its source."""
     to, folder = request.param, tmp_path_factory.mktemp("whole")
     source = write_texts(folder / "a.txt", 50)
+    nlp = spacy.load(model)
     with pytest.MonkeyPatch.context() as patch:
         make_small(patch)
-        return Whole(source, to, tag(model, [source], folder / "whole", to=to, scores=to != "conll"))
+        patch.setattr(bulk, "load_pipeline", lambda _: nlp)
+        return Whole(nlp, source, to, tag(model, [source], folder / "whole", to=to, scores=to != "conll"))
 
 
 @pytest.mark.usefixtures("small")
@@ -336,6 +339,7 @@ def test_a_run_that_ends_anywhere_goes_on(
     model: Path, tmp_path: Path, whole: Whole, n_commits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, to = whole.source, whole.to
+    monkeypatch.setattr(bulk, "load_pipeline", lambda _: whole.nlp)  # loading takes longer than all else here
     with monkeypatch.context() as patch:
         kill_after(patch, n_commits)
         with pytest.raises(Killed):
@@ -396,19 +400,19 @@ def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: 
 
 @pytest.mark.usefixtures("small")
 def test_zones_and_a_pipeline_loaded_anew_change_nothing(model: Path, nlp: Language, tmp_path: Path) -> None:
-    source = write_texts(tmp_path / "a.txt", 120)
+    source = write_texts(tmp_path / "a.txt", 60)
     tag(model, [source], tmp_path / "out")
     entries = lines(tmp_path / "out" / "a.jsonl")
     texts = source.read_text().splitlines()
     assert [found(entry) for entry in entries] == [expected(nlp, text) for text in texts]
 
 
-def test_two_processes(model: Path, tmp_path: Path) -> None:
+def test_two_processes(run: Run, model: Path, tmp_path: Path) -> None:
     files = [write_texts(tmp_path / f"{name}.txt", 20 + i) for i, name in enumerate("abc")]
     with files[1].open("ab") as file:
         file.write(b"\xff\n")
-    done = command(model, *files, "-o", tmp_path / "two", "-j", "2")
-    assert done.returncode == 3, done.stderr
+    done = run("tag", model, *files, "-o", tmp_path / "two", "-j", "2")
+    assert done.exit_code == 3, done.stderr
     assert "3 files: 63 texts" in done.stdout
     assert "b.txt:22: byte" in done.stderr
     tag(model, files, tmp_path / "one")
