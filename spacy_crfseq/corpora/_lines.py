@@ -57,7 +57,8 @@ def check_file(path: Path | str) -> Path:
     if path.is_dir():
         raise FormatError(path, 0, "this is a folder; give one file.")
     if not path.is_file():
-        raise FormatError(path, 0, f"no such file (in {Path.cwd()}).")
+        what = "this is a device or a pipe" if path.exists() else f"no such file (in {Path.cwd()})"
+        raise FormatError(path, 0, f"{what}.")
     return path
 
 

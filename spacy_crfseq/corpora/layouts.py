@@ -138,7 +138,7 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
         if path != STDIN and not path.stat().st_size:
             raise FormatError(path, 0, "the file is empty.")
         ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
-        advice = f"Give --format ({', '.join(known)}) or --columns."
+        advice = f"Give --format, in a config format ({', '.join(known)}), or --columns."
         raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
     seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for
     seems = seems._replace(encoding=said.encoding or "utf8")  # other bytes than UTF-8 raise an error with a proposal

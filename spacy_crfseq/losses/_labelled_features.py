@@ -58,7 +58,8 @@ def read_features(path: Path | str) -> list[LabelledFeature]:
             continue
         name, *shares = text.split("\t") if "\t" in text else text.split()
         feature = LabelledFeature(name.strip(), _shares(" ".join(shares).split(), path, number), number)
-        if (first := found.setdefault(feature.name, feature)) is not feature:
+        template, values = _parse(feature.name)
+        if (first := found.setdefault(f"{template.name}={values}", feature)) is not feature:
             raise FormatError(path, number, f"the feature {name!r} is in line {first.line} already. Merge the lines.")
     if not found:
         raise FormatError(path, 0, "no labelled feature. A line is for example: university<tab>ORG=0.8")

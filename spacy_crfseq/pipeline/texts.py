@@ -44,6 +44,8 @@ def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
     for record, _ in read_records(path, layout, given_columns(nlp, layout)):
         if isinstance(record, FormatError):
             raise record
+        if (size := len(record.text)) > nlp.max_length:
+            raise FormatError(path, record.line, f"a text of {size:,} characters; {nlp.max_length:,} are the most.")
         number += 1
         meta = record.entry.get("meta", {})
         if not isinstance(meta, dict):

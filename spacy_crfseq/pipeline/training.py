@@ -100,6 +100,8 @@ class Training:
             )
         self._report_absent_columns(found.absent)
         self._warn_of_score_weights(nlp)
+        if all(map(is_unlabelled, [model.method.loss, *(term.loss for term in self._settings.values())])):
+            util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", model.name)
         in_terms = [tag for term in collected.terms.values() for tag in term.tags]
         tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted({*found.tags, *in_terms}))
         self._kept = collected._replace(tags=tags, streamed=settings.get("max_epochs") == -1)

@@ -145,3 +145,20 @@ def test_refuses(write: Any, paths: list[str], run: Run, tmp_path: Path) -> None
     fit(config, "corpora.news", "corpora.newt")
     config.write_text(config.read_text().replace('corpus = "corpora.news"\n', ""))
     fit(config, "'news' has no texts")
+
+
+def test_warns_if_no_loss_learns_from_labels(
+    write: Any, paths: list[str], run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loss = '\n[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Entropy.v1"\n'
+    worked(run("fit", write("crf_ner", settings=loss), "--output", tmp_path / "out", *paths))
+    assert "No loss of the objective learns from gold labels" in caplog.text
+
+
+def test_the_config_of_the_guide_trains_in_spacy(corpus: Corpus, news: Path, paths: list[str], tmp_path: Path) -> None:
+    (tmp_path / "features.tsv").write_text("oslo\tLOC=0.9\n", encoding="utf8")
+    given = ["--paths.raw", str(news), "--paths.features", str(tmp_path / "features.tsv"), "--training.max_steps", "2"]
+    config = Path(__file__).parents[2] / "configs" / "raw_text.cfg"
+    result = CliRunner().invoke(app, ["train", str(config), "--output", str(tmp_path / "out"), *paths, *given])
+    assert result.exit_code == 0, result.output
+    assert "crf_ner" in spacy.load(tmp_path / "out" / "model-last").pipe_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -317,6 +318,7 @@ def test_reader_reads_every_layout(tmp_path: Path) -> None:
 
 def test_reader_refuses(tmp_path: Path) -> None:
     nlp = spacy.blank("en")
+    nlp.max_length = 20
     calls: list[Callable[[], Any]] = [
         lambda: create_text_reader(None), lambda: create_text_reader(tmp_path, format="doc"),
         lambda: create_text_reader(tmp_path, limit=-1), lambda: create_text_reader(tmp_path)(nlp),
@@ -326,3 +328,11 @@ def test_reader_refuses(tmp_path: Path) -> None:
             call()
     with pytest.raises(CrfError, match=r"none\.txt"):
         create_text_reader(tmp_path / "none.txt")(nlp)
+    (tmp_path / "long.txt").write_text("short\n" + "long " * 5)
+    with pytest.raises(CrfError, match=r"long\.txt:2: a text of 25 characters"):
+        list(create_text_reader(tmp_path / "long.txt")(nlp))
+    (tmp_path / "a.md").write_text("one text\n")
+    with pytest.raises(CrfError, match=r"in a config format \(txt"):
+        create_text_reader(tmp_path / "a.md")(nlp)
+    with pytest.raises(CrfError, match="a device"):
+        create_text_reader(Path(os.devnull), format="txt")(nlp)
