@@ -16,6 +16,7 @@ from spacy.cli._util import parse_config_overrides
 
 from ..corpora import Preset
 from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP, Format, find_layout
+from ..errors import ConfigError
 from ..pipeline.gold_files import GIVEN_HELP
 from ._console import printer, reported_errors
 
@@ -67,12 +68,16 @@ OF_SPACY_TRAIN = {
 
 
 @contextmanager
-def training(ctx: typer.Context, config: Path, code: Path | None, verbose: bool) -> Iterator[dict[str, Any]]:
+def training(
+    ctx: typer.Context, config: Path | None, code: Path | None, verbose: bool = False
+) -> Iterator[dict[str, Any]]:
     """Yield config overrides; errors inside the block are reported."""
     if verbose:
         util.logger.setLevel(logging.DEBUG)
     overrides = read_overrides(ctx.args, [name for one in ctx.command.params for name in one.opts])
     with reported_errors(config, code):
+        if overrides and config is None:
+            raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
         yield overrides
 
 

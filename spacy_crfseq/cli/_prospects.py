@@ -78,25 +78,25 @@ class Expense(NamedTuple):
 
 
 def look_at_config(
-    config: Path, file: Path, dev: Path | None, with_cost: bool
+    config: Path, overrides: dict[str, Any] | None, file: Path, dev: Path | None, with_cost: bool
 ) -> tuple[dict[str, Component], Expense | None]:
     """Set up a config on the corpus and examine each of its components."""
     with aside():
-        setup = set_up_on(config, file, dev)
+        setup = set_up_on(config, overrides, file, dev)
         costs, expense = _costs(setup) if with_cost else ({}, None)
         return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
 
 
-def set_up_on(config: Path, file: Path, dev: Path | None) -> Setup:
-    """Set up a config on another corpus than its own."""
+def set_up_on(config: Path, overrides: dict[str, Any] | None, file: Path, dev: Path | None) -> Setup:
+    """Set up a config, with overrides, on another corpus than its own."""
     from .fit import load_config, set_up_from
 
-    blocks = load_config(config, {})
-    overrides = {
+    blocks = load_config(config, overrides or {})
+    corpora = {
         f"{corpus_place(blocks, 'train_corpus')}.path": str(file),
         f"{corpus_place(blocks, 'dev_corpus')}.path": str(dev) if dev else None,
     }
-    return set_up_from(load_config(config, overrides))
+    return set_up_from(load_config(config, {**(overrides or {}), **corpora}))
 
 
 @contextmanager

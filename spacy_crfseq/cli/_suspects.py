@@ -42,7 +42,13 @@ class Suspects(NamedTuple):
 
 
 def find_suspects(
-    config: Path, file: Path, dev: Path | None, k: int, number: int, places: Sequence[str]
+    config: Path,
+    overrides: dict[str, Any] | None,
+    file: Path,
+    dev: Path | None,
+    k: int,
+    number: int,
+    places: Sequence[str],
 ) -> Suspects | None:
     """Train on all folds but one, in turn, and compare the annotation of the held-out fold with the predictions.
 
@@ -54,7 +60,7 @@ def find_suspects(
     found: dict[str, list[Suspect]] = {}
     done = 0
     with aside():
-        setup = set_up_on(config, file, dev)
+        setup = set_up_on(config, overrides, file, dev)
         sizes = [len(example.reference) for example in setup.train]
         starts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
         with closing(each_fold(setup, k, scored=False)) as each:

@@ -25,8 +25,9 @@ from ..pipeline.texts import load_docs
 from ..schemes import encode
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import FAILED, reported_errors
+from ._console import FAILED
 from ._debug_report import Errors, Report, print_report
+from ._options import OVERRIDES, training
 from ._prospects import Component, findings_of_components, look_at_config
 from ._suspects import find_suspects
 from .fit import load_config
@@ -41,8 +42,9 @@ COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
 """The column that components of a factory learn by default."""
 
 
-@crfseq_cli.command("debug-data")
+@crfseq_cli.command("debug-data", context_settings=OVERRIDES)
 def debug_data_cli(
+    ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
     dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
     config: Annotated[
@@ -65,6 +67,8 @@ def debug_data_cli(
     The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
     every malformed line, not just the first.
 
+    With --config, further options override its settings, as in 'fit': --paths.raw raw.txt.
+
     The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,
     and their number is extrapolated from two samples.
 
@@ -82,9 +86,9 @@ def debug_data_cli(
       python -m spacy crfseq debug-data train.conll --config config.cfg \\
           --cross-validate 5 -n 50
     """
-    with reported_errors(config, code):
+    with training(ctx, config, code) as overrides:
         asked_for = Asked(format_, columns, scheme, encoding)
-        report = debug_data(file, dev, How(config, asked_for, cost, cross_validate, number))
+        report = debug_data(file, dev, How(config, asked_for, cost, cross_validate, number, overrides))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
         else:
@@ -101,6 +105,7 @@ class How(NamedTuple):
     cost: bool = True
     folds: int | None = None
     number: int = 20
+    overrides: dict[str, Any] | None = None
 
 
 class Source(NamedTuple):
@@ -124,7 +129,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     how = how or How()
     if how.folds is not None and how.config is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
-    source = _source(how.config) if how.config else Source()
+    source = _source(how.config, how.overrides) if how.config else Source()
     said = asked(how.layout)
     is_export = layout_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
     layout = said.layout() or (None if is_export else said.encoded(source.layout))
@@ -153,10 +158,11 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         findings.append(Finding("warn", f"{how.config}: features and cost were not examined; fix the failures first."))
     elif how.config:
         try:
-            components, expense = look_at_config(how.config, file, dev, how.cost)
+            components, expense = look_at_config(how.config, how.overrides, file, dev, how.cost)
             findings += findings_of_components(components)
             if how.folds is not None:
-                suspects = find_suspects(how.config, file, dev, how.folds, how.number, _places(file, layout, source))
+                given, places = (how.config, how.overrides, file, dev), _places(file, layout, source)
+                suspects = find_suspects(*given, how.folds, how.number, places)
         except CrfError as error:
             findings.append(Finding("fail", f"{how.config}: {error}"))
     return Report(layout, files, parts, broken, components, expense, findings, suspects)
@@ -241,8 +247,8 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
     return [Finding("fail", text)]
 
 
-def _source(config_path: Path) -> Source:
-    config = load_config(config_path, {})
+def _source(config_path: Path, overrides: dict[str, Any] | None) -> Source:
+    config = load_config(config_path, overrides or {})
     block = corpus_block(config, "train_corpus")
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):
