@@ -118,10 +118,10 @@ class HMM:
         return state.report
 
     def _reason_to_stop(self, values: list[float]) -> str:
-        if len(values) > 1 and values[-2] - values[-1] < self.tolerance * abs(values[-1]):
-            return f"the objective fell by no more than {self.tolerance:g} of its value"
         if len(values) >= self.max_iterations:
             return f"{self.max_iterations} iterations were run"
+        if len(values) > 1 and values[-2] - values[-1] < self.tolerance * abs(values[-1]):
+            return f"the objective fell by no more than {self.tolerance:g} of its value"
         return ""
 
     def _check(self, objective: GenerativeObjective) -> None:
