@@ -1,4 +1,4 @@
-"""The registries of losses, regularizers, optimizers, decoders, features, potentials, costs and weightings.
+"""The registries of losses, regularizers, optimizers, decoders, features, attributes, potentials, costs and weightings.
 
 Each is a `catalogue` registry under spaCy's name space, so a plug-in package needs only an entry point, for instance
 ``[project.entry-points.spacy_crf_losses]``.  The package registers its own plug-ins the same way.
@@ -18,7 +18,9 @@ import catalogue
 
 from .errors import ConfigError
 
-KINDS = ("losses", "regularizers", "optimizers", "decoders", "features", "potentials", "costs", "weightings")
+KINDS = (
+    "losses", "regularizers", "optimizers", "decoders", "features", "attributes", "potentials", "costs", "weightings",
+)  # fmt: skip
 NAMES = tuple(f"crf_{kind}" for kind in KINDS)
 
 
@@ -79,4 +81,4 @@ def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[st
 
 
 ALL: dict[str, Any] = {name: Registry(("spacy", name), entry_points=True) for name in NAMES}
-losses, regularizers, optimizers, decoders, features, potentials, costs, weightings = ALL.values()
+losses, regularizers, optimizers, decoders, features, attributes, potentials, costs, weightings = ALL.values()

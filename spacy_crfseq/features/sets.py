@@ -10,6 +10,7 @@ from ..errors import ConfigError, suggest
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
 from .plan import Plan, make_plan
+from .protocol import DocAttributes
 from .templates import parse
 
 
@@ -23,6 +24,7 @@ class FeatureSet:
     functions (Mapping[str, LexemeFunction]): Your own attributes by name: functions of a word's text.
     token_functions (Mapping[str, TokenFunction]): Your own sets of attributes by name: functions of a token in its
         sequence.  A function that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
+    doc_attributes (Mapping[str, DocAttributes]): Plug-ins that read attributes from Docs, by the names of their blocks.
     RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
     """
@@ -31,6 +33,7 @@ class FeatureSet:
     bigram_templates: tuple[str, ...] = ()
     functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
     token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
+    doc_attributes: Mapping[str, DocAttributes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = {*self.functions, *self.token_functions}
@@ -58,9 +61,15 @@ class FeatureSet:
 
     def plans(self) -> tuple[Plan, Plan]:
         """Return the parsed templates as plans: for single labels and for label pairs."""
-        known = {*BUILT_IN, *self.functions, *self.token_functions}
+        known = {*BUILT_IN, *self.functions, *self.set_names}
         unigrams, bigrams = (parse(texts, known) for texts in (self.templates, self.bigram_templates))
-        return make_plan(unigrams, self.token_functions), make_plan(bigrams, self.token_functions)
+        return make_plan(unigrams, self.set_names), make_plan(bigrams, self.set_names)
+
+    @property
+    def set_names(self) -> set[str]:
+        """Names of attributes that have several values for a token."""
+        in_docs = (name for block, plugin in self.doc_attributes.items() for name in plugin.names(block))
+        return {*self.token_functions, *in_docs}
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 A kernel takes C-contiguous arrays, tuples of them and plain numbers, allocates nothing that grows with the corpus,
 releases the GIL and knows nothing of Docs, templates or plug-ins.  Kernels may call kernels of other files: a change of
-any file of this folder makes numba compile all of them again.
+a file makes numba compile again what imports it.
 
 Other rooms write ``kernels.rows.add_fixed(...)``: a file of kernels is imported at its first use, so that what only
 loads a model does not wait for numba.

@@ -1,9 +1,9 @@
 """The one compile policy of the package.
 
 Kernels are compiled lazily, once per set of argument types, and cached on disk: in ``NUMBA_CACHE_DIR``, beside the
-source or in the user's cache folder, whichever is set or can be written first.  They stay valid until a file of this
-folder changes, on processors with the same features.  ``fastmath`` leaves out the flags that assume there are no
-infinities and no NaNs: masked labels have a score of minus infinity.
+source or in the user's cache folder, whichever is set or can be written first.  They stay valid until
+their file or one that it imports changes, on processors with the same features.  ``fastmath`` leaves out the flags
+that assume there are no infinities and no NaNs: masked labels have a score of minus infinity.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar, cast
@@ -53,15 +54,17 @@ logger = logging.getLogger("spacy_crfseq")
 _folders: set[str] = set()
 
 
-def _digest() -> str:
-    """Return a hash of all files of this folder: a kernel holds the code of the kernels of other files it calls."""
-    found = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+@cache
+def _stamp(module: str) -> str:
+    """Return a hash of a file of this folder and of those it imports: a kernel holds the code of those it calls."""
+    file = Path(__file__).with_name(f"{module}.py")
+    if not file.exists():  # a kernel from elsewhere
+        return ""
+    found = hashlib.sha256(file.read_bytes())
+    for of, names in re.findall(r"^from \.(\w*) import ([\w, ]*)", file.read_text("utf8"), re.MULTILINE):
+        for name in [of] if of else [each.split()[0] for each in names.split(",")]:
+            found.update(_stamp(name).encode())
     return found.hexdigest()
-
-
-FOLDER_STAMP = _digest()
 
 
 def kernel(function: Function) -> Function:
@@ -74,11 +77,11 @@ def kernel(function: Function) -> Function:
         compiled = _read_only(function)
     # These attributes are private.  In a version of numba without them, a kernel stays cached when a callee in another
     # file changes, which only developers do, and a full disk is an error.
-    cache = getattr(compiled, "_cache", None)
-    index: Any = getattr(cache, "_cache_file", None)
-    if cache is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
-        index._source_stamp = (index._source_stamp, FOLDER_STAMP)
-        cache.save_overload = partial(_save, cache.save_overload, index)
+    own = getattr(compiled, "_cache", None)
+    index: Any = getattr(own, "_cache_file", None)
+    if own is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
+        index._source_stamp = (index._source_stamp, _stamp(function.__module__.rpartition(".")[2]))
+        own.save_overload = partial(_save, own.save_overload, index)
     return cast(Function, compiled)
 
 

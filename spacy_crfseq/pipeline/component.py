@@ -117,7 +117,7 @@ class CRFComponent(TrainablePipe):
     @property
     def reads(self) -> frozenset[str]:
         """Token columns that features read, such as "TAG"; earlier components or a corpus reader must set them."""
-        return frozenset(column_names(*self.method.features.plans())) | self.doc_model.read_by_functions
+        return frozenset(column_names(*self.doc_model.features.plans())) | self.doc_model.read_by_functions
 
     @property
     def crf(self) -> LinearChainCRF:

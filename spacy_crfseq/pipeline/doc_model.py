@@ -18,7 +18,7 @@ from .. import threads
 from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
 from ..features.plan import lexical_names
-from ..features.sets import columns_read
+from ..features.sets import FeatureSet, columns_read
 from ..inference.posterior import make_posterior
 from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_dictionary
@@ -79,7 +79,8 @@ class DocModel:
         cfg: dict[str, Any],
         show: Callable[[Model[Any, Any]], None],
     ) -> None:
-        self.vocab, self.name, self.annotation, self.method, self.cfg = vocab, name, annotation, method, cfg
+        self.vocab, self.name, self.annotation, self.cfg = vocab, name, annotation, cfg
+        self.method = method
         self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
         self.feature_names: list[str] = []
         self._largest: LargestNames | None = None  # to be found, for the present weights
@@ -92,6 +93,23 @@ class DocModel:
         self._encoder: Encoder | None = None
         self.words = vocab
         self.strings: dict[int, str] | None = None
+
+    @property
+    def method(self) -> Method:
+        """How the component models and learns."""
+        return self._method
+
+    @method.setter
+    def method(self, method: Method) -> None:
+        self._method = method
+        self._features: FeatureSet | None = None
+
+    @property
+    def features(self) -> FeatureSet:
+        """The features of the method, with those of its attribute plug-ins."""
+        if self._features is None:
+            self._features = self._method.feature_set()
+        return self._features
 
     @property
     def has_weights(self) -> bool:
@@ -112,7 +130,7 @@ class DocModel:
     @property
     def read_by_functions(self) -> frozenset[str]:
         """Token columns that token functions read."""
-        functions = self.method.features.token_functions.values()
+        functions = self.features.token_functions.values()
         return frozenset(column for function in functions for column in columns_read(function))
 
     @property
@@ -246,8 +264,8 @@ class DocModel:
         return encoder
 
     def _encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
-        unigrams, bigrams = self.method.features.plans()
-        functions = self.method.features.functions
+        unigrams, bigrams = self.features.plans()
+        functions = self.features.functions
         read = lexeme_reader(lambda: self.words, lexical_names(unigrams, bigrams), functions, strings)
         encoder = Encoder(unigrams, bigrams, read, None if crf is None else crf.keys)
         if crf is not None and crf.dictionary is not None:
@@ -269,15 +287,14 @@ class DocModel:
         """Return an object that lists the features of texts, by name and by number in a model (this one if None)."""
         strings: dict[int, str] = {}
         encoder = self._encoder_of(self.crf if crf is None else crf, strings)
-        return FeatureReader(encoder, strings, self.method.features.token_functions, lambda: self.words)
+        return FeatureReader(encoder, strings, self.features, lambda: self.words)
 
     def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
         """Return the columns of Docs."""
-        functions, potentials = self.method.features.token_functions, self.method.potentials
-        strings = self.strings
+        potentials, strings = self.method.potentials, self.strings
         if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
             strings = None
-        found = read_docs(docs, columns, self.annotation.reads, functions, strings)
+        found = read_docs(docs, columns, self.annotation.reads, self.features, strings)
         if not potentials:
             return found
         inputs = tuple(potential.read(docs) for potential in potentials.values())
@@ -375,11 +392,12 @@ class DocModel:
         model = storage.Packed(
             self.crf, self.feature_names, self.n_sequences, self.session.seen_all, self.largest_names()
         )
-        return storage.pack(model, self.method.features)
+        return storage.pack(model, self.method, self.features)
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
         crf, names, n_sequences, seen_all, largest = storage.unpack(data, self.method, self.name, source)
+        self._features = None  # those of a template file are in the model
         self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
         session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +14,10 @@ from spacy.strings import get_string_id, hash_string  # type: ignore[attr-define
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
 from ..features.encoder import Columns
+from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets, names_in
 from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
 
@@ -57,15 +57,16 @@ def read_docs(
     docs: Sequence[Doc],
     columns: Sequence[str],
     state: Sequence[str] = (),
-    functions: Mapping[str, TokenFunction] = MappingProxyType({}),
+    features: FeatureSet | None = None,
     strings: dict[int, str] | None = None,
 ) -> DocColumns:
     """Return the columns of `docs`, read once.
 
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
-    functions (Mapping[str, TokenFunction]): Token functions by their names.
+    features (FeatureSet | None): Its token functions and attribute plug-ins are applied.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
     RAISES DataError: If a token function returns something other than names.
+    RAISES ConfigError: If a plug-in does not return values for every token.
     """
     attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
@@ -76,10 +77,27 @@ def read_docs(
     starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
     offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
     first = len(ALWAYS) + len(state)
-    tokens = [token for doc in docs for token in doc] if functions else []
-    sets = {name: _token_sets(name, function, tokens, offsets, strings) for name, function in functions.items()}
+    sets = {} if features is None else _sets(docs, features, offsets, strings)
     text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets, sets)
     return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets)
+
+
+def _sets(
+    docs: Sequence[Doc], features: FeatureSet, offsets: Offsets, strings: dict[int, str] | None
+) -> dict[str, TokenSets]:
+    functions = features.token_functions
+    tokens = [token for doc in docs for token in doc] if functions else []
+    sets = {name: _token_sets(name, function, tokens, offsets, strings) for name, function in functions.items()}
+    for block, plugin in features.doc_attributes.items():
+        found = plugin.read(block, docs, strings)
+        if found.keys() != set(plugin.names(block)) or any(len(one.keys) != offsets[-1] for one in found.values()):
+            sizes = {name: len(one.keys) for name, one in found.items()}
+            raise ConfigError(
+                f"The attributes {block.lower()!r} ({type(plugin).__name__}) have values for {sizes} tokens of "
+                f"{offsets[-1]}; read must return a set for each token under each of {list(plugin.names(block))}."
+            )
+        sets.update(found)
+    return sets
 
 
 def _token_sets(

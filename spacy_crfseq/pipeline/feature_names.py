@@ -14,9 +14,10 @@ from spacy.vocab import Vocab
 
 from ..evaluation.weights import features_with_largest_weights
 from ..features.encoder import Active, Columns, Encoder, names_of
+from ..features.sets import FeatureSet
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
-from ..types import Bools, Offsets, TokenFunction
+from ..types import Bools, Offsets
 from .extract import read_docs
 
 N_FLAGS = 64
@@ -103,15 +104,15 @@ class FeatureReader:
         self,
         encoder: Encoder,
         strings: dict[int, str],
-        functions: Mapping[str, TokenFunction],
+        features: FeatureSet,
         vocab: Callable[[], Vocab],
     ) -> None:
         self.encoder = encoder
-        self._strings, self._functions, self._vocab = strings, functions, vocab
+        self._strings, self._features, self._vocab = strings, features, vocab
 
     def active(self, docs: list[Doc]) -> BothActive:
         """Return the active features of each template in some Docs."""
-        read = read_docs(docs, self.encoder.columns, functions=self._functions, strings=self._strings)
+        read = read_docs(docs, self.encoder.columns, features=self._features, strings=self._strings)
         return self.encoder.active(read.text)
 
     def names(self, block: int, active: Active) -> list[str]:
@@ -131,7 +132,7 @@ class FeatureReader:
         for first in range(0, len(hashes), PART):
             part = hashes[first : first + PART]
             context = np.repeat(part[:, None], len(self.encoder.columns), axis=1)
-            sets = dict.fromkeys(self._functions, make_token_sets([0] * len(part), []))
+            sets = dict.fromkeys(self._features.set_names, make_token_sets([0] * len(part), []))
             yield self.encoder.active(Columns(part, context, np.array([0, len(part)]), sets))
 
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:

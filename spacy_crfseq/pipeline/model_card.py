@@ -76,7 +76,7 @@ def _models(crfs: dict[str, CRFComponent]) -> str:
 
 def _facts(name: str, pipe: CRFComponent) -> list[str]:
     """Return sentences about the features, requirements and limits of a component."""
-    features = pipe.method.features
+    features = pipe.doc_model.features
     templates = [*features.templates, *features.bigram_templates]
     shown = ", ".join(f"`{template}`" for template in templates[:12])
     more = f" and {len(templates) - 12} more" if len(templates) > 12 else ""

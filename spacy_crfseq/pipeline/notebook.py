@@ -22,7 +22,7 @@ def facts(pipe: Any) -> list[tuple[str, str]]:
         n_features = layout.unigrams.n_rows + layout.bigrams.n_rows
         found[1] = ("state", "trained" if active else "initialized, all weights are zero")
         found.append(("size", f"{n_features:,} features, {layout.size:,} weights, {active:,} of them not zero"))
-    found.append(("templates", f"{sum(len(plan.templates) for plan in method.features.plans())}"))
+    found.append(("templates", f"{sum(len(plan.templates) for plan in model.features.plans())}"))
     found.append(("method", ", ".join(type(one).__name__ for one in plugins)))
     return found
 

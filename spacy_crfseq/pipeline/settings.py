@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ConfigError, suggest
 
 if TYPE_CHECKING:
+    from ..features.protocol import Attributes as Plugin
+    from ..features.sets import FeatureSet
     from ..features.template_file import Features
     from ..types import Decoder, Loss, Optimizer, Regularizer, TokenPotential
 
+    Attributes = dict[str, Plugin]
     Potentials = dict[str, TokenPotential]
     Terms = dict[str, Any]
 else:  # blocks of a config are resolved before they come here
-    Features = Decoder = Loss = Optimizer = Regularizer = Any
-    Potentials = Terms = dict[str, Any]
+    Features = FeatureSet = Decoder = Loss = Optimizer = Regularizer = Any
+    Attributes = Potentials = Terms = dict[str, Any]
 
 SUPPORTS = ("observed", "all")
 PRECISIONS = ("float32", "float64")
@@ -62,6 +65,8 @@ class Method(NamedTuple):
     inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
         example in every step, which costs as much as the iteration itself with batch optimizers.
     keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
+    attributes (dict): Blocks that name functions of the registry ``crf_attributes``, each under its own name: word
+        classes, lists of phrases, the rest of the document.  They add templates to the features.
     potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under its own name.  Their
         scores are added to those of the features.
     terms (dict): Blocks `TermSettings`, each under its own name: losses of further texts, such as raw text, that are
@@ -86,12 +91,14 @@ class Method(NamedTuple):
     precision: str = "float32"
     inner_iterations: int = 1
     keep_names: bool = False
+    attributes: Attributes = {}  # noqa: RUF012 (never changed)
     potentials: Potentials = {}  # noqa: RUF012 (never changed)
     terms: Terms = {}  # noqa: RUF012 (never changed)
     n_threads: int = 0
 
     def check(self, component: str) -> None:
         """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
+        from ..features.protocol import DocAttributes, WordAttributes
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..registry import check_types
@@ -108,6 +115,14 @@ class Method(NamedTuple):
         for name, (least, words) in _LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
+        for name, plugin in self.attributes.items():
+            if not isinstance(plugin, WordAttributes | DocAttributes):
+                raise ConfigError(
+                    f"[components.{component}.attributes.{name}] is {plugin!r}, which has no attributes: it lacks "
+                    "templates, and functions or names and read."
+                )
+        if self.attributes and isinstance(self.features, FeatureSet):  # a template file is read when it is needed
+            self.feature_set()
         for name, potential in self.potentials.items():
             if not isinstance(potential, TokenPotential):
                 raise ConfigError(
@@ -119,6 +134,12 @@ class Method(NamedTuple):
         )
         for name, term in self.each_term(component).items():
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
+
+    def feature_set(self) -> FeatureSet:
+        """Return the features with those of the attribute plug-ins.  RAISES ConfigError: As in `with_attributes`."""
+        from ..features.combined import with_attributes
+
+        return with_attributes(self.features, self.attributes)
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""

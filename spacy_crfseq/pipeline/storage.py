@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,9 @@ import srsly
 from spacy import util
 
 from ..errors import ModelFileError
-from ..features.template_file import Features, TemplateFile
+from ..features.protocol import Stateful
+from ..features.sets import FeatureSet
+from ..features.template_file import TemplateFile
 from ..files import collecting, replacing
 from ..model import LinearChainCRF
 from .feature_names import LargestNames
@@ -35,8 +37,10 @@ class Packed(NamedTuple):
     largest: LargestNames = ({}, {})
 
 
-def pack(model: Packed, features: Features) -> bytes:
+def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
     """Return the bytes of a model file.
+
+    features (FeatureSet): Those of the method, with those of its attribute plug-ins.
 
     Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
     """
@@ -45,10 +49,11 @@ def pack(model: Packed, features: Features) -> bytes:
         crf = crf.without_unused()
         names = names_left(names, model.crf, crf)
     head = {
-        "template_file": features.to_state() if isinstance(features, TemplateFile) else None,
+        "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
         "templates": list(features.templates),
         "bigram_templates": list(features.bigram_templates),
-        "functions": {name: f.to_state() for name, f in _functions(features).items() if hasattr(f, "to_state")},
+        "functions": {name: f.to_state() for name, f in _functions(features).items() if isinstance(f, Stateful)},
+        "attributes": {name: one.to_state() for name, one in method.attributes.items() if isinstance(one, Stateful)},
         "names": names,
         "largest": [{key: one[key] for key in sorted(one)} for one in largest],
         "n_sequences": n_sequences,
@@ -72,7 +77,7 @@ def _digest(head: dict[str, Any]) -> bytes:
     return blake2b(srsly.msgpack_dumps({**head, "digest": None}), digest_size=16).digest()
 
 
-def _functions(features: Features) -> dict[str, Any]:
+def _functions(features: FeatureSet) -> dict[str, Any]:
     return {**features.functions, **features.token_functions}
 
 
@@ -95,14 +100,15 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
             {int(key): str(name) for key, name in one.items()} for one in head.get("largest", ({}, {}))
         )
         functions = dict(head["functions"])
-        lines = head.get("template_file")
+        lines, attributes = head.get("template_file"), dict(head.get("attributes", {}))
     except Exception as error:  # msgpack raises many kinds on foreign bytes
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
-    features = method.features
-    if lines and isinstance(features, TemplateFile):
-        features.from_state(lines)
+    if lines and isinstance(method.features, TemplateFile):
+        method.features.from_state(lines)
+    _restore(method.attributes, attributes, source)
+    features = method.feature_set()
     same_templates = templates == (list(features.templates), list(features.bigram_templates))
     if not same_templates or not functions.keys() <= _functions(features).keys():
         raise ModelFileError(
@@ -116,6 +122,21 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
     return Packed(crf, names, n_sequences, seen_all, (unigrams, bigrams))
+
+
+def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: str) -> None:
+    """Give attribute plug-ins the data that a model has stored.  RAISES ModelFileError: If they do not fit."""
+    expected = {name for name, plugin in attributes.items() if isinstance(plugin, Stateful)}
+    if expected != states.keys():
+        raise ModelFileError(
+            f"{source}: the model has data for the attributes {sorted(states)}, but the config names "
+            f"{sorted(expected)}. Use the config that lies beside the model, or train again."
+        )
+    for name, state in states.items():
+        try:
+            attributes[name].from_state(state)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{source}: the data of [attributes.{name}] are damaged ({error!r}).") from error
 
 
 def read_settings(file: Path) -> dict[str, Any]:

@@ -314,7 +314,7 @@ class Training:
     def content_key(self, example: Example) -> int:
         """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
         model, reference = self._model, example.reference
-        has_functions = bool(model.method.features.token_functions)  # they may read anything, most likely these columns
+        has_functions = bool(model.features.set_names)  # they may read anything, most likely these columns
         read = TOKEN_COLUMNS if has_functions else model.encoder.columns
         evidence = read_evidence(reference, model.name, ("user",))
         return hash((

@@ -1,0 +1,34 @@
+"""The feature set of a component: its own templates, and those of its attribute plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import ConfigError
+from ..types import LexemeFunction
+from .protocol import Attributes, DocAttributes, WordAttributes
+from .sets import FeatureSet
+from .template_file import Features, TemplateFile
+
+
+def with_attributes(features: Features, attributes: Mapping[str, Attributes]) -> FeatureSet:
+    """Return features with the attributes of plug-ins, given by the names of their blocks.
+
+    RAISES ConfigError: If two attributes share a name, or a template cannot be read.
+    """
+    base = features.imported.features if isinstance(features, TemplateFile) else features
+    functions, templates = dict[str, LexemeFunction](base.functions), list(base.templates)
+    in_docs: dict[str, DocAttributes] = {}
+    for block, plugin in ((name.upper(), plugin) for name, plugin in attributes.items()):
+        own = plugin.functions(block) if isinstance(plugin, WordAttributes) else {}
+        names = set(own)
+        if isinstance(plugin, DocAttributes):
+            in_docs[block] = plugin
+            names.update(plugin.names(block))
+        others = (name for other, one in in_docs.items() if other != block for name in one.names(other))
+        twice = names & {*functions, *base.token_functions, *others}
+        if twice:
+            raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {block.lower()!r}.")
+        functions.update(own)
+        templates += plugin.templates(block)
+    return FeatureSet(tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs)

@@ -1,0 +1,55 @@
+"""The protocols of ``crf_attributes``: plug-ins that add attributes, and templates over them, to a feature set.
+
+In a config, each has a block with a name of its own, from which its attributes get theirs::
+
+    [components.crf_ner.attributes.cluster]
+    @crf_attributes = "spacy_crfseq.WordClasses.v1"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from ..types import LexemeFunction
+from .token_sets import TokenSets
+
+
+class Attributes(Protocol):
+    """What both kinds share.  `block` is the name of the block of the config, in upper case."""
+
+    def templates(self, block: str) -> Sequence[str]:
+        """Return the templates that are added to those of the feature set."""
+
+
+@runtime_checkable
+class WordAttributes(Attributes, Protocol):
+    """Attributes of a word that depend on its text only, such as its class."""
+
+    def functions(self, block: str) -> Mapping[str, LexemeFunction]:
+        """Return the attributes by their names."""
+
+
+@runtime_checkable
+class DocAttributes(Attributes, Protocol):
+    """Attributes of a token that depend on its Doc; each is a set of values, which may be empty."""
+
+    def names(self, block: str) -> Sequence[str]:
+        """Return the names of the attributes."""
+
+    def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
+        """Return the values at all tokens of some Docs, for each name.
+
+        strings (dict[int, str] | None): Filled with the texts of the values, where names of features are to be kept.
+        """
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A plug-in whose data are stored with the model, so that a trained pipeline needs no other file."""
+
+    def to_state(self) -> Any:
+        """Return the data as values of msgpack; NumPy arrays are allowed."""
+
+    def from_state(self, state: Any) -> None:
+        """Use data that a model has stored.  RAISES ValueError, TypeError or KeyError: If they are damaged."""
