@@ -79,6 +79,10 @@ GROUPS = {
         "features", "Feature sets and functions", "components.crf_ner.features", "crf_features",
         "Feature sets define the input of the model. [Features and templates](../features.md) explains the templates.",
     ),
+    "spacy_crf_attributes": Group(
+        "attributes", "Attributes", "components.crf_ner.attributes.classes", "crf_attributes",
+        "A plug-in adds attributes, and templates over them, to the features of a component.",
+    ),
     "spacy_crf_potentials": Group(
         "potentials", "Potentials", "components.crf_ner.potentials.kernel", "crf_potentials",
         "A potential adds scores to those of the features. [Add a potential](../add-a-potential.md) shows how.",
