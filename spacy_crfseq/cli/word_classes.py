@@ -27,7 +27,7 @@ from ..errors import ConfigError, DataError
 from ..files import replacing
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, Rows, count_of, cut, printer, reported_errors
+from ._console import INTERRUPTED, Rows, count_of, printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -152,7 +152,7 @@ def word_classes(
         raise DataError(f"{sizes[0]:,} classes are too many: {there}. Give more text, or lower --sizes or --min-count.")
     rows = [("RAW", bigrams.coverage)]
     rows += [(str(path), covered(_read(nlp, [path], asked(format_name)), bigrams.words)) for path in coverage]
-    cells = [(cut(name, 40), f"{n:,}", f"{a:.1%}", f"{types:,}", f"{b:.1%}") for name, (n, a, types, b) in rows]
+    cells = [(name, f"{n:,}", f"{a:.1%}", f"{types:,}", f"{b:.1%}") for name, (n, a, types, b) in rows]
     printer().table(cells, header=("Text", "Tokens", "Covered", "Types", "Covered"), aligns=("l", *"rrrr"))
     return _learn(bigrams, settings, outputs, checkpoint, resume)
 

@@ -2,7 +2,8 @@
 
 With ``h(n) = n log n``, counts of bigrams of classes M [K, K] and of classes N [K], the objective is
 ``sum_ab h(M_ab) - 2 sum_a h(N_a)``: the log-likelihood of a bigram model of classes but for a constant of the words.
-The last classes, from C = K - 2 on, only serve as contexts: no word is moved to them, and they are never merged.  Arrays ``right`` and ``left`` are M and its transpose, so that both are read along rows.
+The last classes, from C = K - 2 on, only serve as contexts: no word is moved to them, and they are never merged.
+Arrays ``right`` and ``left`` are M and its transpose, so that both are read along rows.
 """
 
 from __future__ import annotations

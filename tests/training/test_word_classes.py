@@ -25,11 +25,10 @@ def sentences(n: int, seed: int = 0) -> Text:
     rng = random.Random(seed)
     texts = []
     for _ in range(n):
-        noun = [
-            word for part in GRAMMAR[:3] if part is not GRAMMAR[1] or rng.random() < 0.4 for word in [rng.choice(part)]
-        ]
-        other = [rng.choice(GRAMMAR[0]), rng.choice(GRAMMAR[2])]
-        texts.append([*noun, rng.choice(GRAMMAR[3]), *other] if rng.random() < 0.9 else rng.sample(sum(GRAMMAR, []), 4))
+        determiner, adjective, noun, verb = (rng.choice(part) for part in GRAMMAR)
+        subject = [determiner, adjective, noun] if rng.random() < 0.4 else [determiner, noun]
+        clause = [*subject, verb, rng.choice(GRAMMAR[0]), rng.choice(GRAMMAR[2])]
+        texts.append(clause if rng.random() < 0.9 else rng.sample([*chain(*GRAMMAR)], 4))
     return texts
 
 
