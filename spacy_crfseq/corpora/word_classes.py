@@ -18,7 +18,7 @@ from ..errors import ConfigError, FormatError
 from ._lines import check_file
 
 _BITS = re.compile("[01]+")
-PACKAGE = "spacy_lookups_data"
+_TABLE = "_lexeme_cluster.json.gz"
 
 
 def read_classes(path: Path | str) -> dict[str, str]:
@@ -66,23 +66,12 @@ def _text(path: Path) -> str:
         raise FormatError(path, line, f"byte {error.start} is not UTF-8. Convert the file to UTF-8.") from error
 
 
-def lookups_file(language: str) -> Path | None:
-    """Return the table of word classes that `spacy-lookups-data` has for a language; None if it is not installed.
-
-    RAISES ConfigError: If the package has no word classes for the language.
-    """
-    spec = find_spec(PACKAGE)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    folder = Path(next(iter(spec.submodule_search_locations))) / "data"
-    path = folder / f"{language}_lexeme_cluster.json.gz"
-    if not path.is_file():
-        known = sorted(file.name.partition("_")[0] for file in folder.glob("*_lexeme_cluster.json.gz"))
-        raise ConfigError(
-            f"spacy-lookups-data has no word classes for {language!r}, only for {', '.join(known)}. Learn them from "
-            "raw text with 'python -m spacy crfseq word-classes'."
-        )
-    return path
+def lookups_languages() -> dict[str, Path]:
+    """Return the tables of word classes in `spacy-lookups-data` by language; none if it is not installed."""
+    spec = find_spec("spacy_lookups_data")
+    folders = (spec and spec.submodule_search_locations) or []
+    files = (file for folder in folders for file in Path(folder, "data").glob(f"*{_TABLE}"))
+    return {file.name.removesuffix(_TABLE): file for file in sorted(files)}
 
 
 def read_lookups(language: str) -> dict[str, str]:
@@ -91,11 +80,17 @@ def read_lookups(language: str) -> dict[str, str]:
     A path is stored as a number, its first bit lowest, so zeros at its end are lost, and 0 means no class.
     RAISES ConfigError: If the package is not installed or has no word classes for the language.
     """
-    path = lookups_file(language)
-    if path is None:
+    tables = lookups_languages()
+    if not tables:
         raise ConfigError(
-            "The word classes of spacy-lookups-data are not installed. Run 'pip install spacy-lookups-data'."
+            f"The word classes of {language!r} are in a package that is not installed. Run 'pip install "
+            "spacy-lookups-data', or give a file as path."
         )
-    numbers: dict[str, int] = srsly.json_loads(gzip.decompress(path.read_bytes()))
+    if language not in tables:
+        raise ConfigError(
+            f"spacy-lookups-data has word classes for {', '.join(tables)}, not for {language!r}. Learn them from raw "
+            "text with 'python -m spacy crfseq word-classes', and give the file as path."
+        )
+    numbers: dict[str, int] = srsly.json_loads(gzip.decompress(tables[language].read_bytes()))
     paths = {number: f"{number:b}"[::-1] for number in set(numbers.values()) if number}
     return {word: paths[number] for word, number in numbers.items() if number}

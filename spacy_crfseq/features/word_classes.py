@@ -13,70 +13,69 @@ training", use several prefixes at once::
 from __future__ import annotations
 
 import zlib
+from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..corpora.word_classes import read_classes, read_lookups
 from ..errors import ConfigError
 from ..types import LexemeFunction
 from .templates import MAX_OFFSET
 
+Ids: TypeAlias = NDArray[np.uint32]
 KEEP = ("all", "seen")
 
 
 class ClassTable:
-    """The classes of many words, found by a hash of 32 bits.
+    """The classes of n words, found by a hash of 32 bits.
 
-    hashes [n] (uint32): CRC-32 of the words in UTF-8, sorted.  One unknown word in 2**32 / n is taken for a known one.
+    hashes [n]: CRC-32 of the words in UTF-8, sorted.  One unknown word in 2**32 / n is taken for a known one.
     numbers [n]: The class of each.
     names (list[str]): The name of each class, a path of bits or any text.
     """
 
-    def __init__(self, hashes: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any], names: list[str]) -> None:
-        self.hashes, self.numbers, self.names = hashes, numbers, names
-        self._hashes, self._numbers = hashes.data, numbers.data  # their items are Python's ints
+    def __init__(self, hashes: Ids, numbers: Ids, names: list[str]) -> None:
+        # arrays of Python's, whose items are found faster than those of NumPy's
+        self.hashes, self.numbers, self.names = array("I", hashes.tobytes()), array("I", numbers.tobytes()), names
 
     @classmethod
     def of(cls, classes: Mapping[str, str]) -> ClassTable:
         """Return the table of some words and their classes."""
         names = sorted(set(classes.values()))
         number_of = {name: number for number, name in enumerate(names)}
-        hashes = np.fromiter((_hash(word) for word in classes), np.uint32, len(classes))
+        hashes = np.fromiter(map(_hash, classes), np.uint32, len(classes))
         hashes, first = np.unique(hashes, return_index=True)
-        return cls(hashes, np.fromiter(map(number_of.__getitem__, classes.values()), np.uint32)[first], names)
+        return cls(hashes, np.array([number_of[name] for name in classes.values()], np.uint32)[first], names)
 
     def find(self, word: str) -> int:
         """Return the number of a word's class; -1 if it has none."""
-        place = self._place(word)
-        return self._numbers[place] if place >= 0 else -1
-
-    def _place(self, word: str) -> int:
         key = _hash(word)
-        place = bisect_left(self._hashes, key)
-        return place if place < len(self._hashes) and self._hashes[place] == key else -1
+        place = bisect_left(self.hashes, key)
+        return self.numbers[place] if place < len(self.hashes) and self.hashes[place] == key else -1
 
-    def part(self, hashes: Sequence[int]) -> ClassTable:
+    def part(self, hashes: Iterable[int]) -> ClassTable:
         """Return the table of the words with these hashes."""
-        kept = np.isin(self.hashes, np.array(hashes, np.uint32))
-        return ClassTable(self.hashes[kept], self.numbers[kept], self.names)
+        every = np.array(self.hashes)
+        kept = np.isin(every, np.fromiter(hashes, np.uint32))
+        return ClassTable(every[kept], np.array(self.numbers)[kept], self.names)
 
     def to_state(self) -> dict[str, Any]:
         """Return the table as few bytes: about 3 for a word of a thousand classes."""
-        gaps = np.diff(self.hashes, prepend=np.uint32(0))
-        return {"n": len(gaps), "gaps": _pack(gaps), "numbers": _pack(self.numbers), "names": self.names}
+        gaps = np.diff(np.array(self.hashes), prepend=np.uint32(0))
+        return {"n": len(gaps), "gaps": _pack(gaps), "numbers": _pack(np.array(self.numbers)), "names": self.names}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ClassTable:
         """Return the table that `to_state` stored.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
         n, names = int(state["n"]), [str(name) for name in state["names"]]
-        hashes = np.cumsum(_unpack(state["gaps"], n), dtype=np.uint32)
-        numbers = _unpack(state["numbers"], n)
-        if n and numbers.max() >= len(names):
-            raise ValueError("a word of a class that is not there")
+        hashes, numbers = np.cumsum(_unpack(state["gaps"], n), dtype=np.uint32), _unpack(state["numbers"], n)
+        if numbers.max(initial=0) >= max(len(names), 1):
+            raise ValueError("a word has a class that is not there")
         return cls(hashes, numbers, names)
 
 
@@ -84,12 +83,12 @@ def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf8", "surrogatepass"))
 
 
-def _pack(numbers: np.ndarray[Any, Any]) -> bytes:
+def _pack(numbers: Ids) -> bytes:
     # each byte of the numbers on its own: the high ones compress well, the low ones hardly
-    return zlib.compress(numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes(), 9)
+    return zlib.compress(numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes())
 
 
-def _unpack(data: bytes, n: int) -> np.ndarray[Any, Any]:
+def _unpack(data: bytes, n: int) -> Ids:
     try:
         planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(4, n)
     except zlib.error as error:
@@ -185,7 +184,7 @@ class WordClasses:
     def to_state(self) -> dict[str, Any]:
         """Return the classes of all words, or of those seen."""
         if self.keep == "seen":
-            return self.table.part(sorted(self._seen)).to_state()
+            return self.table.part(self._seen).to_state()
         if self._state is None:  # once, because training stores the model several times
             self._state = self.table.to_state()
         return self._state
@@ -194,4 +193,4 @@ class WordClasses:
         """Use the classes that a model has stored."""
         self._table = ClassTable.from_state(state)
         self._state, self._last = None, ("", -1)
-        self._seen = set(self._table.hashes.tolist()) if self.keep == "seen" else set()
+        self._seen = set(self._table.hashes) if self.keep == "seen" else set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,12 @@ def test_a_trained_pipeline_needs_no_file(block: dict[str, Any], tmp_path: Path)
     again = blank("crf_ner", attributes={"mine": block}).from_bytes(data)
     assert predictions(again, "crf_ner") == before
     assert pipe_of(again).to_bytes() == pipe_of(nlp).to_bytes()
+
+
+def test_plugins_can_be_sent_to_other_processes(block: dict[str, Any]) -> None:
+    plugin, docs = make(block), inputs(blank("crf_ner"), "crf_ner")
+    values = values_of(plugin, docs)
+    assert values_of(pickle.loads(pickle.dumps(plugin)), docs) == values
 
 
 def test_the_state_restores_the_plugin(block: dict[str, Any], tmp_path: Path) -> None:
