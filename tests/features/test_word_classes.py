@@ -66,6 +66,15 @@ def test_prefixes_and_fallbacks(brown: Path) -> None:
     }  # fmt: skip
 
 
+def test_only_seen_words_are_kept(brown: Path) -> None:
+    plugin = WordClasses(brown, keep="seen")
+    assert [plugin.number_of(word) for word in ("Rome", "Oslo")] == [0, -1]
+    again = WordClasses("gone.txt", keep="seen")
+    again.from_state(plugin.to_state())
+    assert [again.number_of(word) for word in ("Rome", "rome", "Paris")] == [0, 0, -1]
+    assert again.to_state() == plugin.to_state()
+
+
 classes = st.dictionaries(st.text(min_size=1), st.sampled_from(["0", "01", "110", "x"]))
 
 
