@@ -1,9 +1,11 @@
-"""The class of each word, learnt from raw text: an attribute plug-in.
+"""The class of each word, learned from raw text: an attribute plug-in.
 
 Words that are used alike have the same class, so a model knows something about a word that the training corpus lacks.
 The classes of Brown et al. (1992), "Class-based n-gram models of natural language", are paths in a binary tree, whose
 prefixes are coarser classes; Miller, Guinness & Zamanian (2004), "Name tagging with word clusters and discriminative
 training", use several prefixes at once::
+
+    [components.crf_ner.attributes]
 
     [components.crf_ner.attributes.classes]
     @crf_attributes = "spacy_crfseq.WordClasses.v1"
@@ -103,8 +105,8 @@ class WordClasses:
 
     path (Path | str): A Brown path file (path, word, count), or lines with a word and its class; gzip is allowed.
     lookups (str): Instead, a language with classes in the package `spacy-lookups-data`: "en", "de" or "es".
-    prefixes (list[int] | None): Bits of the path for each attribute; 0 is the whole class.  4, 6, 10 and 0 if None.
-        Classes that are not paths only have the whole one.
+    prefixes (list[int]): Bits of the path for each attribute; 0 is the whole class.  Classes that are not paths only
+        have the whole one.
     window (int): Tokens on each side whose classes are used.
     templates (list[str]): Templates to use instead of those of the window.  They may join classes with other
         attributes, such as "CLASSES4[0]|SHAPE[-1]" in a block named "classes".
@@ -118,16 +120,16 @@ class WordClasses:
         self,
         path: Path | str = "",
         lookups: str = "",
-        prefixes: list[int] | None = None,
+        prefixes: list[int] | tuple[int, ...] = (4, 6, 10, 0),
         window: int = 2,
         templates: list[str] | tuple[str, ...] = (),
         keep: str = "all",
     ) -> None:
-        prefixes = [4, 6, 10, 0] if prefixes is None else prefixes
         if bool(path) == bool(lookups):
             raise ConfigError('WordClasses: give either path = "classes.txt" or lookups = "en".')
-        if not prefixes or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in prefixes):
-            raise ConfigError(f"WordClasses: prefixes must be whole numbers from 0, but {prefixes!r} was given.")
+        numbers = isinstance(prefixes, list | tuple) and all(type(n) is int and n >= 0 for n in prefixes)
+        if not prefixes or not numbers:
+            raise ConfigError(f"WordClasses: prefixes must be a list of numbers from 0, but {prefixes!r} was given.")
         if not 0 <= window <= MAX_OFFSET:
             raise ConfigError(f"WordClasses: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
         if keep not in KEEP:

@@ -94,6 +94,7 @@ def test_state_round_trip(words: dict[str, str], other: str) -> None:
         ({"path": "a", "lookups": "en"}, "either path"),
         ({"path": "a", "prefixes": [-1]}, "prefixes"),
         ({"path": "a", "prefixes": []}, "prefixes"),
+        ({"path": "a", "prefixes": 4}, "prefixes"),
         ({"path": "a", "window": 99}, "window"),
         ({"path": "a", "keep": "few"}, "keep"),
     ],
