@@ -17,7 +17,7 @@ from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.protocol import Potential, tokens_of
-from spacy_crfseq.potentials.small import Small
+from spacy_crfseq.potentials.small import TokenScores
 from spacy_crfseq.potentials.sums import Sum, added
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
@@ -88,13 +88,13 @@ def make_case(kinds: str, seed: int = 5) -> Case:
     linear, theta, scores = Linear(training.layout), [], []
     addends: list[Potential] = []
     for kind in kinds:
-        one: Potential = linear if kind in "lp" else Small(FixedTable() if kind == "t" else Dense(), L)
+        one: Potential = linear if kind in "lp" else TokenScores(FixedTable() if kind == "t" else Dense(), L)
         part = rng.standard_normal(one.size)
         one.zero_frozen(part)
         addends.append(one)
         theta.append(part)
         plain = plain_scores(training.layout, part, encoded) if kind in "lp" else None
-        if isinstance(one, Small):
+        if isinstance(one, TokenScores):
             plain = one.plugin.forward(part, encoded.inputs[0], encoded.offsets, L)[0]
         assert plain is not None
         scores.append(plain)
