@@ -5,6 +5,7 @@ which spaCy checks configs against.)
 """
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, suggest
@@ -139,7 +140,8 @@ class Method(NamedTuple):
         """Return the features with those of the attribute plug-ins.  RAISES ConfigError: As in `with_attributes`."""
         from ..features.combined import with_attributes
 
-        return with_attributes(self.features, self.attributes)
+        numbers = any(getattr(one, "reads_numbers", False) for one in self.potentials.values())
+        return replace(with_attributes(self.features, self.attributes), numbers=numbers)
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""
