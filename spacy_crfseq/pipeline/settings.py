@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from ..features.protocol import Attributes as Plugin
     from ..features.sets import FeatureSet
     from ..features.template_file import Features
-    from ..types import Decoder, Loss, Optimizer, Regularizer, TokenPotential
+    from ..types import Decoder, Loss, Optimizer, Regularizer, SupportPotential, TokenPotential
 
     Attributes = dict[str, Plugin]
-    Potentials = dict[str, TokenPotential]
+    Potentials = dict[str, TokenPotential | SupportPotential]
     Terms = dict[str, Any]
 else:  # blocks of a config are resolved before they come here
     Features = FeatureSet = Decoder = Loss = Optimizer = Regularizer = Any
@@ -103,7 +103,7 @@ class Method(NamedTuple):
         from ..features.template_file import TemplateFile
         from ..registry import check_types
         from ..training.compatibility import check_plugins, check_term
-        from ..types import TokenPotential
+        from ..types import SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -124,7 +124,7 @@ class Method(NamedTuple):
         if self.attributes and isinstance(self.features, FeatureSet):  # a template file is read when it is needed
             self.feature_set()
         for name, potential in self.potentials.items():
-            if not isinstance(potential, TokenPotential):
+            if not isinstance(potential, TokenPotential | SupportPotential):
                 raise ConfigError(
                     f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
                     "read, size or forward."
