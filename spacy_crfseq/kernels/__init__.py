@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         local,
         memory,
         penalties,
+        phrases,
         polynomial,
         rows,
         sparse_chains,
