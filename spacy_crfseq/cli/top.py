@@ -176,7 +176,7 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
     from ..features.attributes import BUILT_IN
     from ..features.templates import parse
 
-    plans = pipe.method.features.plans()
+    plans = pipe.doc_model.features.plans()
     known = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
     if pipe.crf.templates is None:
         raise ConfigError(
