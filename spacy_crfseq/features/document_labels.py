@@ -55,7 +55,8 @@ class DocumentLabels:
         """Return the values at all tokens of Docs."""
         groups = groups_of(read_words(docs)).of(labels >= 0)
         own, n = labels[groups.tokens], len(names)
-        counts = np.bincount(groups.group * n + own, minlength=groups.size * n).reshape(-1, n)[groups.group]
+        counts = np.bincount(groups.group * n + own, minlength=groups.size * n)
+        counts = counts.reshape(groups.size, n)[groups.group]
         counts[np.arange(len(own)), own] -= 1
         keys = np.array([_hash_of(name) for name in names], np.uint64)
         if strings is not None:

@@ -67,8 +67,9 @@ def jackknife(first: FirstStage, texts: Noted, k: int, seed: int, report: Callab
     ends = np.cumsum([0, *texts.sizes])
     units: Sequence[Hashable] = texts.keys
     bounds = np.searchsorted(offsets, ends)
-    if len(set(units)) < 2:
-        units, bounds = range(len(offsets) - 1), np.arange(len(offsets))
+    if len(set(units)) < 2:  # one document, perhaps in copies
+        units = [i for begin, end in pairwise(bounds.tolist()) for i in range(end - begin)]
+        bounds = np.arange(len(offsets))
     labels, n_sequences = np.full(ends[-1], MISSING, np.int32), len(offsets) - 1
     parts = folds(units, min(k, len(set(units))), seed) if len(set(units)) > 1 else []
     for number, held in enumerate(parts, 1):
