@@ -10,7 +10,7 @@ from ..errors import ConfigError, suggest
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
 from .plan import Plan, make_plan
-from .protocol import DocAttributes
+from .protocol import DocAttributes, LabelAttributes
 from .templates import parse
 
 
@@ -26,6 +26,7 @@ class FeatureSet:
         sequence.  A function that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
     doc_attributes (Mapping[str, DocAttributes]): Plug-ins that read attributes from Docs, by the names of their blocks.
     numbers (bool): Whether numbers that token functions return are left to a potential, and no features.
+    label_attributes (Mapping[str, LabelAttributes]): Plug-ins that read the labels of a first stage, likewise.
     RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
     """
@@ -36,6 +37,7 @@ class FeatureSet:
     token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
     doc_attributes: Mapping[str, DocAttributes] = field(default_factory=dict)
     numbers: bool = False
+    label_attributes: Mapping[str, LabelAttributes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = {*self.functions, *self.token_functions}
@@ -71,7 +73,8 @@ class FeatureSet:
     def set_names(self) -> set[str]:
         """Names of attributes that have several values for a token."""
         in_docs = (name for block, plugin in self.doc_attributes.items() for name in plugin.names(block))
-        return {*self.token_functions, *in_docs}
+        of_labels = (name for block, plugin in self.label_attributes.items() for name in plugin.names(block))
+        return {*self.token_functions, *in_docs, *of_labels}
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:
