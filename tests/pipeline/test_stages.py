@@ -145,7 +145,9 @@ def test_updates_read_the_labels_of_the_training_texts() -> None:
     assert sets[0] == sets[1] != sets[2]
 
 
-@pytest.mark.parametrize("read", [lambda nlp: _examples(nlp)[:1], lambda nlp: [*_examples(nlp)[:1], *_examples(nlp)[:1]]])
+@pytest.mark.parametrize(
+    "read", [lambda nlp: _examples(nlp)[:1], lambda nlp: [*_examples(nlp)[:1], *_examples(nlp)[:1]]]
+)
 def test_one_document_is_split(read: Any) -> None:
     nlp = spacy.blank("en")
     pipe = _component(nlp)
