@@ -538,7 +538,7 @@ def _config_value(value: object) -> str:
         return f'"{value}"'
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return str(value).replace("'", '"')
+    return str([*value] if isinstance(value, tuple) else value).replace("'", '"')
 
 
 # Contracts, components, Python API

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         rows,
         sparse_chains,
         updates,
+        values,
         vectors,
         viterbi,
     )  # fmt: skip
