@@ -88,7 +88,10 @@ def _sets(
 ) -> dict[str, TokenSets]:
     functions = features.token_functions
     tokens = [token for doc in docs for token in doc] if functions else []
-    sets = {name: _token_sets(name, function, tokens, offsets, strings) for name, function in functions.items()}
+    sets = {
+        name: _token_sets(name, function, tokens, offsets, strings, features.numbers)
+        for name, function in functions.items()
+    }
     for block, plugin in features.doc_attributes.items():
         sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
     return sets
@@ -123,8 +126,9 @@ def _checked(
 
 
 def _token_sets(
-    name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None
-) -> TokenSets:
+    name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None,
+    numbers: bool,
+) -> TokenSets:  # fmt: skip
     sizes: list[int] = []
     values = array("Q")
     for first, last in pairwise(offsets.tolist()):
@@ -132,7 +136,7 @@ def _token_sets(
         for i in range(last - first):
             returned = function(sequence, i)
             try:
-                names = names_in(returned)
+                names = names_in(returned, {} if numbers else None)
             except DataError as error:
                 raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
             hashes = {_HASHES[each]: each for each in names}

@@ -6,6 +6,7 @@ which spaCy checks configs against.)
 
 import math
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, suggest
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from ..features.protocol import Attributes as Plugin
     from ..features.sets import FeatureSet
     from ..features.template_file import Features
-    from ..types import Decoder, Loss, Optimizer, Regularizer, TokenPotential
+    from ..types import Decoder, Loss, Optimizer, Regularizer, SupportPotential, TokenPotential
 
     Attributes = dict[str, Plugin]
-    Potentials = dict[str, TokenPotential]
+    Potentials = dict[str, TokenPotential | SupportPotential]
     Terms = dict[str, Any]
 else:  # blocks of a config are resolved before they come here
     Features = FeatureSet = Decoder = Loss = Optimizer = Regularizer = Any
@@ -105,7 +106,7 @@ class Method(NamedTuple):
         from ..features.template_file import TemplateFile
         from ..registry import check_types
         from ..training.compatibility import check_plugins, check_term
-        from ..types import TokenPotential
+        from ..types import SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -126,7 +127,7 @@ class Method(NamedTuple):
         if self.attributes and isinstance(self.features, FeatureSet):  # a template file is read when it is needed
             self.feature_set()
         for name, potential in self.potentials.items():
-            if not isinstance(potential, TokenPotential):
+            if not isinstance(potential, TokenPotential | SupportPotential):
                 raise ConfigError(
                     f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
                     "read, size or forward."
@@ -143,7 +144,8 @@ class Method(NamedTuple):
         """Return the features with those of the attribute plug-ins.  RAISES ConfigError: As in `with_attributes`."""
         from ..features.combined import with_attributes
 
-        return with_attributes(self.features, self.attributes)
+        numbers = any(getattr(one, "reads_numbers", False) for one in self.potentials.values())
+        return replace(with_attributes(self.features, self.attributes), numbers=numbers)
 
     def first_stage(self) -> "Method | None":
         """Return the method of the stage whose labels attributes read; None if none do."""
