@@ -25,8 +25,8 @@ class FeatureSet:
     token_functions (Mapping[str, TokenFunction]): Your own sets of attributes by name: functions of a token in its
         sequence.  A function that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
     doc_attributes (Mapping[str, DocAttributes]): Plug-ins that read attributes from Docs, by the names of their blocks.
-    numbers (bool): Whether numbers that token functions return are left to a potential, and no features.
     label_attributes (Mapping[str, LabelAttributes]): Plug-ins that read the labels of a first stage, likewise.
+    numbers (bool): Whether numbers that token functions return are left to a potential, and no features.
     RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
     """
@@ -36,8 +36,8 @@ class FeatureSet:
     functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
     token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
     doc_attributes: Mapping[str, DocAttributes] = field(default_factory=dict)
-    numbers: bool = False
     label_attributes: Mapping[str, LabelAttributes] = field(default_factory=dict)
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         names = {*self.functions, *self.token_functions}

@@ -6,14 +6,15 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import srsly
 
 from spacy_crfseq import registry
 from spacy_crfseq.features.combined import with_attributes
-from spacy_crfseq.features.protocol import DocAttributes, Stateful, WordAttributes
+from spacy_crfseq.features.protocol import DocAttributes, LabelAttributes, Stateful, WordAttributes
 from spacy_crfseq.features.sets import FeatureSet
-from spacy_crfseq.pipeline.extract import read_docs
+from spacy_crfseq.pipeline.extract import read_docs, with_labels
 from tests.pipeline.helpers import bare_doc, blank, examples, inputs, pipe_of, predictions
 
 FILES = {"classes.txt": "0010\tbank\t7\n0011\tOslo\t5\n1\tthe\t90\n", "phrases.txt": "New York\nOslo\n"}
@@ -42,12 +43,16 @@ def values_of(plugin: Any, docs: list[Any]) -> dict[str, Any]:
     if isinstance(plugin, WordAttributes):
         functions = plugin.functions("MINE").items()
         return {name: [function(token.text) for doc in docs for token in doc] for name, function in functions}
-    return {name: [values.tolist() for values in sets] for name, sets in plugin.read("MINE", docs).items()}
+    if isinstance(plugin, LabelAttributes):
+        found = plugin.read_labels("MINE", docs, np.zeros(sum(map(len, docs)), np.int32), ["O"])
+    else:
+        found = plugin.read("MINE", docs)
+    return {name: [values.tolist() for values in sets] for name, sets in found.items()}
 
 
 def test_templates_use_the_attributes_of_the_block(block: dict[str, Any]) -> None:
     plugin = make(block)
-    assert isinstance(plugin, WordAttributes | DocAttributes)
+    assert isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes)
     found = with_attributes(FeatureSet(("LOWER[0]",)), {"mine": plugin})
     own = {*found.functions, *found.set_names}
     assert own
@@ -67,6 +72,10 @@ def test_values_are_read_at_every_token_and_have_texts(block: dict[str, Any]) ->
         assert set(sets.values.tolist()) <= strings.keys()
     for function in features.functions.values():
         assert {function(token.text) for doc in docs for token in doc} - {None, ""}
+    labels = np.zeros(sum(len(doc) for doc in docs), np.int32)
+    for sets in with_labels(found, docs, features, labels, ["O"], strings).text.sets.values():
+        assert len(sets.keys) == len(labels)
+        assert set(sets.values.tolist()) <= strings.keys()
     for nothing in ([], [bare_doc(nlp, [])]):
         assert all(len(sets.keys) == 0 for sets in read_docs(nothing, (), features=features).text.sets.values())
 
