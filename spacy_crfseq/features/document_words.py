@@ -123,7 +123,7 @@ class DocumentWords:
     RAISES ConfigError: If a setting is less than 1.
     """
 
-    window: int = 1
+    window: int = 2
     most: int = 8
 
     def __post_init__(self) -> None:
