@@ -114,6 +114,15 @@ def test_the_first_stage_respects_what_is_known(trained: tuple[CRFComponent, lis
     assert _elsewhere(pipe, doc)[5] == {"U-LOC", "mostly LOC"}  # as it was decided
 
 
+def test_labels_of_a_training_text_respect_what_is_known(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, examples = trained
+    strings, doc = dict[int, str](), examples[0].predicted.copy()
+    for ents, expected in ([], {"U-PER", "mostly PER"}), ([Span(doc, 1, 2, "LOC")], {"U-LOC", "mostly LOC"}):
+        doc.ents = ents
+        columns = pipe.doc_model.columns_of([doc], (), training=True, strings=strings)
+        assert {strings[key] for key in columns.text.sets["DOC_ELSEWHERE"].take(np.array([5]))[1].tolist()} == expected
+
+
 def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     pipe, examples = _trained(folds=3)
     first, before = pipe.doc_model.first, pipe.doc_model.held_out
