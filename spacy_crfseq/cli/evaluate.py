@@ -43,6 +43,9 @@ def evaluate_cli(
     encoding: options.Encoding = None,
     output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
     given: options.Given = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
+    ] = False,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
@@ -51,6 +54,10 @@ def evaluate_cli(
     A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
     of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
+    --raw prints scores on raw text beside these. The text of each document (of each sentence, if the file marks no
+    documents) is joined from its words, with spaces as the file says or as usual in print. Tokens and spans are
+    compared by their characters.
+
     \b
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
@@ -58,7 +65,7 @@ def evaluate_cli(
     """
     said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
-        result = evaluate(model, file, said, output=output, given=names_of(given))
+        result = evaluate(model, file, said, output=output, given=names_of(given), raw=raw)
         if as_json:
             print(json.dumps(result.metrics, indent=2))
             return
@@ -81,9 +88,11 @@ def evaluate(
     *,
     output: Path | None = None,
     given: Sequence[str] | None = None,
+    raw: bool = False,
 ) -> Evaluation:
     """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
+    raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     check_output_file(output, file)
@@ -96,6 +105,12 @@ def evaluate(
     seconds = run_pipeline(nlp, gold.examples)
     main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
     result = _evaluation(nlp, gold.examples, scored, main, seconds)
+    if raw:
+        if gold.given:
+            raise ConfigError(
+                f"--raw: features read {', '.join(gold.given)} of the file, which raw text does not have."
+            )
+        result = _with_raw(result, nlp, read_gold(nlp, file, layout, (), documents=True).examples, scored)
     if output is not None:
         write_json(output, result.metrics)
     return result
@@ -138,7 +153,7 @@ def _evaluation(
     from spacy.scorer import Scorer
 
     key = chunks_key(nlp)
-    prefixes = tuple({"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_") for name in scored)
+    prefixes = tuple(_prefix(name, key) for name in scored)
     kept = {name: _plain(value) for name, value in Scorer(nlp=nlp).score(examples).items() if name.startswith(prefixes)}
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
@@ -149,6 +164,29 @@ def _evaluation(
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
+
+
+def _with_raw(result: Evaluation, nlp: Language, examples: Sequence[Example], scored: Sequence[str]) -> Evaluation:
+    from ..pipeline.raw_text import TOKENS, score_raw
+
+    key = chunks_key(nlp)
+    found = score_raw(nlp, examples, scored, key)
+    of_file = {**result.metrics, f"{TOKENS}_f": 1.0}
+    metrics: dict[str, float] = {}
+    lines = ["F1                tokens of the file   raw text"]
+    for name, scores in found.scores.items():
+        prefix = _prefix(name, key)
+        metrics.update(zip((f"{prefix}p", f"{prefix}r", f"{prefix}f"), scores, strict=True))
+        gold = of_file.get(f"{prefix}f", of_file.get(f"{prefix}acc"))
+        shown = "-" if gold is None else f"{100 * gold:.2f}"
+        lines.append(f"{name:<18}{shown:>18}{100 * scores.f1:11.2f}")
+    metrics["tokens_per_second"] = found.tokens / found.seconds if found.seconds else 0.0
+    lines.append(f"raw text: {metrics['tokens_per_second']:,.0f} tokens/s, with the tokenizer")
+    return Evaluation({**result.metrics, "raw": metrics}, "\n\n".join([result.report, "\n".join(lines)]))
+
+
+def _prefix(name: str, key: str) -> str:
+    return {"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_")
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
