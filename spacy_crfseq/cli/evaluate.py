@@ -101,16 +101,15 @@ def evaluate(
     held = file_columns(layout)
     _scored_columns(nlp, layout, held, missing_columns(nlp, held) if given is None else given)
     gold = read_gold(nlp, file, layout, given)
+    if raw and gold.given:
+        raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, layout, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
     main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
     result = _evaluation(nlp, gold.examples, scored, main, seconds)
     if raw:
-        if gold.given:
-            raise ConfigError(
-                f"--raw: features read {', '.join(gold.given)} of the file, which raw text does not have."
-            )
-        result = _with_raw(result, nlp, read_gold(nlp, file, layout, (), documents=True).examples, scored)
+        examples = read_gold(nlp, file, layout, (), documents=True).examples
+        result = _with_raw(result, nlp, [example.reference for example in examples], scored)
     if output is not None:
         write_json(output, result.metrics)
     return result
@@ -166,22 +165,19 @@ def _evaluation(
     return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
 
 
-def _with_raw(result: Evaluation, nlp: Language, examples: Sequence[Example], scored: Sequence[str]) -> Evaluation:
+def _with_raw(result: Evaluation, nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> Evaluation:
     from ..pipeline.raw_text import TOKENS, score_raw
 
     key = chunks_key(nlp)
-    found = score_raw(nlp, examples, scored, key)
-    of_file = {**result.metrics, f"{TOKENS}_f": 1.0}
-    metrics: dict[str, float] = {}
-    lines = ["F1                tokens of the file   raw text"]
-    for name, scores in found.scores.items():
+    scores, tokens, seconds = score_raw(nlp, docs, scored, key)
+    of_file, metrics = {**result.metrics, f"{TOKENS}_f": 1.0}, {"tokens_per_second": tokens / seconds}
+    lines = ["F1      tokens of the file    raw text"]
+    for name, found in scores.items():
         prefix = _prefix(name, key)
-        metrics.update(zip((f"{prefix}p", f"{prefix}r", f"{prefix}f"), scores, strict=True))
-        gold = of_file.get(f"{prefix}f", of_file.get(f"{prefix}acc"))
-        shown = "-" if gold is None else f"{100 * gold:.2f}"
-        lines.append(f"{name:<18}{shown:>18}{100 * scores.f1:11.2f}")
-    metrics["tokens_per_second"] = found.tokens / found.seconds if found.seconds else 0.0
-    lines.append(f"raw text: {metrics['tokens_per_second']:,.0f} tokens/s, with the tokenizer")
+        metrics.update(zip((f"{prefix}p", f"{prefix}r", f"{prefix}f"), found, strict=True))
+        known = of_file.get(f"{prefix}f", of_file.get(f"{prefix}acc"))
+        lines.append(f"{name:<8}{'-' if known is None else f'{100 * known:.2f}':>18}{100 * found.f1:12.2f}")
+    lines.append(f"{metrics['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer")
     return Evaluation({**result.metrics, "raw": metrics}, "\n\n".join([result.report, "\n".join(lines)]))
 
 

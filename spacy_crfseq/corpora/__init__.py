@@ -4,20 +4,10 @@ from ._lines import OnError, Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, parse_columns, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, parse_conllu, read_conllu
 from .guess import guess
-from .presets import (
-    CUSTOM,
-    DOCBIN,
-    PRESETS,
-    SPAN_COLUMNS,
-    TOKEN_COLUMNS,
-    Preset,
-    get_preset,
-    marks_documents,
-    read_preset,
-)
+from .presets import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset, read_preset
 
 __all__ = [
     "CUSTOM", "DOCBIN", "PRESETS", "SPAN_COLUMNS", "TOKEN_COLUMNS", "UPOS", "OnError", "Preset", "Sentence",
-    "check_columns", "check_file", "check_scheme", "get_preset", "guess", "marks_documents", "parse_columns",
-    "parse_conllu", "read_columns", "read_conllu", "read_lines", "read_preset", "sentence_lines", "write_columns",
+    "check_columns", "check_file", "check_scheme", "get_preset", "guess", "parse_columns", "parse_conllu",
+    "read_columns", "read_conllu", "read_lines", "read_preset", "sentence_lines", "write_columns",
 ]  # fmt: skip

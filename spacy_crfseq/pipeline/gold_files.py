@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset, marks_documents
+from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
 from ..corpora.layouts import check_choice, file_columns
+from ..corpora.presets import marks_documents
 from ..errors import DataError
 from .columns import chunks_key, missing_columns, reads_documents
 from .examples import bare

@@ -2,68 +2,76 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..corpora import SPAN_COLUMNS
-from ..corpora.spacing import guess_spaces
 from ..prf import PRF, prf
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
-    from spacy.training import Example
 
-TOKENS = "token"
-_Item = tuple[int, int, str]
-"""The first character of a token or span, the one after it, and its label."""
+TOKENS, WARM_UP = "token", 32
+_FOLLOWS = re.compile(r"[.,;:!?%)\]}\u2019\u201d»…]|''?|\.\.\.|n?['\u2019][^\W\d]+")
+"""Words without a space before them."""
+_LEADS = re.compile(r"[(\[{$£€\u2018\u201c«¿¡]|``?|[^\W\d]+['\u2019]")
+"""Words without a space after them."""
 
 
 class RawScores(NamedTuple):
-    """Scores on raw text.
-
-    scores (dict[str, PRF]): Precision, recall and F1 of `TOKENS` and of each column.
-    tokens, seconds: Those of the tokenizer, and what tokenizer and components took together.
-    """
+    """Scores of `TOKENS` and of each column on raw text, its tokens, and the seconds that the pipeline took."""
 
     scores: dict[str, PRF]
     tokens: int
     seconds: float
 
 
-def score_raw(nlp: Language, examples: Sequence[Example], columns: Sequence[str], key: str) -> RawScores:
-    """Annotate the texts of gold Docs from the characters on, and compare with the gold annotation.
+def score_raw(nlp: Language, docs: Sequence[Doc], columns: Sequence[str], key: str) -> RawScores:
+    """Annotate the texts of gold Docs anew, and compare with the gold annotation.
 
-    A tag is correct if its token has the same characters and the same tag, as in the CoNLL 2018 shared task (Zeman et
-    al. 2018, section 5); a span if its first and last character and its label are the same.  Texts whose spaces are
-    unknown get them by `guess_spaces`.
+    A tag is correct if a token has the same characters and the same tag, as in the CoNLL 2018 shared task (Zeman et
+    al. 2018, section 5); a span if its first and last character and its label are the same.  Where the spaces of a Doc
+    are unknown, `guess_spaces` adds them.
 
     key (str): Of the chunks in doc.spans.
     """
-    references = [example.reference for example in examples]
-    words = [_words(doc) for doc in references]
-    texts = [text for text, _ in words]
-    list(nlp.pipe(texts[:32]))  # loads kernels
+    texts, places = zip(*map(_text, docs), strict=True)
+    list(nlp.pipe(texts[:WARM_UP]))
     started = perf_counter()
-    docs = list(nlp.pipe(texts))
+    found = list(nlp.pipe(texts))
     seconds = perf_counter() - started
-    found = [[(token.idx, token.idx + len(token)) for token in doc] for doc in docs]
-    scores = {}
-    for name in (TOKENS, *columns):
-        counts = [0, 0, 0]
-        for gold_doc, (_, gold_places), doc, places in zip(references, words, docs, found, strict=True):
-            gold, unknown = set(_items(gold_doc, gold_places, name, key)), set(_unknown(gold_doc, gold_places, name))
-            mine = {item for item in _items(doc, places, name, key) if unknown.isdisjoint(range(*item[:2]))}
-            for i, size in enumerate((len(gold & mine), len(mine), len(gold))):
-                counts[i] += size
-        scores[name] = prf(*counts)
-    return RawScores(scores, sum(map(len, docs)), seconds)
+    counts = {name: [0, 0, 0] for name in (TOKENS, *columns)}
+    for gold_doc, of_gold, doc in zip(docs, places, found, strict=True):
+        of_found = [(token.idx, token.idx + len(token)) for token in doc]
+        for name, total in counts.items():
+            gold, unknown = set(_items(gold_doc, of_gold, name, key)), set(_unknown(gold_doc, of_gold, name))
+            mine = {item for item in _items(doc, of_found, name, key) if unknown.isdisjoint(range(*item[:2]))}
+            total[:] = [a + len(b) for a, b in zip(total, (gold & mine, mine, gold), strict=True)]
+    return RawScores({name: prf(*total) for name, total in counts.items()}, sum(map(len, found)), seconds)
 
 
-def _words(doc: Doc) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text of a gold Doc, and first character and end of each word."""
+def guess_spaces(words: Sequence[str]) -> list[bool]:
+    """Return whether a space follows each word of a text [T], as usual in languages that write spaces.
+
+    Straight quotation marks open and close in turn.  Clitics such as *'s*, *n't* and *l'* join their word.
+    """
+    spaces, quoted = [True] * len(words), False
+    for i, word in enumerate(words):
+        follows, leads = bool(_FOLLOWS.fullmatch(word)), bool(_LEADS.fullmatch(word))
+        if word == '"':
+            follows, leads, quoted = quoted, not quoted, not quoted
+        if follows and i:
+            spaces[i - 1] = False
+        spaces[i] = not leads
+    return spaces
+
+
+def _text(doc: Doc) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text of a gold Doc, and where each word begins and ends in it."""
     words = [token.text for token in doc]
     spaces = guess_spaces(words) if doc.has_unknown_spaces else [bool(token.whitespace_) for token in doc]
     parts = [word + " " * space for word, space in zip(words, spaces, strict=True)]
@@ -71,20 +79,20 @@ def _words(doc: Doc) -> tuple[str, list[tuple[int, int]]]:
     return "".join(parts), [(start, start + len(word)) for start, word in zip(starts, words, strict=False)]
 
 
-def _items(doc: Doc, places: Sequence[tuple[int, int]], name: str, key: str) -> Iterator[_Item]:
+def _items(doc: Doc, places: Sequence[tuple[int, int]], name: str, key: str) -> Iterator[tuple[int, int, str]]:
     if name in SPAN_COLUMNS:
         spans: Any = doc.ents if name == "ent" else doc.spans.get(key, ())
         return ((places[span.start][0], places[span.end - 1][1], span.label_) for span in spans)
-    if name == TOKENS:
-        return ((*place, "") for token, place in zip(doc, places, strict=True) if not token.is_space)
-    values = (str(getattr(token, name if name == "morph" else f"{name}_")) for token in doc)
+    values = (str(not token.is_space or "") if name == TOKENS else _value(token, name) for token in doc)
     return ((*place, value) for value, place in zip(values, places, strict=True) if value)
 
 
 def _unknown(doc: Doc, places: Sequence[tuple[int, int]], name: str) -> Iterator[int]:
     """Yield the characters of a gold Doc whose annotation is missing."""
-    if name in (TOKENS, "chunk"):
-        return
-    for token, place in zip(doc, places, strict=True):
-        if not (token.ent_iob if name == "ent" else str(getattr(token, name if name == "morph" else f"{name}_"))):
+    for token, place in zip(doc, () if name in (TOKENS, "chunk") else places, strict=False):
+        if not (token.ent_iob if name == "ent" else _value(token, name)):
             yield from range(*place)
+
+
+def _value(token: Any, name: str) -> str:
+    return str(getattr(token, name if name == "morph" else f"{name}_"))
