@@ -48,6 +48,9 @@ def evaluate_cli(
     ] = None,
     output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
     given: options.Given = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
+    ] = False,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
@@ -56,6 +59,10 @@ def evaluate_cli(
     A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
     of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
+    --raw prints scores on raw text beside these. The text of each document (of each sentence, if the file marks no
+    documents) is joined from its words, with spaces as the file says or as usual in print. Tokens and spans are
+    compared by their characters.
+
     \b
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
@@ -63,7 +70,7 @@ def evaluate_cli(
     """
     said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
-        result = evaluate(model, file, said, corpus=corpus, output=output, given=names_of(given))
+        result = evaluate(model, file, said, corpus=corpus, output=output, given=names_of(given), raw=raw)
         if as_json:
             print(json.dumps(result.metrics, indent=2))
             return
@@ -87,10 +94,12 @@ def evaluate(
     corpus: Path | None = None,
     output: Path | None = None,
     given: Sequence[str] | None = None,
+    raw: bool = False,
 ) -> Evaluation:
     """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
     corpus (Path | None): Training corpus; scores of what it holds and of what it does not are then under "seen".
+    raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     check_output_file(output, file, corpus)
@@ -99,6 +108,8 @@ def evaluate(
     held = file_columns(layout)
     _scored_columns(nlp, layout, held, missing_columns(nlp, held) if given is None else given)
     gold = read_gold(nlp, file, layout, given)
+    if raw and gold.given:
+        raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, layout, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
     main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
@@ -106,6 +117,9 @@ def evaluate(
     if corpus is not None:
         of_corpus = options.show_layout(corpus, None, layout)
         result = _with_seen(result, nlp, gold.examples, read_gold(nlp, corpus, of_corpus, given).examples, scored)
+    if raw:
+        examples = read_gold(nlp, file, layout, (), documents=True).examples
+        result = _with_raw(result, nlp, [example.reference for example in examples], scored)
     if output is not None:
         write_json(output, result.metrics)
     return result
@@ -148,7 +162,7 @@ def _evaluation(
     from spacy.scorer import Scorer
 
     key = chunks_key(nlp)
-    prefixes = tuple({"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_") for name in scored)
+    prefixes = tuple(_prefix(name, key) for name in scored)
     kept = {name: _plain(value) for name, value in Scorer(nlp=nlp).score(examples).items() if name.startswith(prefixes)}
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
@@ -159,6 +173,26 @@ def _evaluation(
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
+
+
+def _with_raw(result: Evaluation, nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> Evaluation:
+    from ..pipeline.raw_text import TOKENS, score_raw
+
+    key = chunks_key(nlp)
+    scores, tokens, seconds = score_raw(nlp, docs, scored, key)
+    of_file, metrics = {**result.metrics, f"{TOKENS}_f": 1.0}, {"tokens_per_second": tokens / seconds}
+    lines = ["F1      tokens of the file    raw text"]
+    for name, found in scores.items():
+        prefix = _prefix(name, key)
+        metrics.update(zip((f"{prefix}p", f"{prefix}r", f"{prefix}f"), found, strict=True))
+        known = of_file.get(f"{prefix}f", of_file.get(f"{prefix}acc"))
+        lines.append(f"{name:<8}{'-' if known is None else f'{100 * known:.2f}':>18}{100 * found.f1:12.2f}")
+    lines.append(f"{metrics['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer")
+    return Evaluation({**result.metrics, "raw": metrics}, "\n\n".join([result.report, "\n".join(lines)]))
+
+
+def _prefix(name: str, key: str) -> str:
+    return {"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_")
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
