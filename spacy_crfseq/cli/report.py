@@ -168,7 +168,7 @@ def _weights(pipe: CRFComponent) -> Weights:
     steps[:n, :n] = np.where(rules.step, views.transitions, np.nan)
     steps[n, :n] = np.where(rules.start, views.start, np.nan)
     steps[:n, n] = np.where(rules.end, views.end, np.nan)
-    return Weights(weights_by_template(pipe.crf, pipe.method.features.plans()), (list(pipe.tags), steps))
+    return Weights(weights_by_template(pipe.crf, pipe.doc_model.features.plans()), (list(pipe.tags), steps))
 
 
 def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:

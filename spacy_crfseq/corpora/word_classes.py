@@ -27,22 +27,25 @@ def read_classes(path: Path | str) -> dict[str, str]:
     RAISES FormatError: Naming the line, if it cannot be read or gives a word a second class.
     """
     path = check_file(path)
-    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]
+    lines = _text(path).replace("\r\n", "\n").split("\n")
     separator = "\t" if any("\t" in line for line in lines[:100]) else None
-    numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
-    rows = [lines[number - 1].split(separator) for number in numbers]
-    for number, row in zip(numbers, rows, strict=True):
-        if len(row) < 2 or not row[0].strip() or not row[1].strip():
+    numbers, columns = list[int](), (list[str](), list[str]())
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        row = line.split(separator, 2)[:2]
+        if len(row) < 2 or not all(map(str.strip, row)):
             raise FormatError(path, number, "no word and class. Write for example: 0110<tab>house, or house<tab>17")
-    if not rows:
+        numbers.append(number)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    if not numbers:
         raise FormatError(path, 0, "no word in the file. A line is for example: 0110<tab>house<tab>25")
-    columns = [row[0] for row in rows], [row[1] for row in rows]
-    word, class_ = (1, 0) if _first_is_class(*columns) else (0, 1)
+    classes, words = columns if _first_is_class(*columns) else columns[::-1]
     found: dict[str, str] = {}
-    for number, row in zip(numbers, rows, strict=True):
-        if found.setdefault(row[word], row[class_]) != row[class_]:
-            known = found[row[word]]
-            raise FormatError(path, number, f"the word {row[word]!r} is in class {known} already. Remove a line.")
+    for number, word, name in zip(numbers, words, classes, strict=True):
+        if found.setdefault(word, name) != name:
+            raise FormatError(path, number, f"the word {word!r} is in class {found[word]} already. Remove a line.")
     return found
 
 

@@ -59,6 +59,16 @@ class Groups(NamedTuple):
     tokens: Offsets
     group: Offsets
 
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return int(self.group[-1]) + 1 if len(self.group) else 0
+
+    def of(self, tokens: Bools) -> Groups:
+        """Return the groups without the tokens for which `tokens` [T] is false."""
+        kept = tokens[self.tokens]
+        return Groups(self.tokens[kept], self.group[kept])
+
     def pairs(self, most: int) -> Iterator[tuple[Offsets, Offsets]]:
         """Yield tokens, and another occurrence of each: in all the `most` nearest, in turn after and before it."""
         for i in range(most):

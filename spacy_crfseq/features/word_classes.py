@@ -1,9 +1,11 @@
-"""The class of each word, learnt from raw text: an attribute plug-in.
+"""The class of each word, learned from raw text: an attribute plug-in.
 
 Words that are used alike have the same class, so a model knows something about a word that the training corpus lacks.
 The classes of Brown et al. (1992), "Class-based n-gram models of natural language", are paths in a binary tree, whose
 prefixes are coarser classes; Miller, Guinness & Zamanian (2004), "Name tagging with word clusters and discriminative
 training", use several prefixes at once::
+
+    [components.crf_ner.attributes]
 
     [components.crf_ner.attributes.classes]
     @crf_attributes = "spacy_crfseq.WordClasses.v1"
@@ -15,7 +17,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -42,21 +44,23 @@ class ClassTable:
     def __init__(self, hashes: Ids, numbers: Ids, names: list[str]) -> None:
         # arrays of Python's, whose items are found faster than those of NumPy's
         self.hashes, self.numbers, self.names = array("I", hashes.tobytes()), array("I", numbers.tobytes()), names
+        self.are_paths = not any(name.strip("01") for name in names)
 
     @classmethod
     def of(cls, classes: Mapping[str, str]) -> ClassTable:
         """Return the table of some words and their classes."""
         names = sorted(set(classes.values()))
         number_of = {name: number for number, name in enumerate(names)}
-        hashes = np.fromiter(map(_hash, classes), np.uint32, len(classes))
+        hashes = np.fromiter(map(hash_of, classes), np.uint32, len(classes))
         hashes, first = np.unique(hashes, return_index=True)
         return cls(hashes, np.array([number_of[name] for name in classes.values()], np.uint32)[first], names)
 
-    def find(self, word: str) -> int:
-        """Return the number of a word's class; -1 if it has none."""
-        key = _hash(word)
+    def find(self, word: str) -> str | None:
+        """Return the class of a word, if it has one."""
+        key = hash_of(word)
         place = bisect_left(self.hashes, key)
-        return self.numbers[place] if place < len(self.hashes) and self.hashes[place] == key else -1
+        known = place < len(self.hashes) and self.hashes[place] == key
+        return self.names[self.numbers[place]] if known else None
 
     def part(self, hashes: Iterable[int]) -> ClassTable:
         """Return the table of the words with these hashes."""
@@ -79,7 +83,8 @@ class ClassTable:
         return cls(hashes, numbers, names)
 
 
-def _hash(word: str) -> int:
+def hash_of(word: str) -> int:
+    """Return the number that stands for a word in a table."""
     return zlib.crc32(word.encode("utf8", "surrogatepass"))
 
 
@@ -103,8 +108,8 @@ class WordClasses:
 
     path (Path | str): A Brown path file (path, word, count), or lines with a word and its class; gzip is allowed.
     lookups (str): Instead, a language with classes in the package `spacy-lookups-data`: "en", "de" or "es".
-    prefixes (list[int] | None): Bits of the path for each attribute; 0 is the whole class.  4, 6, 10 and 0 if None.
-        Classes that are not paths only have the whole one.
+    prefixes (list[int]): Bits of the path for each attribute; 0 is the whole class.  Classes that are not paths only
+        have the whole one.
     window (int): Tokens on each side whose classes are used.
     templates (list[str]): Templates to use instead of those of the window.  They may join classes with other
         attributes, such as "CLASSES4[0]|SHAPE[-1]" in a block named "classes".
@@ -118,16 +123,16 @@ class WordClasses:
         self,
         path: Path | str = "",
         lookups: str = "",
-        prefixes: list[int] | None = None,
+        prefixes: list[int] | tuple[int, ...] = (4, 6, 10, 0),
         window: int = 2,
         templates: list[str] | tuple[str, ...] = (),
         keep: str = "all",
     ) -> None:
-        prefixes = [4, 6, 10, 0] if prefixes is None else prefixes
         if bool(path) == bool(lookups):
             raise ConfigError('WordClasses: give either path = "classes.txt" or lookups = "en".')
-        if not prefixes or any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in prefixes):
-            raise ConfigError(f"WordClasses: prefixes must be whole numbers from 0, but {prefixes!r} was given.")
+        numbers = isinstance(prefixes, list | tuple) and all(type(n) is int and n >= 0 for n in prefixes)
+        if not prefixes or not numbers:
+            raise ConfigError(f"WordClasses: prefixes must be a list of numbers from 0, but {prefixes!r} was given.")
         if not 0 <= window <= MAX_OFFSET:
             raise ConfigError(f"WordClasses: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
         if keep not in KEEP:
@@ -136,7 +141,7 @@ class WordClasses:
         self._prefixes, self._window, self._templates = list(dict.fromkeys(prefixes)), window, tuple(templates)
         self._table: ClassTable | None = None
         self._seen: set[int] = set()
-        self._last: tuple[str, int] = ("", -1)
+        self._last: tuple[str, str | None] = ("", None)
         self._state: dict[str, Any] | None = None
 
     @property
@@ -155,31 +160,25 @@ class WordClasses:
         """Return a function for each prefix."""
         return {f"{block}{n or ''}": self._function(n) for n in self._prefixes}
 
-    def _function(self, n: int) -> Callable[[str], str | None]:
-        def value(text: str) -> str | None:
-            number = self.number_of(text)
-            if number < 0:
-                return None
-            name = self.table.names[number]
-            return name[:n] if n and not name.strip("01") else None if n else name
+    def _function(self, n: int) -> LexemeFunction:
+        def prefix(text: str) -> str | None:
+            name = self.class_of(text)
+            return name[:n] if name and self.table.are_paths else None
 
-        return value
+        return prefix if n else self.class_of
 
-    def number_of(self, text: str) -> int:
-        """Return the number of a word's class in the table; -1 if it has none."""
-        last = self._last  # the functions of a word are called one after another
-        if last[0] == text:
-            return last[1]
-        table = self.table
-        number = -1
-        for form in (text, text.lower()):
-            number = table.find(form)
-            if number >= 0:
-                if self.keep == "seen":
-                    self._seen.add(_hash(form))
-                break
-        self._last = (text, number)
-        return number
+    def class_of(self, text: str) -> str | None:
+        """Return the class of a word, if it has one; errors as in the class."""
+        last, name = self._last
+        if last != text:  # the functions of a word are called one after another
+            for form in (text, text.lower()):
+                name = self.table.find(form)
+                if name is not None:
+                    if self.keep == "seen":
+                        self._seen.add(hash_of(form))
+                    break
+            self._last = text, name
+        return name
 
     def to_state(self) -> dict[str, Any]:
         """Return the classes of all words, or of those seen."""
@@ -192,5 +191,5 @@ class WordClasses:
     def from_state(self, state: dict[str, Any]) -> None:
         """Use the classes that a model has stored."""
         self._table = ClassTable.from_state(state)
-        self._state, self._last = None, ("", -1)
+        self._state, self._last = None, ("", None)
         self._seen = set(self._table.hashes) if self.keep == "seen" else set()

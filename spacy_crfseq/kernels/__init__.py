@@ -27,10 +27,12 @@ if TYPE_CHECKING:
         local,
         memory,
         penalties,
+        phrases,
         polynomial,
         rows,
         sparse_chains,
         updates,
+        values,
         vectors,
         viterbi,
     )  # fmt: skip

@@ -6,18 +6,22 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import srsly
 
 from spacy_crfseq import registry
 from spacy_crfseq.features.combined import with_attributes
-from spacy_crfseq.features.protocol import DocAttributes, Stateful, WordAttributes
+from spacy_crfseq.features.protocol import DocAttributes, LabelAttributes, Stateful, WordAttributes
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.pipeline.extract import read_docs
 from tests.pipeline.helpers import bare_doc, blank, examples, inputs, pipe_of, predictions
 
 FILES = {"classes.txt": "0010\tbank\t7\n0011\tOslo\t5\n1\tthe\t90\n", "phrases.txt": "New York\nOslo\n"}
-SETTINGS: dict[str, dict[str, Any]] = {"spacy_crfseq.WordClasses.v1": {"path": "classes.txt"}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "spacy_crfseq.WordClasses.v1": {"path": "classes.txt"},
+    "spacy_crfseq.Phrases.v1": {"path": "phrases.txt"},
+}
 """The settings of a plug-in that cannot do without any; each file named in them is one of `FILES`."""
 NAMES = sorted(name for name in registry.attributes.get_all() if name.startswith("spacy_crfseq."))
 
@@ -42,12 +46,17 @@ def values_of(plugin: Any, docs: list[Any]) -> dict[str, Any]:
     if isinstance(plugin, WordAttributes):
         functions = plugin.functions("MINE").items()
         return {name: [function(token.text) for doc in docs for token in doc] for name, function in functions}
-    return {name: [values.tolist() for values in sets] for name, sets in plugin.read("MINE", docs).items()}
+    if isinstance(plugin, LabelAttributes):
+        labels = np.arange(sum(map(len, docs)), dtype=np.int32) % 2
+        found = plugin.read_labels("MINE", docs, labels, ["O", "B-PER"])
+    else:
+        found = plugin.read("MINE", docs)
+    return {name: [values.tolist() for values in sets] for name, sets in found.items()}
 
 
 def test_templates_use_the_attributes_of_the_block(block: dict[str, Any]) -> None:
     plugin = make(block)
-    assert isinstance(plugin, WordAttributes | DocAttributes)
+    assert isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes)
     found = with_attributes(FeatureSet(("LOWER[0]",)), {"mine": plugin})
     own = {*found.functions, *found.set_names}
     assert own

@@ -54,7 +54,7 @@ def test_wrong_files(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "classes.txt"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=message):
-        WordClasses(path).number_of("rome")
+        WordClasses(path).class_of("rome")
 
 
 def test_prefixes_and_fallbacks(brown: Path) -> None:
@@ -66,6 +66,22 @@ def test_prefixes_and_fallbacks(brown: Path) -> None:
     }  # fmt: skip
 
 
+def test_classes_without_paths_have_no_prefixes(tmp_path: Path) -> None:
+    path = tmp_path / "classes.txt"
+    path.write_text("Rome 10\nParis 10\nthe 9\n", encoding="utf8")
+    values = {name: function("Rome") for name, function in WordClasses(path, prefixes=[1, 0]).functions("C").items()}
+    assert values == {"C1": None, "C": "10"}
+
+
+def test_only_seen_words_are_kept(brown: Path) -> None:
+    plugin = WordClasses(brown, keep="seen")
+    assert [plugin.class_of(word) for word in ("Rome", "Oslo")] == ["0010", None]
+    again = WordClasses("gone.txt", keep="seen")
+    again.from_state(plugin.to_state())
+    assert [again.class_of(word) for word in ("Rome", "rome", "Paris")] == ["0010", "0010", None]
+    assert again.to_state() == plugin.to_state()
+
+
 classes = st.dictionaries(st.text(min_size=1), st.sampled_from(["0", "01", "110", "x"]))
 
 
@@ -73,9 +89,8 @@ classes = st.dictionaries(st.text(min_size=1), st.sampled_from(["0", "01", "110"
 def test_state_round_trip(words: dict[str, str], other: str) -> None:
     table = ClassTable.of(words)
     again = ClassTable.from_state(table.to_state())
-    found = {word: again.names[again.find(word)] for word in words}
-    assert found == words
-    assert other in words or again.find(other) == -1
+    assert {word: again.find(word) for word in words} == words
+    assert again.find(other) == words.get(other)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +100,7 @@ def test_state_round_trip(words: dict[str, str], other: str) -> None:
         ({"path": "a", "lookups": "en"}, "either path"),
         ({"path": "a", "prefixes": [-1]}, "prefixes"),
         ({"path": "a", "prefixes": []}, "prefixes"),
+        ({"path": "a", "prefixes": 4}, "prefixes"),
         ({"path": "a", "window": 99}, "window"),
         ({"path": "a", "keep": "few"}, "keep"),
     ],
