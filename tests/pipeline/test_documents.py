@@ -73,7 +73,7 @@ def test_documents_are_read_where_features_need_them(tmp_path: Path, name: str) 
     nlp = pipeline(reads=True)
     assert words(nlp, path, layout) == ["|a |b", second]
     assert len(words(pipeline(reads=False), path, layout)) == 4
-    nlp.config["corpora"]["train"] = {"@readers": "spacy_crfseq.ConllReader.v1", "unit": "sentence"}
+    nlp.config["corpora"]["train"] = {"@readers": "spacy_crfseq.ConllReader.v1"}
     assert len(words(nlp, path, layout)) == 4  # as in training
 
 
