@@ -538,7 +538,7 @@ def _config_value(value: object) -> str:
         return f'"{value}"'
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return str(value).replace("'", '"')
+    return str([*value] if isinstance(value, tuple) else value).replace("'", '"')
 
 
 # Contracts, components, Python API
@@ -643,6 +643,7 @@ def components_page() -> str:
     ]
     blocks = [
         ("features", "The input of the model.", "[all of them](plugins/features.md)"),
+        ("attributes", "Additional attributes, each under a name.", "[all of them](plugins/attributes.md)"),
         ("potentials", "Additional scores, each under a name.", "[all of them](plugins/potentials.md)"),
         ("loss", "The objective of training.", "[all of them](plugins/losses.md)"),
         ("terms", "Losses of further texts, each under a name, see below.", "[losses](plugins/losses.md)"),

@@ -10,7 +10,8 @@ transitions; `layout` says where each lies in the flat array theta [D].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import srsly
@@ -22,17 +23,17 @@ from .files import collecting
 from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
 from .potentials.linear import Linear, WeightTables
-from .potentials.polynomial_kernel import KernelScores, PolynomialKernel
 from .potentials.protocol import Potential, Source
 from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, used_rows
-from .potentials.small import Small
+from .potentials.small import Small, TokenScores
 from .potentials.sums import Sum, SumSource
 from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
-from .types import Bools, Constraints, Floats, Hashes, Numbers, TokenPotential
+from .types import Bools, Constraints, Floats, Hashes, Numbers, SupportPotential, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION, DICTIONARY_VERSION, SPARSE_VERSION = 1, 2, 3
 """A release that does not know tag dictionaries, or that zeros are left out, must refuse such a file."""
+Added: TypeAlias = TokenPotential | SupportPotential
 
 
 class LinearChainCRF:
@@ -44,7 +45,7 @@ class LinearChainCRF:
     dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.words``, may have.
     templates (tuple[Numbers, Numbers] | None): The number of each feature's template, by block; None in models from
         before these were stored.
-    added (tuple[TokenPotential, ...]): Potentials whose scores are added.
+    added (tuple[Added, ...]): Potentials whose scores are added.
     """
 
     def __init__(
@@ -55,13 +56,15 @@ class LinearChainCRF:
         keys: tuple[Hashes, Hashes],
         dictionary: TagDictionary | None = None,
         templates: tuple[Numbers, Numbers] | None = None,
-        added: tuple[TokenPotential, ...] = (),
+        added: tuple[Added, ...] = (),
     ) -> None:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
         self.templates, self.added = templates, added
-        self._small = [
-            (KernelScores if isinstance(plugin, PolynomialKernel) else Small)(plugin, layout.n_labels, number)
-            for number, plugin in enumerate(added)
+        self.small: list[Small] = [
+            one.potential(layout.n_labels, number)
+            if isinstance(one, SupportPotential)
+            else TokenScores(one, layout.n_labels, number)
+            for number, one in enumerate(added)
         ]
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.set_theta(theta)
@@ -88,6 +91,12 @@ class LinearChainCRF:
         return self._tables.views
 
     @property
+    def added_views(self) -> list[Floats]:
+        """Parameters of each added potential, without a copy."""
+        ends = np.cumsum([self.layout.size, *(one.size for one in self.small)])
+        return [self._theta[begin:end] for begin, end in pairwise(ends)]
+
+    @property
     def cached_bytes(self) -> int:
         """The memory of sums for the bags of an encoder, dropped when it has forgotten these."""
         return self._tables.n_bytes
@@ -96,7 +105,7 @@ class LinearChainCRF:
     def potential(self) -> Potential:
         """The potential that the parameters belong to."""
         linear = self._tables.potential
-        return Sum((linear, *self._small)) if self.added else linear
+        return Sum((linear, *self.small)) if self.added else linear
 
     def at(self, theta: Floats) -> LinearChainCRF:
         """Return the same model with other parameters [D]."""
@@ -106,11 +115,8 @@ class LinearChainCRF:
         """Return the scores of a text under the present parameters and the tag dictionary."""
         source: Source = self._tables.source(encoded)
         if self.added:
-            begin, sources = self.layout.size, [source]
-            for one in self._small:
-                sources.append(one.source(self._theta[begin : begin + one.size], encoded))
-                begin += one.size
-            source = SumSource(tuple(sources))
+            added = zip(self.small, self.added_views, strict=True)
+            source = SumSource((source, *(one.source(theta, encoded) for one, theta in added)))
         if self._mask is None or encoded.words is None:
             return source
         return MaskedSource(source, self._mask, encoded.words)
@@ -128,8 +134,8 @@ class LinearChainCRF:
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model with more labels, all of this model's among them; the weights of new ones are zero.
 
-        transitions (bool): Whether transitions from and to new labels are trained. Added potentials start at zero,
-            except a kernel.
+        transitions (bool): Whether transitions from and to new labels are trained.  Parameters of a `TokenPotential`
+            start at zero.
         """
         n = len(labels)
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
@@ -146,11 +152,12 @@ class LinearChainCRF:
         targets = (unigram_places, bigram_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
-        if self._has_kernel and len(self.added) == 1:
-            coefs = self._theta[self.layout.size :].reshape(-1, len(moved))
-            theta[layout.size :].reshape(-1, n)[:, moved] = coefs
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
-        return LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
+        wider = LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
+        for one, own, target in zip(self.added, self.added_views, wider.added_views, strict=True):
+            if isinstance(one, SupportPotential):
+                target.reshape(-1, n)[:, moved] = own.reshape(-1, len(moved))
+        return wider
 
     def compact(self, threshold: float = 0.0) -> LinearChainCRF:
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
@@ -158,7 +165,7 @@ class LinearChainCRF:
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
         threshold 0 the scores of every text stay the same.  A kernel needs all features.
         """
-        if self._has_kernel:
+        if self._needs_features:
             return self
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.abs(weights) > threshold
@@ -173,7 +180,7 @@ class LinearChainCRF:
 
         The scores of every text stay the same; training can continue with the remaining features.
         """
-        if self._has_kernel:
+        if self._needs_features:
             return self
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.ones(self.layout.size, np.bool_)
@@ -186,8 +193,8 @@ class LinearChainCRF:
         return self._restricted(self.layout.restricted(kept), np.concatenate([self.layout.move(weights, kept), rest]))
 
     @property
-    def _has_kernel(self) -> bool:
-        return any(isinstance(one, KernelScores) for one in self._small)
+    def _needs_features(self) -> bool:
+        return any(isinstance(one, SupportPotential) and one.needs_features for one in self.added)
 
     def _restricted(self, layout: Layout, theta: Floats) -> LinearChainCRF:
         # the model with this layout of the same features, less those that have no place in it
@@ -221,20 +228,18 @@ class LinearChainCRF:
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
-        states = [one.to_state() for one in self.added if isinstance(one, PolynomialKernel)]
+        states = [one.to_state() for one in self.added if isinstance(one, SupportPotential)]
         if states:
-            message["kernels"] = states
+            message["kernels"] = states  # the first of these were kernels
         data: bytes = srsly.msgpack_dumps(message)
         return data
 
     @classmethod
-    def from_bytes(
-        cls, data: bytes, source: str = "model data", added: tuple[TokenPotential, ...] = ()
-    ) -> LinearChainCRF:
+    def from_bytes(cls, data: bytes, source: str = "model data", added: tuple[Added, ...] = ()) -> LinearChainCRF:
         """Return the model stored by `to_bytes`.
 
         source (str): Name of the data for error messages.
-        added (tuple[TokenPotential, ...]): The potentials of its training, in addition to the linear one.
+        added (tuple[Added, ...]): The potentials of its training, in addition to the linear one.
         RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
         """
         message = _unpack(data, source)
@@ -252,7 +257,7 @@ class LinearChainCRF:
             templates = _unpack_templates(message["state"]), _unpack_templates(message["pair"])
             theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
-            own = [one for one in added if isinstance(one, PolynomialKernel)]
+            own = [one for one in added if isinstance(one, SupportPotential)]
             for one, state in zip(own, message.get("kernels", ()), strict=True):
                 one.from_state(state)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:

@@ -482,6 +482,36 @@ class TokenPotential(Protocol):
         """
 
 
+@runtime_checkable
+class SupportPotential(Protocol):
+    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has: tokens, names, ...
+
+    needs_features (bool): Whether its scores depend on the features of the component, so that none may be removed.
+    """
+
+    @property
+    def needs_features(self) -> bool:
+        """See above."""
+
+    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
+        """Return the inputs [T, ...] of the tokens of some Docs."""
+
+    def bind(self, text: Any, number: int) -> None:
+        """Take up a training text, `features.encoder.Encoded`, with the results of `read` in ``inputs[number]``."""
+
+    def size(self, n_labels: int) -> int:
+        """Return the number of parameters, R * L."""
+
+    def potential(self, n_labels: int, number: int) -> Any:
+        """Return the potential of its scores, a `potentials.small.Small`; `number` is that of its inputs."""
+
+    def to_state(self) -> Any:
+        """Return what `bind` has found as values of msgpack; NumPy arrays are allowed."""
+
+    def from_state(self, state: Any) -> None:
+        """Use what a model has stored.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
+
+
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 """Maps a word's text to the value of a user-defined attribute, None for no value."""
 

@@ -60,6 +60,8 @@ def test_a_file_of_mallet(tmp_path: Path) -> None:
         ("one A=0.8 B=0.3", "add up to 1.1"),
         ("one A=0.8\ntwo A=0.1\nOne A=0.2", ":3: the feature 'One' is in line 1"),
         ("LOWER=one A=0.8\none A=0.2", ":2: the feature 'one' is in line 1"),
+        ("one A=0.8\nLOWER[-1..1]=a A=0.2", ":2: Labelled feature 'LOWER\\[-1..1\\]=a': a window is several"),
+        ("LOWER[=a A=0.2", ":1: Template 'LOWER\\['"),
     ],
 )
 def test_lines_that_are_refused(text: str, message: str, tmp_path: Path) -> None:

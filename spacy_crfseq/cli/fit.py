@@ -219,8 +219,14 @@ def set_up_from(config: Config) -> Setup:
 def encode(setup: Setup) -> None:
     """Read the training corpus and initialize the components to train."""
     printer().text("Reading and encoding the training corpus")
+    for name, pipe in setup.to_train.items():
+        pipe.training.report = partial(_report, name)
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
+
+
+def _report(name: str, line: str) -> None:
+    printer().text(f"{name}: {line}")
 
 
 def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
@@ -439,7 +445,8 @@ def can_share(setup: Setup) -> bool:
     """Whether the encoding of a document does not depend on the other documents of the corpus."""
     methods = [pipe.method for pipe in setup.to_train.values()]
     counted = any(m.min_count > 1 or m.max_features or m.tag_dictionary_size for m in methods)
-    return not (setup.train.keeps or counted)
+    staged = any(method.first_stage() for method in methods)  # its labels depend on the others
+    return not (setup.train.keeps or counted or staged)
 
 
 def fresh(examples: Sequence[Example], numbers: Iterable[int]) -> list[Example]:

@@ -136,7 +136,7 @@ def top(
         ]
     groups = _named(nlp, name, found, texts, format_name)
     whole = label is None and template is None
-    rows = weights_by_template(crf, pipe.method.features.plans()) if whole else []
+    rows = weights_by_template(crf, pipe.doc_model.features.plans()) if whole else []
     steps = _transitions(pipe) if whole else None
     return Top(str(model), name, groups, template is None, tags, steps, rows, texts is not None)
 
@@ -176,7 +176,7 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
     from ..features.attributes import BUILT_IN
     from ..features.templates import parse
 
-    plans = pipe.method.features.plans()
+    plans = pipe.doc_model.features.plans()
     known = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
     if pipe.crf.templates is None:
         raise ConfigError(
@@ -205,7 +205,7 @@ def _names(
         return {(block, number): (known[block * len(keys[0]) + number], True) for block, number in needed}
     names = dict.fromkeys(needed, (NAMELESS, False))
     if (templates := pipe.crf.templates) is not None:
-        plans = pipe.method.features.plans()
+        plans = pipe.doc_model.features.plans()
         names = {(b, i): (f"{plans[b].templates[templates[b][i]].name} {NAMELESS}", False) for b, i in needed}
     wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
     largest = pipe.doc_model.largest_names()

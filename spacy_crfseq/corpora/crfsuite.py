@@ -1,11 +1,12 @@
 """Attribute files of CRFsuite (Okazaki 2007): one token per line, its label and its attributes, separated by tabs.
 
 A blank line ends a sequence.  ``name:2`` is an attribute with a value; a colon in a name is written ``\\:``, a
-backslash ``\\\\``.  Attributes are binary here, so 1 is the only value that can be read.
+backslash ``\\\\``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,18 +23,18 @@ _ESCAPED = re.compile(r"\\([\\:])")
 
 
 class AttributeSentence(NamedTuple):
-    """A sequence of T tokens: their labels, the names of their attributes, and the line of the first, from 1."""
+    """A sequence of T tokens: their labels, their attributes (names, or pairs with a value), and its line, from 1."""
 
     labels: list[str]
-    attributes: list[list[str]]
+    attributes: list[list[str | tuple[str, float]]]
     line: int
 
 
 def read_crfsuite(path: Path | str, encoding: str = "utf8") -> Iterator[AttributeSentence]:
     """Yield the sequences of a file.
 
-    RAISES FormatError: With its line, on an attribute with a value other than 1 or one that is there twice, on a weight
-        of a sequence, on a line without a label, and on a file without a sequence.
+    RAISES FormatError: With its line, on a value that is no number, on an attribute that is there twice, on a weight of
+        a sequence, on a line without a label, and on a file without a sequence.
     """
     return _sentences(check_file(path), encoding)
 
@@ -43,7 +44,8 @@ def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
 
     word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
     """
-    rests = ((name[len(word) :] for name in names if name.startswith(word)) for names in found.attributes)
+    named = ([name for name in names if isinstance(name, str)] for names in found.attributes)
+    rests = ((name[len(word) :] for name in names if name.startswith(word)) for names in named)
     words = [next(rest, "") or NO_WORD for rest in rests]
     return Sentence(words, {column: found.labels}, None, found.line, 0, {})
 
@@ -62,7 +64,7 @@ def _sentences(path: Path, encoding: str) -> Iterator[AttributeSentence]:
             sentence = None
         elif line.startswith("@"):
             name, _, value = line.partition(":")
-            if name != "@weight" or not _is_one(value):
+            if name != "@weight" or _value_of(value) != 1:
                 message = f"{line!r}: weights of sequences are not supported; remove such lines."
                 raise FormatError(path, number, message)
         else:
@@ -76,8 +78,11 @@ def _sentences(path: Path, encoding: str) -> Iterator[AttributeSentence]:
         yield sentence
 
 
-def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:
-    label, *attributes = (_name(path, number, field) for field in line.split("\t"))
+def _item(path: Path, number: int, line: str) -> tuple[str, list[str | tuple[str, float]]]:
+    (label, valued), *found = (_field(path, number, field) for field in line.split("\t"))
+    attributes = [name for name, _ in found]
+    if valued not in (None, 1.0):
+        raise FormatError(path, number, f"the label {label!r} has a value. Write \\: for a colon in a label.")
     if not label:
         raise FormatError(path, number, "the label is empty; a line begins with its label, then a tab.")
     if not attributes and " " in label.strip():
@@ -87,22 +92,23 @@ def _item(path: Path, number: int, line: str) -> tuple[str, list[str]]:
         twice = next(name for i, name in enumerate(attributes) if name in attributes[:i])
         what = f"the attribute {twice!r} occurs twice, which CRFsuite counts as the value 2; keep it once."
         raise FormatError(path, number, what)
-    return label, attributes
+    return label, [name if value is None else (name, value) for name, value in found]
 
 
-def _name(path: Path, number: int, field: str) -> str:
+def _field(path: Path, number: int, field: str) -> tuple[str, float | None]:
     match = _FIELD.fullmatch(field)
     if match is None:
         raise FormatError(path, number, f"{field!r} ends with a single backslash; write two for one.")
-    if match["value"] is not None and not _is_one(match["value"]):
-        what = f"{field!r} has the value {match['value']!r}: attributes are binary, with the value 1."
-        hint = "make a number part of the name, or bin it."
-        raise FormatError(path, number, f"{what} Write \\: for a colon in a name; {hint}")
-    return _ESCAPED.sub(r"\1", match["name"])
+    value = None if match["value"] is None else _value_of(match["value"])
+    if value is not None and not math.isfinite(value):
+        what = f"{field!r} has the value {match['value']!r}, which is not a number."
+        raise FormatError(path, number, f"{what} Write \\: for a colon in a name.")
+    return _ESCAPED.sub(r"\1", match["name"]), value
 
 
-def _is_one(value: str) -> bool:
+def _value_of(text: str) -> float:
+    """Return a value, 1 if it is empty, NaN if it is no number."""
     try:
-        return float(value or 1) == 1
+        return float(text or 1)
     except ValueError:
-        return False
+        return math.nan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..errors import ConfigError
 from ..types import LexemeFunction
-from .protocol import Attributes, DocAttributes, WordAttributes
+from .protocol import Attributes, DocAttributes, LabelAttributes, WordAttributes
 from .sets import FeatureSet
 from .template_file import Features, TemplateFile
 
@@ -19,16 +19,22 @@ def with_attributes(features: Features, attributes: Mapping[str, Attributes]) ->
     base = features.imported.features if isinstance(features, TemplateFile) else features
     functions, templates = dict[str, LexemeFunction](base.functions), list(base.templates)
     in_docs: dict[str, DocAttributes] = {}
+    of_labels: dict[str, LabelAttributes] = {}
     for block, plugin in ((name.upper(), plugin) for name, plugin in attributes.items()):
         own = plugin.functions(block) if isinstance(plugin, WordAttributes) else {}
         names = set(own)
+        others = [name for other, one in (in_docs | of_labels).items() for name in one.names(other)]
         if isinstance(plugin, DocAttributes):
             in_docs[block] = plugin
             names.update(plugin.names(block))
-        others = (name for other, one in in_docs.items() if other != block for name in one.names(other))
+        elif isinstance(plugin, LabelAttributes):
+            of_labels[block] = plugin
+            names.update(plugin.names(block))
         twice = names & {*functions, *base.token_functions, *others}
         if twice:
             raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {block.lower()!r}.")
         functions.update(own)
         templates += plugin.templates(block)
-    return FeatureSet(tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs)
+    return FeatureSet(
+        tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs, of_labels, base.numbers
+    )

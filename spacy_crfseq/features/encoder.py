@@ -338,6 +338,11 @@ class Block:
             return ids
         return self.keep(ids, sum(map(self.count, others), self.count(ids)) >= min_count)
 
+    def adopted(self, ids: Ids, other: Block) -> Ids:
+        """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""
+        new_ids = np.append(self.index.find(other.index.keys)[0], np.int32(-1))  # -1 stays -1
+        return Ids(ids.bags, new_ids[ids.attrs], self.store)
+
     def keep(self, ids: Ids, kept: Bools) -> Ids:
         """Drop the features for which kept [F] is false; see `renumbered`."""
         new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
@@ -450,6 +455,16 @@ class Encoder:
         """Drop features of both blocks after `freeze`; see `Block.keep`."""
         unigrams, bigrams = self.unigrams.keep(encoded.unigrams, kept[0]), self.bigrams.keep(encoded.bigrams, kept[1])
         return encoded._replace(unigrams=unigrams, bigrams=bigrams)
+
+    def adopted(self, encoded: Encoded, other: Encoder) -> Encoded:
+        """Return a text of another encoder, of which this is a copy with fewer features, as a text of this one."""
+        words = encoded.words
+        if words is not None and self.words is not None and other.words is not None:
+            words = np.append(self.words.find(other.words.keys)[0], np.int32(-1))[words]
+        unigrams = self.unigrams.adopted(encoded.unigrams, other.unigrams)
+        return encoded._replace(
+            unigrams=unigrams, bigrams=self.bigrams.adopted(encoded.bigrams, other.bigrams), words=words
+        )
 
     def renumbered(self, encoded: Encoded) -> Encoded:
         """See `Block.renumbered`."""

@@ -1,7 +1,8 @@
 """Attributes that are stored with a text instead of computed from it, as in files of CRFsuite.
 
-The extension attribute ``doc._.crf_attributes`` is a list of strings for each token.  The reader of such files sets it,
-or your own code.  The token function `noted_attributes` turns the strings into attributes::
+The extension attribute ``doc._.crf_attributes`` is a list for each token, of strings, or pairs of a string and a
+number, see `potentials.values`.  The reader of such files sets it, or your own code.  The token function
+`noted_attributes` turns the strings into attributes::
 
     [components.crf_tagger.features]
     @crf_features = "spacy_crfseq.Templates.v1"
@@ -16,19 +17,20 @@ or your own code.  The token function `noted_attributes` turns the strings into 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import DataError
 from ..types import TokenFunction
 
 EXTENSION = "crf_attributes"
+Noted: TypeAlias = "str | tuple[str, float]"
 KEY: Any = ("._.", EXTENSION, None, None)
 """The key of the extension attribute in ``doc.user_data``."""
 
 
-def noted(doc: Any) -> Sequence[Sequence[str]] | None:
+def noted(doc: Any) -> Sequence[Sequence[Noted]] | None:
     """Return the attributes of each token of a Doc (tuples in a stored Doc), None if it has none."""
-    attributes: Sequence[Sequence[str]] | None = doc.user_data.get(KEY)
+    attributes: Sequence[Sequence[Noted]] | None = doc.user_data.get(KEY)
     return attributes
 
 
@@ -37,7 +39,7 @@ def hash_of(doc: Any) -> int:
     return hash(tuple(map(tuple, noted(doc) or ())))
 
 
-def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[str]:
+def noted_attributes(sequence: Sequence[Any], i: int) -> Sequence[Noted]:
     """Return the attributes of a token; DataError if its Doc does not have a list for each token."""
     token = sequence[i]
     attributes = noted(token.doc)

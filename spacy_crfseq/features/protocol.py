@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from ..types import LexemeFunction
+from ..types import Ints, LexemeFunction, Optimizer
 from .token_sets import TokenSets
 
 
@@ -41,6 +41,31 @@ class DocAttributes(Attributes, Protocol):
         """Return the values at all tokens of some Docs, for each name.
 
         strings (dict[int, str] | None): Filled with the texts of the values, where names of features are to be kept.
+        """
+
+
+@runtime_checkable
+class LabelAttributes(Attributes, Protocol):
+    """Attributes of a token that depend on the labels that a first stage gives its Doc; each is a set of values.
+
+    The first stage is the same component without these attributes.
+    folds (int): Parts of the training corpus; each is labelled by a first stage that was trained on the others.
+    optimizer (Optimizer | None): Of the first stage; None for that of the component.
+    """
+
+    folds: int
+    optimizer: Optimizer | None
+
+    def names(self, block: str) -> Sequence[str]:
+        """Return the names of the attributes."""
+
+    def read_labels(
+        self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
+    ) -> Mapping[str, TokenSets]:
+        """Return the values at all tokens of some Docs, for each name.
+
+        labels (Ints): [T] of the first stage, numbers of `names`; -1 where there are none.
+        strings (dict[int, str] | None): As in `DocAttributes.read`.
         """
 
 

@@ -10,7 +10,7 @@ from ..errors import ConfigError, suggest
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
 from .plan import Plan, make_plan
-from .protocol import DocAttributes
+from .protocol import DocAttributes, LabelAttributes
 from .templates import parse
 
 
@@ -25,6 +25,8 @@ class FeatureSet:
     token_functions (Mapping[str, TokenFunction]): Your own sets of attributes by name: functions of a token in its
         sequence.  A function that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
     doc_attributes (Mapping[str, DocAttributes]): Plug-ins that read attributes from Docs, by the names of their blocks.
+    label_attributes (Mapping[str, LabelAttributes]): Plug-ins that read the labels of a first stage, likewise.
+    numbers (bool): Whether numbers that token functions return are left to a potential, and no features.
     RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
     """
@@ -34,6 +36,8 @@ class FeatureSet:
     functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
     token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
     doc_attributes: Mapping[str, DocAttributes] = field(default_factory=dict)
+    label_attributes: Mapping[str, LabelAttributes] = field(default_factory=dict)
+    numbers: bool = False
 
     def __post_init__(self) -> None:
         names = {*self.functions, *self.token_functions}
@@ -69,7 +73,8 @@ class FeatureSet:
     def set_names(self) -> set[str]:
         """Names of attributes that have several values for a token."""
         in_docs = (name for block, plugin in self.doc_attributes.items() for name in plugin.names(block))
-        return {*self.token_functions, *in_docs}
+        of_labels = (name for block, plugin in self.label_attributes.items() for name in plugin.names(block))
+        return {*self.token_functions, *in_docs, *of_labels}
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Results of token functions as sets of hashes.
 
 Such a function, ``word2features(sentence, i)`` in sklearn-crfsuite, returns a list of feature names or a dictionary.
-The dictionary is interpreted as in python-crfsuite.
+The dictionary is interpreted as in python-crfsuite.  Numbers are for the potential `potentials.values.Values`.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,12 @@ import numpy as np
 
 from ..errors import DataError
 from ..types import Hashes, Offsets
+
+VALUES = (
+    "For weights times values, add a block [components.NAME.potentials.values] with @crf_potentials = "
+    '"spacy_crfseq.Values.v1"'
+)
+"""What to do with numbers."""
 
 
 class TokenSets(NamedTuple):
@@ -47,28 +54,33 @@ def make_token_sets(sizes: Sequence[int], values: Sequence[int] | array[int]) ->
     return TokenSets(keys, ptr, hashes)
 
 
-def names_in(returned: Any) -> list[str]:
+def names_in(returned: Any, values: dict[str, float] | None = None) -> list[str]:
     """Return the names, possibly repeated, in the result of a token function.
 
-    A list, tuple or set contains names.  In a dictionary, text under "word" becomes ``word=text``; True or 1 become the
-    name alone; False, 0 and None become nothing; a list under "shapes" becomes ``shapes:a``, ``shapes:b`` and so on;
-    a nested dictionary is treated the same way.
+    values (dict | None): Filled with the numbers by their names; None if nothing reads numbers: 1 is the name alone
+        then, 0 nothing.
+
+    A list, tuple or set contains names, or pairs of a name and a number.  In a dictionary, text under "word" becomes
+    ``word=text``; True becomes the name alone; False and None become nothing; a list under "shapes" becomes
+    ``shapes:a``, ``shapes:b`` and so on; a nested dictionary is treated the same way.
     RAISES DataError: On anything else, with advice.
     """
     if type(returned) is dict or isinstance(returned, Mapping):
-        return _names_of(returned)
+        return _names_of(returned, values)
     if returned is None:
         return []
     if isinstance(returned, list | tuple | set | frozenset):
-        _check_strings(returned, "")
-        return list(returned)
+        pairs = {each[0]: each[1] for each in returned if isinstance(each, tuple) and len(each) == 2}
+        names = [each for each in returned if not isinstance(each, tuple) or len(each) != 2] if pairs else returned
+        _check_strings(names, "")
+        return [*names, *_names_of(pairs, values)]
     raise DataError(
         f"it returned {_shown(returned)}, but a dictionary or a list of strings is needed, such as "
         '{"word": "the", "is_title": True} or ["word=the", "is_title"].'
     )
 
 
-def _names_of(entries: Mapping[Any, Any]) -> list[str]:
+def _names_of(entries: Mapping[Any, Any], values: dict[str, float] | None) -> list[str]:
     names: list[str] = []
     for name, value in entries.items():
         if type(name) is not str and not isinstance(name, str):
@@ -80,17 +92,29 @@ def _names_of(entries: Mapping[Any, Any]) -> list[str]:
         elif value is None or value is False:
             continue
         elif isinstance(value, Mapping):
-            names += [f"{name}:{inner}" for inner in _names_of(value)]
+            inside: dict[str, float] | None = None if values is None else {}
+            names += [f"{name}:{inner}" for inner in _names_of(value, inside)]
+            if values is not None and inside:
+                values.update((f"{name}:{inner}", number) for inner, number in inside.items())
         elif isinstance(value, list | tuple | set | frozenset):
             _check_strings(value, name)
             names += [f"{name}:{inner}" for inner in value]
-        elif _weighs(name, value):
-            names.append(name)
+        else:
+            number = _number(name, value)
+            if values is not None:
+                values[name] = number
+            elif number not in (0.0, 1.0):
+                raise DataError(
+                    f"{name!r} has the value {value!r}, but a feature is present or absent. {VALUES}, "
+                    f"or give the number as text, such as {{{name!r}: str({value!r})}}."
+                )
+            elif number:
+                names.append(name)
     return names
 
 
-def _weighs(name: str, value: Any) -> bool:
-    """Return whether a number is 1; DataError if it is neither 0 nor 1."""
+def _number(name: str, value: Any) -> float:
+    """Return a number; DataError if it is none, or not finite."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -98,13 +122,9 @@ def _weighs(name: str, value: Any) -> bool:
             f"{name!r} has the value {_shown(value)}, but must be a string, True, False, None, a list of strings or "
             "a dictionary."
         ) from None
-    if number not in (0.0, 1.0):
-        raise DataError(
-            f"{name!r} has the value {value!r}, but a feature is present or absent; it has no value. Give a "
-            f"number as text, such as {{{name!r}: str({value!r})}}, or put it into one of a few ranges first, such as "
-            f"{{{name!r}: 'over 10'}}."
-        )
-    return number == 1.0
+    if not math.isfinite(number):
+        raise DataError(f"{name!r} has the value {value!r}, which is not finite.")
+    return number
 
 
 def _check_strings(values: Iterable[Any], name: str) -> None:

@@ -58,7 +58,10 @@ def read_features(path: Path | str) -> list[LabelledFeature]:
             continue
         name, *shares = text.split("\t") if "\t" in text else text.split()
         feature = LabelledFeature(name.strip(), _shares(" ".join(shares).split(), path, number), number)
-        template, values = _parse(feature.name)
+        try:
+            template, values = _parse(feature.name)
+        except ConfigError as error:
+            raise FormatError(path, number, str(error)) from None
         if (first := found.setdefault(f"{template.name}={values}", feature)) is not feature:
             raise FormatError(path, number, f"the feature {name!r} is in line {first.line} already. Merge the lines.")
     if not found:

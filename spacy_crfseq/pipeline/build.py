@@ -14,13 +14,12 @@ from .. import threads
 from ..features.encoder import Encoded, Encoder
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout, make_layout
-from ..potentials.polynomial_kernel import PolynomialKernel
 from ..potentials.rows import Rows, SparseRows, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import needs_labels
 from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
-from ..types import Constraints, Hashes, Ints
+from ..types import Constraints, Hashes, Ints, SupportPotential
 from .encode import EncodedCorpus
 from .settings import Method
 from .terms import TermData
@@ -47,9 +46,9 @@ def build_model(
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
-    for one in added:
-        if isinstance(one, PolynomialKernel):
-            one.bind(encoded.unigrams)
+    for number, one in enumerate(added):
+        if isinstance(one, SupportPotential):
+            one.bind(encoded, number)
     theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
     crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
     return crf, data._replace(encoded=encoded), terms
@@ -127,8 +126,13 @@ def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
         new_weights[target] = weights[source]
     for weights, new_weights in list(zip(old.views, new.views, strict=True))[2:]:
         new_weights[...] = weights
-    if not any(isinstance(one, PolynomialKernel) for one in new.added):  # whose coefficients are those of other tokens
-        new.theta[new.layout.size :] = old.theta[old.layout.size :]
+    views = zip(old.added_views, new.added_views, strict=True)
+    for before, after, (own, target) in zip(old.small, new.small, views, strict=True):
+        if before.keys is not None and after.keys is not None:
+            _, source, places = np.intersect1d(before.keys, after.keys, assume_unique=True, return_indices=True)
+            target.reshape(-1, len(new.labels))[places] = own.reshape(-1, len(old.labels))[source]
+        elif len(own) == len(target):
+            target[:] = own
 
 
 def _common_weights(

@@ -263,7 +263,7 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If a term or its corpus is not in the config.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        self.training.initialize(get_examples(), labels, nlp, terms)
+        self.training.initialize(get_examples, labels, nlp, terms)
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)

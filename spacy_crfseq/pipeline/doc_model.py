@@ -24,17 +24,18 @@ from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_dictionary
 from ..training.compatibility import check_candidates, check_global
 from ..training.dataset import Dataset
-from ..types import Floats, Loss, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, Loss, TextLoss
 from . import storage
 from .doc_posterior import DocPosterior
 from .encode import read_inputs, sequence_weights
 from .evidence import DocEvidence
-from .extract import DocColumns, lexeme_reader, read_docs
+from .extract import DocColumns, lexeme_reader, read_docs, with_labels
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
 from .gold import gold_tags
 from .labels import LabelSet, PartialTable, known_of
 from .session import Session
 from .settings import Method
+from .stages import doc_key
 from .tasks.base import Annotation
 
 ZONE_BYTES = 8_000_000
@@ -68,6 +69,8 @@ class DocModel:
         sizes change.
     strings (dict[int, str] | None): Values of features while an encoder collects them; None at other times.
     lock (RLock): Held while tables grow that threads share.
+    first (DocModel | None): The first stage, if attributes read its labels; without weights, they have no values.
+    held_out (dict[int, Ints]): Labels of training Docs, by their keys, from first stages that have not seen them.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class DocModel:
         show: Callable[[Model[Any, Any]], None],
     ) -> None:
         self.vocab, self.name, self.annotation, self.cfg = vocab, name, annotation, cfg
+        self.first: DocModel | None = None
+        self.held_out: dict[int, Ints] = {}
         self.method = method
         self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
         self.feature_names: list[str] = []
@@ -103,6 +108,19 @@ class DocModel:
     def method(self, method: Method) -> None:
         self._method = method
         self._features: FeatureSet | None = None
+        first = method.first_stage()
+        if first is None:
+            self.first = None
+        elif self.first is None:
+            self.first = self.new_first()
+        else:
+            self.first.method = first
+
+    def new_first(self) -> DocModel:
+        """Return an untrained first stage.  RAISES ConfigError: If no attributes read its labels."""
+        method = self._method.first_stage()
+        assert method is not None
+        return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
 
     @property
     def features(self) -> FeatureSet:
@@ -287,14 +305,67 @@ class DocModel:
         """Return an object that lists the features of texts, by name and by number in a model (this one if None)."""
         strings: dict[int, str] = {}
         encoder = self._encoder_of(self.crf if crf is None else crf, strings)
-        return FeatureReader(encoder, strings, self.features, lambda: self.words)
 
-    def columns_of(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
-        """Return the columns of Docs."""
-        potentials, strings = self.method.potentials, self.strings
-        if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
-            strings = None
-        found = read_docs(docs, columns, self.annotation.reads, self.features, strings)
+        def read(docs: list[Doc], preset: bool) -> DocColumns:
+            return self.columns_of(docs, encoder.columns, preset=preset, strings=strings)
+
+        return FeatureReader(encoder, strings, self.features, read, lambda: self.words)
+
+    def columns_of(
+        self,
+        docs: list[Doc],
+        columns: Sequence[str],
+        given: Mapping[int, DocEvidence] | None = None,
+        *,
+        preset: bool = True,
+        training: bool = False,
+        strings: dict[int, str] | None = None,
+    ) -> DocColumns:
+        """Return the columns of Docs, with the attributes that depend on the labels of the first stage.
+
+        given, preset: As in `posterior`; the first stage respects them.
+        training (bool): Use the labels in `held_out`, where there are some.
+        strings (dict[int, str] | None): Filled with texts of values; None for `self.strings`.
+        """
+        if strings is None and self.strings is not None:
+            strings = self.strings if self.method.keep_names or len(self.strings) <= MAX_STRINGS else None
+        found = self._with_inputs(docs, read_docs(docs, columns, self.annotation.reads, self.features, strings))
+        if self.first is None:
+            return found
+        labels = np.full(len(found.text.orths), MISSING, np.int32)
+        if self.first.has_weights:
+            known = self.held_out if training else {}
+            labels = self.first.label(docs, found, given, preset, known)
+        return with_labels(found, docs, self.features, labels, self.first.labels.tags, strings)
+
+    def label(
+        self,
+        docs: list[Doc],
+        columns: DocColumns,
+        given: Mapping[int, DocEvidence] | None,
+        preset: bool,
+        known: Mapping[int, Ints],
+    ) -> Ints:
+        """Return the labels [T] of Docs whose columns have been read.
+
+        known (Mapping[int, Ints]): Labels of some Docs by their keys, which are used where they are possible.
+        """
+        there = [known.get(doc_key(doc)) for doc in docs] if known else []
+        if not there or any(one is None for one in there):
+            labels: Ints = self._answers(docs, columns, given, preset)[0].all_labels
+            if not there:
+                return labels
+            own = np.split(labels, columns.doc_offsets[1:-1])
+            there = [part if one is None else one for one, part in zip(there, own, strict=True)]
+        labels = np.concatenate([one for one in there if one is not None])
+        allowed, _ = self._allowed(docs, columns, given, preset)
+        if allowed is None:
+            return labels
+        possible = (labels == MISSING) | allowed[np.arange(len(labels)), labels]
+        return np.where(possible, labels, allowed.argmax(1).astype(np.int32))
+
+    def _with_inputs(self, docs: list[Doc], found: DocColumns) -> DocColumns:
+        potentials = self.method.potentials
         if not potentials:
             return found
         inputs = tuple(potential.read(docs) for potential in potentials.values())
@@ -306,14 +377,14 @@ class DocModel:
                 )
         return found._replace(text=found.text._replace(inputs=inputs))
 
-    def read(self, docs: list[Doc], columns: Sequence[str]) -> DocColumns:
+    def read(self, docs: list[Doc], columns: Sequence[str], training: bool = True) -> DocColumns:
         """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
         self.words = docs[0].vocab if docs else self.words
-        return self.columns_of(docs, columns)
+        return self.columns_of(docs, columns, training=training)
 
-    def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
+    def encode(self, docs: list[Doc], training: bool = False) -> tuple[Encoded, DocColumns]:
         """Return Docs as numbers, and the columns that were read."""
-        columns = self.read(docs, self.encoder.columns)
+        columns = self.read(docs, self.encoder.columns, training)
         return self.encoder.encode(columns.text), columns
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
@@ -330,7 +401,7 @@ class DocModel:
     def compile(self, examples: Sequence[Example]) -> list[Dataset]:
         """Return each example as a data set: features, gold labels and weights as numbers."""
         self.encoder.pinned = True
-        encoded, columns = self.encode([example.predicted for example in examples])
+        encoded, columns = self.encode([example.predicted for example in examples], training=True)
         tags = [tag for example in examples for tag in gold_tags(self.annotation, example, self.name)]
         gold = self.labels.numbers(tags, self.partials)
         weights = sequence_weights(examples, columns)
@@ -366,7 +437,18 @@ class DocModel:
         given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
         preset (bool): Whether to treat entities and blocked tokens on the Docs as decided.
         """
-        columns = self.columns_of(docs, self.encoder.columns)
+        columns = self.columns_of(docs, self.encoder.columns, given, preset=preset)
+        answers, found = self._answers(docs, columns, given, preset, temperature)
+        return answers, columns, found
+
+    def _answers(
+        self,
+        docs: list[Doc],
+        columns: DocColumns,
+        given: Mapping[int, DocEvidence] | None,
+        preset: bool,
+        temperature: float | None = None,
+    ) -> tuple[DocPosterior, dict[int, DocEvidence]]:
         with self.lock:  # new words and sums are added to shared tables
             crf, encoder, labels = self.crf, self.encoder, self.labels
             vocab: Any = docs[0].vocab if docs else self.words
@@ -374,30 +456,47 @@ class DocModel:
             if vocab.in_memory_zone:
                 encoder.trim(ZONE_BYTES, crf.cached_bytes)
             source = crf.source(encoder.encode(columns.text))
-        found = labels.preset(docs, columns) if preset else {}
-        allowed = labels.allowed(docs, columns, known_of(docs, self.name, found if preset else None, given))
+        allowed, found = self._allowed(docs, columns, given, preset)
         source = without_dictionary(source, allowed, labels.constraints)
         degrees = self.cfg["temperature"] if temperature is None else temperature
         posterior = make_posterior(source, labels.constraints, allowed, degrees)
         decode = partial(posterior.decode, self.method.decoder, self.method.n_threads or threads.available())
         check = partial(check_global, self.name, self.method.loss, "this question")
-        return DocPosterior(posterior, columns.doc_offsets, labels, decode, check), columns, found
+        return DocPosterior(posterior, columns.doc_offsets, labels, decode, check), found
+
+    def _allowed(
+        self, docs: list[Doc], columns: DocColumns, given: Mapping[int, DocEvidence] | None, preset: bool
+    ) -> tuple[Bools | None, dict[int, DocEvidence]]:
+        """Return the labels that tokens may have [T, L], None for all, and the decisions of earlier components."""
+        found = self.labels.preset(docs, columns) if preset else {}
+        known = known_of(docs, self.name, found if preset else None, given)
+        return self.labels.allowed(docs, columns, known), found
 
     # Storage
 
-    def pack(self) -> bytes | None:
-        """Return the bytes of the model's file, None if there is no model."""
+    def pack(self, is_first: bool = False) -> bytes | None:
+        """Return the bytes of the model's file, None if there is no model.
+
+        is_first (bool): Whether it is the first stage of another, which has names and the data of plug-ins.
+        """
         if self._crf is None:
             return None
+        largest: LargestNames = ({}, {}) if is_first else self.largest_names()
+        first = None if self.first is None else self.first.pack(is_first=True)
         model = storage.Packed(
-            self.crf, self.feature_names, self.n_sequences, self.session.seen_all, self.largest_names()
+            self.crf, self.feature_names, self.n_sequences, self.session.seen_all, largest, first, is_first
         )
         return storage.pack(model, self.method, self.features)
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
-        crf, names, n_sequences, seen_all, largest = storage.unpack(data, self.method, self.name, source)
-        self._features = None  # those of a template file are in the model
+        packed = storage.unpack(data, self.method, self.name, source)
+        crf, names, n_sequences, seen_all, largest = packed[:5]
+        self._features, self.held_out = None, {}  # the features of a template file are in the model
+        if self.first is not None:
+            self.first = self.new_first()
+            if packed.first is not None:
+                self.first.unpack(packed.first, source)
         self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
         session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)

@@ -68,7 +68,7 @@ class Explainer:
             raise DataError(f"There is no token {missing[0]}: the document has {len(doc)} tokens, counted from 0.")
         answers = self._posterior_of([doc], preset=preset)
         rivals = None if against is None else numbers_of([against], self._annotation, answers.tags)
-        text = _Text(self, doc, answers)
+        text = _Text(self, doc, answers, preset)
         wanted = range(len(doc)) if tokens is None else sorted(set(tokens))
         labels = answers.all_labels
         return Explanation(
@@ -85,12 +85,12 @@ class Explainer:
 class _Text:
     """A Doc, the addends of its scores, and its best labellings."""
 
-    def __init__(self, explainer: Explainer, doc: Doc, answers: DocPosterior) -> None:
+    def __init__(self, explainer: Explainer, doc: Doc, answers: DocPosterior, preset: bool) -> None:
         crf, reader = explainer._crf, explainer._reader
         self.distribution: Posterior = answers.distribution
         self.crf, self.doc, self.tags, self.labels = crf, doc, answers.tags, answers.all_labels
         self.marginals = self.distribution.marginals()
-        active = reader.active([doc])
+        active = reader.active([doc], preset)
         source, offsets = self.distribution.source, self.distribution.offsets
         self.words = source.words if isinstance(source, MaskedSource) else None
         whole = (0, len(offsets) - 1)

@@ -17,9 +17,10 @@ from spacy.vocab import Vocab
 from ..errors import ConfigError, DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
 from ..features.encoder import Columns
+from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets, names_in
-from ..types import Hashes, LexemeFunction, Offsets, TokenFunction
+from ..types import Hashes, Ints, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15
 """Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
@@ -63,7 +64,7 @@ def read_docs(
     """Return the columns of `docs`, read once.
 
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
-    features (FeatureSet | None): Its token functions and attribute plug-ins are applied.
+    features (FeatureSet | None): Its token functions and attribute plug-ins are applied, except those that read labels.
     strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
     RAISES DataError: If a token function returns something other than names.
     RAISES ConfigError: If a plug-in does not return values for every token.
@@ -87,22 +88,47 @@ def _sets(
 ) -> dict[str, TokenSets]:
     functions = features.token_functions
     tokens = [token for doc in docs for token in doc] if functions else []
-    sets = {name: _token_sets(name, function, tokens, offsets, strings) for name, function in functions.items()}
+    sets = {
+        name: _token_sets(name, function, tokens, offsets, strings, features.numbers)
+        for name, function in functions.items()
+    }
     for block, plugin in features.doc_attributes.items():
-        found = plugin.read(block, docs, strings)
-        if found.keys() != set(plugin.names(block)) or any(len(one.keys) != offsets[-1] for one in found.values()):
-            sizes = {name: len(one.keys) for name, one in found.items()}
-            raise ConfigError(
-                f"The attributes {block.lower()!r} ({type(plugin).__name__}) have values for {sizes} tokens of "
-                f"{offsets[-1]}; read must return a set for each token under each of {list(plugin.names(block))}."
-            )
-        sets.update(found)
+        sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
     return sets
 
 
+def with_labels(
+    found: DocColumns,
+    docs: Sequence[Doc],
+    features: FeatureSet,
+    labels: Ints,
+    names: Sequence[str],
+    strings: dict[int, str] | None = None,
+) -> DocColumns:
+    """Add the attributes that depend on the labels of a first stage [T], numbers of `names`, to columns of Docs."""
+    sets = dict(found.text.sets)
+    for block, plugin in features.label_attributes.items():
+        read = plugin.read_labels(block, docs, labels, names, strings)
+        sets.update(_checked(block, plugin, read, len(labels)))
+    return found._replace(text=found.text._replace(sets=sets))
+
+
+def _checked(
+    block: str, plugin: DocAttributes | LabelAttributes, found: Mapping[str, TokenSets], n_tokens: int
+) -> Mapping[str, TokenSets]:
+    if found.keys() != set(plugin.names(block)) or any(len(one.keys) != n_tokens for one in found.values()):
+        sizes = {name: len(one.keys) for name, one in found.items()}
+        raise ConfigError(
+            f"The attributes {block.lower()!r} ({type(plugin).__name__}) have values for {sizes} tokens of "
+            f"{n_tokens}; read must return a set for each token under each of {list(plugin.names(block))}."
+        )
+    return found
+
+
 def _token_sets(
-    name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None
-) -> TokenSets:
+    name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None,
+    numbers: bool,
+) -> TokenSets:  # fmt: skip
     sizes: list[int] = []
     values = array("Q")
     for first, last in pairwise(offsets.tolist()):
@@ -110,7 +136,7 @@ def _token_sets(
         for i in range(last - first):
             returned = function(sequence, i)
             try:
-                names = names_in(returned)
+                names = names_in(returned, {} if numbers else None)
             except DataError as error:
                 raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
             hashes = {_HASHES[each]: each for each in names}

@@ -18,7 +18,7 @@ from ..features.sets import FeatureSet
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
 from ..types import Bools, Offsets
-from .extract import read_docs
+from .extract import DocColumns
 
 N_FLAGS = 64
 """Smaller values are truth values and codes such as those of ENT_IOB; as hashes they would mean spaCy's own flags."""
@@ -97,6 +97,7 @@ class FeatureReader:
 
     encoder (Encoder): An encoder of the model's features that is not used elsewhere.
     strings (dict[int, str]): Filled with the texts of hashes that the encoder and token functions compute.
+    read (Callable): Returns the columns of Docs, given whether their entities are decided; it fills `strings`.
     vocab (Callable): Returns the vocab of the current texts.
     """
 
@@ -105,15 +106,18 @@ class FeatureReader:
         encoder: Encoder,
         strings: dict[int, str],
         features: FeatureSet,
+        read: Callable[[list[Doc], bool], DocColumns],
         vocab: Callable[[], Vocab],
     ) -> None:
         self.encoder = encoder
-        self._strings, self._features, self._vocab = strings, features, vocab
+        self._strings, self._features, self._read, self._vocab = strings, features, read, vocab
 
-    def active(self, docs: list[Doc]) -> BothActive:
-        """Return the active features of each template in some Docs."""
-        read = read_docs(docs, self.encoder.columns, features=self._features, strings=self._strings)
-        return self.encoder.active(read.text)
+    def active(self, docs: list[Doc], preset: bool = False) -> BothActive:
+        """Return the active features of each template in some Docs.
+
+        preset (bool): As in `CRFComponent.posterior`.
+        """
+        return self.encoder.active(self._read(docs, preset).text)
 
     def names(self, block: int, active: Active) -> list[str]:
         """Return the names of features of the unigram (0) or the bigram block (1)."""

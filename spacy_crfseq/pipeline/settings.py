@@ -5,6 +5,8 @@ which spaCy checks configs against.)
 """
 
 import math
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigError, suggest
@@ -13,16 +15,17 @@ if TYPE_CHECKING:
     from ..features.protocol import Attributes as Plugin
     from ..features.sets import FeatureSet
     from ..features.template_file import Features
-    from ..types import Decoder, Loss, Optimizer, Regularizer, TokenPotential
+    from ..types import Decoder, Loss, Optimizer, Regularizer, SupportPotential, TokenPotential
 
     Attributes = dict[str, Plugin]
-    Potentials = dict[str, TokenPotential]
+    Potentials = dict[str, TokenPotential | SupportPotential]
     Terms = dict[str, Any]
 else:  # blocks of a config are resolved before they come here
     Features = FeatureSet = Decoder = Loss = Optimizer = Regularizer = Any
     Attributes = Potentials = Terms = dict[str, Any]
 
 SUPPORTS = ("observed", "all")
+PLUGINS = ("loss", "regularizer", "optimizer", "decoder")
 PRECISIONS = ("float32", "float64")
 _LEAST = {
     **dict.fromkeys(("min_count", "inner_iterations", "tag_dictionary_min_count"), (1, "at least 1")),
@@ -98,12 +101,12 @@ class Method(NamedTuple):
 
     def check(self, component: str) -> None:
         """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
-        from ..features.protocol import DocAttributes, WordAttributes
+        from ..features.protocol import DocAttributes, LabelAttributes, WordAttributes
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..registry import check_types
         from ..training.compatibility import check_plugins, check_term
-        from ..types import TokenPotential
+        from ..types import SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -116,22 +119,24 @@ class Method(NamedTuple):
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
         for name, plugin in self.attributes.items():
-            if not isinstance(plugin, WordAttributes | DocAttributes):
+            if not isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes):
                 raise ConfigError(
                     f"[components.{component}.attributes.{name}] is {plugin!r}, which has no attributes: it lacks "
-                    "templates, and functions or names and read."
+                    "templates, and functions, or names and read or read_labels."
                 )
         if self.attributes and isinstance(self.features, FeatureSet):  # a template file is read when it is needed
             self.feature_set()
         for name, potential in self.potentials.items():
-            if not isinstance(potential, TokenPotential):
+            if not isinstance(potential, TokenPotential | SupportPotential):
                 raise ConfigError(
                     f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
                     "read, size or forward."
                 )
-        check_plugins(
-            component, loss=self.loss, regularizer=self.regularizer, optimizer=self.optimizer, decoder=self.decoder
-        )
+        check_plugins(component, **{name: getattr(self, name) for name in PLUGINS})
+        if first := self.first_stage():
+            if len(self.attributes) - len(first.attributes) > 1:
+                raise ConfigError(f"{where}: several attributes read the labels of a first stage; keep one of them.")
+            check_plugins(component, **{name: getattr(first, name) for name in PLUGINS})
         for name, term in self.each_term(component).items():
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
 
@@ -139,7 +144,20 @@ class Method(NamedTuple):
         """Return the features with those of the attribute plug-ins.  RAISES ConfigError: As in `with_attributes`."""
         from ..features.combined import with_attributes
 
-        return with_attributes(self.features, self.attributes)
+        numbers = any(getattr(one, "reads_numbers", False) for one in self.potentials.values())
+        return replace(with_attributes(self.features, self.attributes), numbers=numbers)
+
+    def first_stage(self) -> "Method | None":
+        """Return the method of the stage whose labels attributes read; None if none do."""
+        from ..features.protocol import LabelAttributes
+
+        readers = [plugin for plugin in self.attributes.values() if isinstance(plugin, LabelAttributes)]
+        if not readers:
+            return None
+        others = {name: plugin for name, plugin in self.attributes.items() if plugin not in readers}
+        optimizer = readers[0].optimizer or self.optimizer
+        potentials = {name: copy(potential) for name, potential in self.potentials.items()}
+        return self._replace(attributes=others, optimizer=optimizer, potentials=potentials, terms={}, keep_names=False)
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""

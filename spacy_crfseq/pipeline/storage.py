@@ -28,6 +28,8 @@ class Packed(NamedTuple):
     n_sequences (int): Size of the training set, with which online training continues.
     seen_all (bool): See `Session`.
     largest (LargestNames): Names of the features with the largest weights, where not all are kept.
+    first (bytes | None): The model file of the first stage.
+    is_first (bool): Whether this is a first stage: the data of plug-ins are in the file around it.
     """
 
     crf: LinearChainCRF
@@ -35,6 +37,8 @@ class Packed(NamedTuple):
     n_sequences: int
     seen_all: bool = True
     largest: LargestNames = ({}, {})
+    first: bytes | None = None
+    is_first: bool = False
 
 
 def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
@@ -44,7 +48,7 @@ def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
 
     Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
     """
-    crf, names, n_sequences, seen_all, largest = model
+    crf, names, n_sequences, seen_all, largest, first, is_first = model
     if seen_all and any(part.any() for part in crf.views[:2]):
         crf = crf.without_unused()
         names = names_left(names, model.crf, crf)
@@ -52,16 +56,21 @@ def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
         "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
         "templates": list(features.templates),
         "bigram_templates": list(features.bigram_templates),
-        "functions": {name: f.to_state() for name, f in _functions(features).items() if isinstance(f, Stateful)},
-        "attributes": {name: one.to_state() for name, one in method.attributes.items() if isinstance(one, Stateful)},
+        "functions": {} if is_first else _states(_functions(features)),
+        "attributes": None if is_first else _states(method.attributes),
         "names": names,
         "largest": [{key: one[key] for key in sorted(one)} for one in largest],
         "n_sequences": n_sequences,
         "seen_all": seen_all,
+        "first": first,
         "model": crf.to_bytes(),
     }
     data: bytes = srsly.msgpack_dumps({**head, "digest": _digest(head)})
     return data
+
+
+def _states(plugins: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one.to_state() for name, one in plugins.items() if isinstance(one, Stateful)}
 
 
 def names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
@@ -100,14 +109,15 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
             {int(key): str(name) for key, name in one.items()} for one in head.get("largest", ({}, {}))
         )
         functions = dict(head["functions"])
-        lines, attributes = head.get("template_file"), dict(head.get("attributes", {}))
+        lines, attributes, first = head.get("template_file"), head.get("attributes", {}), head.get("first")
     except Exception as error:  # msgpack raises many kinds on foreign bytes
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
     if lines and isinstance(method.features, TemplateFile):
         method.features.from_state(lines)
-    _restore(method.attributes, attributes, source)
+    if attributes is not None:
+        _restore(method.attributes, attributes, source)
     features = method.feature_set()
     same_templates = templates == (list(features.templates), list(features.bigram_templates))
     if not same_templates or not functions.keys() <= _functions(features).keys():
@@ -121,7 +131,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return Packed(crf, names, n_sequences, seen_all, (unigrams, bigrams))
+    return Packed(crf, names, n_sequences, seen_all, (unigrams, bigrams), first)
 
 
 def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: str) -> None:

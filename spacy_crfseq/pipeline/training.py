@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from .. import threads
 from ..errors import DataError, NoExamplesError
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
@@ -27,16 +29,17 @@ from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
-from ..types import MISSING, Bools, Floats, Loss, Offsets, Optimizer, StepReport, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
 from .build import build_model, carry_over
 from .doc_model import DocModel
-from .encode import EncodedCorpus, encode_examples
+from .encode import EncodedCorpus, Reading, encode_examples
 from .evidence import read_evidence, weight_of
 from .extract import DocColumns
 from .gold import gold_tags, known_tags
 from .labels import PartialTable, known_of
 from .session import Session
 from .settings import TermSettings
+from .stages import Noted, jackknife
 from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
 
 
@@ -47,6 +50,7 @@ class Training:
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
     annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
+    report (Callable): Called with lines of progress of a first stage.
     terms (list[TermData]): Terms in addition to the training corpus, until a run ends.
     """
 
@@ -56,6 +60,7 @@ class Training:
         self.keeps = False
         self.annotators: list[Any] = []
         self.watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
+        self.report = partial(util.logger.info, "[%s] %s", model.name)
         self.terms: list[TermData] = []
         self._encoder: Encoder | None = None  # of the terms; pruning replaces it
         self._texts: dict[str, Callable[[], Iterator[Example]]] = {}
@@ -74,7 +79,7 @@ class Training:
 
     def initialize(
         self,
-        examples: Iterable[Example],
+        get_examples: Callable[[], Iterable[Example]],
         labels: Sequence[str] | None,
         nlp: Language | None,
         terms: Mapping[str, Texts] | None = None,
@@ -85,7 +90,8 @@ class Training:
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
         self.use_texts(nlp, terms)
-        examples, made_up = _look_ahead(examples)
+        examples, made_up = _look_ahead(get_examples())
+        self._learn_first(None if made_up else get_examples, labels)
         collected = self._collect(examples)
         found = collected.found
         without_data = made_up and not found.tags
@@ -133,6 +139,51 @@ class Training:
     @property
     def _settings(self) -> dict[str, TermSettings]:
         return self._model.method.each_term(self._model.name)
+
+    def _learn_first(
+        self,
+        get_examples: Callable[[], Iterable[Example]] | None,
+        labels: Sequence[str] | None = None,
+        *,
+        keep: bool = False,
+    ) -> None:
+        """Train the first stage, if attributes read its labels, and label the training corpus for the second one.
+
+        get_examples (Callable | None): Returns the training corpus; None if there is none yet.
+        keep (bool): Keep the first stage, which is trained, and only label the corpus.
+        """
+        model = self._model
+        if model.first is None:
+            return
+        first, model.held_out = model.new_first(), {}
+        settings = next(iter(model.features.label_attributes.values()))
+        if get_examples is not None:
+            training, texts = Training(first), Noted(get_examples())
+            training.keeps, training.seed = True, self.seed
+            try:
+                training.initialize(lambda: texts, labels, None)
+            except DataError:  # it is raised again where the corpus is encoded for the second stage
+                return
+            found = jackknife(training, texts, settings.folds, self.seed or 0, self.report)
+            model.held_out = found if not keep else _renamed(found, first.labels.tags, model.first.labels.tags)
+            if not keep:
+                self.report("First stage: training on the whole corpus")
+                training.train_on(None)
+        model.first = model.first if keep else first
+
+    def train_on(self, sequences: Offsets | None) -> None:
+        """Begin anew on some sequences, and train until the optimizer has converged.  RAISES KeyboardInterrupt."""
+        self.begin_anew(sequences)
+        if self.fit(None, None, None, None).reason == "interrupted":
+            raise KeyboardInterrupt
+
+    def labels_of(self, sequences: Offsets) -> Ints:
+        """Return the labels [T] that the present model gives to sequences of the corpus that is kept."""
+        model, kept = self._model, self._kept
+        assert kept is not None
+        encoded = model.encoder.adopted(kept.found.take(sequences).data.encoded, kept.encoder)
+        n_threads = model.method.n_threads or threads.available()
+        return model.crf.posterior(encoded, model.labels.constraints).decode(model.method.decoder, n_threads)
 
     def _collect(self, examples: Iterable[Example]) -> _Collected:
         """Return examples and terms as numbers, and the encoder with their features."""
@@ -223,6 +274,7 @@ class Training:
         met.update(new)
         if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
             old, self._n_built = model.crf, len(met)
+            self._learn_first(met.values)
             carry_over(old, self._start(self._collect(met.values())))
 
     def _add_labels(self, examples: Sequence[Example]) -> None:
@@ -244,14 +296,15 @@ class Training:
     def encode(
         self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
     ) -> EncodedCorpus:
-        """Return examples as numbers; the arguments are those of `encode_examples`."""
+        """Return examples as numbers; loss and labelled as in `Reading`."""
         model = self._model
         encoder.pinned = True  # the parts of a text share their bags
+        reading = Reading(
+            model.annotation, model.read, model.partials, model.name, model.read_by_functions,
+            loss or model.method.loss, labelled,
+        )  # fmt: skip
         try:
-            return encode_examples(
-                examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions,
-                loss or model.method.loss, labelled,
-            )  # fmt: skip
+            return encode_examples(examples, encoder, reading)
         except DataError as error:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None
@@ -404,6 +457,10 @@ class Training:
                     self._n_built, examples = 0, list(examples)
                     self._meet(examples, [self.content_key(example) for example in examples], {})
                     self._met = None
+                if model.first is not None and not model.held_out:
+                    given = list(examples) if isinstance(examples, Iterator) else examples
+                    examples = given
+                    self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
                 data = self._relabelled(self.encode(examples, model.encoder))
             model.encoder.pinned = True
             others = self._complete_terms()
@@ -484,3 +541,9 @@ def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
     if made_up:
         made_up = [token.orth_ for token in first[0].reference] == ["x", "y", "z"]
     return chain(first, stream), made_up
+
+
+def _renamed(labels: Mapping[int, Ints], tags: Sequence[str], others: Sequence[str]) -> dict[int, Ints]:
+    """Return the labels of Docs, numbers of `tags`, as numbers of other tags; those without one are missing."""
+    numbers = np.array([others.index(tag) if tag in others else MISSING for tag in tags] + [MISSING], np.int32)
+    return {key: numbers[found] for key, found in labels.items()}

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..features.encoder import Encoded, Ids
+from ..features.encoder import Encoded
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from .protocol import Part, tokens_of
 from .row_sums import listed
@@ -39,6 +39,7 @@ class PolynomialKernel:
 
     degree: int = 2
     max_tokens: int = 50_000
+    needs_features: ClassVar[bool] = True
     supports: tuple[Offsets, Ints] = field(
         default=(np.zeros(1, np.int64), np.zeros(0, np.int32)), init=False, repr=False
     )
@@ -47,14 +48,14 @@ class PolynomialKernel:
         if not 1 <= self.degree <= 10 or self.max_tokens < 1:
             raise ConfigError("PolynomialKernel: degree must be from 1 to 10, max_tokens at least 1.")
 
-    def bind(self, ids: Ids) -> None:
+    def bind(self, text: Encoded, number: int = 0) -> None:
         """Make the tokens of a training text the supports.  RAISES ConfigError: If there are too many."""
-        if len(ids.bags) > self.max_tokens:
+        if text.n_tokens > self.max_tokens:
             raise ConfigError(
-                f"PolynomialKernel: the training text has {len(ids.bags):,} tokens, and time grows with the square of "
+                f"PolynomialKernel: the training text has {text.n_tokens:,} tokens, and time grows with the square of "
                 f"their number. Train on at most max_tokens = {self.max_tokens:,}, or raise that setting."
             )
-        self.supports = listed(ids)
+        self.supports = listed(text.unigrams)
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
         return np.zeros((sum(map(len, docs)), 0), np.bool_)  # the features of the component are enough
@@ -62,10 +63,8 @@ class PolynomialKernel:
     def size(self, n_labels: int) -> int:
         return (len(self.supports[0]) - 1) * n_labels
 
-    def forward(
-        self, theta: Floats, inputs: NDArray[Any], offsets: Offsets, n_labels: int
-    ) -> tuple[Scores, Callable[[Scores], Floats]]:
-        raise NotImplementedError("KernelScores computes the scores")
+    def potential(self, n_labels: int, number: int) -> KernelScores:
+        return KernelScores(self, n_labels, number)
 
     def to_state(self) -> list[NDArray[Any]]:
         """Return the supports, for the model file."""
@@ -82,7 +81,7 @@ class PolynomialKernel:
 class KernelScores(Small):
     """Implements `protocol.Potential` with a `PolynomialKernel`, for prediction and for `DualPerceptron`."""
 
-    plugin: PolynomialKernel
+    keys = np.zeros(0, np.uint64)  # tokens of different texts have nothing in common
 
     def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
         n = self.n_labels

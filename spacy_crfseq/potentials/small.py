@@ -1,38 +1,48 @@
-"""Potentials of `types.TokenPotential` plug-ins, which have few parameters: every gradient covers all of them."""
+"""Potentials of plug-ins, which have few parameters: every gradient covers all of them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..features.encoder import Encoded
-from ..types import Floats, RowBlock, RowGradient, Scores, TokenPotential
+from ..types import Floats, Hashes, Offsets, RowBlock, RowGradient, Scores, SupportPotential, TokenPotential
 from .layout import shards
 from .protocol import Part, tokens_of
 from .rows import EVERYWHERE
 
 Backprop = Callable[[Scores], Floats]
+Adder = Callable[[Floats, Floats], None]
 
 
-class Small:
-    """Implements `protocol.Potential` with a plug-in, whose inputs are ``Encoded.inputs[number]``."""
+class Small(ABC):
+    """Implements `protocol.Potential` with a plug-in, whose inputs are ``Encoded.inputs[number]``.
 
-    def __init__(self, plugin: TokenPotential, n_labels: int, number: int = 0) -> None:
-        self.plugin, self.n_labels, self.number = plugin, n_labels, number
-        self.size = plugin.size(n_labels)
+    width (int): Parameters in a row, for optimizers that treat those of a row alike.
+    keys (Hashes | None): What each row belongs to, if that differs between training texts.
+    """
+
+    width = 1
+    keys: Hashes | None = None
+
+    def __init__(self, plugin: TokenPotential | SupportPotential, n_labels: int, number: int = 0) -> None:
+        self.plugin: Any = plugin
+        self.n_labels, self.number, self.size = n_labels, number, plugin.size(n_labels)
+
+    @abstractmethod
+    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+        """Return the scores of a part, and a function from their gradient to that of theta [D]."""
 
     def blocks(self) -> list[RowBlock]:
-        return [RowBlock(0, self.size, 0, self.size, 1, *EVERYWHERE)]
+        return [RowBlock(0, self.size, 0, self.size // self.width, self.width, *EVERYWHERE)]
 
-    def zero_frozen(self, grad: Floats) -> None:
+    def zero_frozen(self, grad: Floats) -> None:  # noqa: B027 (all parameters are trained)
         pass
-
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
-        tokens = tokens_of(text.offsets, part)
-        offsets = text.offsets[part[0] : part[1] + 1] - tokens.start
-        return self.plugin.forward(theta, text.inputs[self.number][tokens], offsets, self.n_labels)
 
     def passes(self, text: Encoded, n_threads: int) -> SmallPasses:
         return SmallPasses(self, text, n_threads)
@@ -42,6 +52,43 @@ class Small:
 
     def source(self, theta: Floats, text: Encoded) -> SmallSource:
         return SmallSource(self, theta, text)
+
+
+class TokenScores(Small):
+    """The scores of a `types.TokenPotential`."""
+
+    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+        tokens = tokens_of(text.offsets, part)
+        offsets = text.offsets[part[0] : part[1] + 1] - tokens.start
+        scores: tuple[Scores, Backprop] = self.plugin.forward(
+            theta, text.inputs[self.number][tokens], offsets, self.n_labels
+        )
+        return scores
+
+
+class RowScores(Small):
+    """Emissions from parameters [R, L] of a `types.SupportPotential`."""
+
+    def __init__(self, plugin: SupportPotential, n_labels: int, number: int = 0) -> None:
+        super().__init__(plugin, n_labels, number)
+        self.width = n_labels
+
+    @abstractmethod
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+        """Return emissions [T, L], and a function that adds their gradient to that of the weights [R, L]."""
+
+    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+        tokens, n = tokens_of(text.offsets, part), self.n_labels
+        offsets = text.offsets[part[0] : part[1] + 1] - tokens.start
+        emissions, add = self.emissions(theta.reshape(-1, n), text.inputs[self.number][tokens], offsets)
+
+        def backprop(d: Scores) -> Floats:
+            grad = np.zeros_like(theta)
+            add(d.emissions, grad.reshape(-1, n))
+            return grad
+
+        steps, ends = np.zeros((1, n, n), theta.dtype), np.zeros(n, theta.dtype)
+        return Scores(emissions, steps, ends, ends.copy()), backprop
 
 
 class SmallSource:
@@ -89,10 +136,10 @@ class SmallPasses:
 
 
 class SmallBatches:
-    """Implements `protocol.Batches`: every parameter is a row of its own."""
+    """Implements `protocol.Batches`: every gradient has all rows."""
 
     def __init__(self, potential: Small) -> None:
-        self._potential, self._ids = potential, np.arange(potential.size, dtype=np.int32)
+        self._potential, self._ids = potential, np.arange(potential.size // potential.width, dtype=np.int32)
 
     def load(self, text: Encoded) -> None:
         self._text = text
@@ -109,4 +156,5 @@ class SmallBatches:
         return scores.zeros_like()
 
     def _backprop(self, backprop: Backprop, d: Scores) -> list[RowGradient]:
-        return [RowGradient(0, np.arange(len(self._ids) + 1), self._ids, backprop(d)[:, None])]
+        rows = backprop(d).reshape(-1, self._potential.width)
+        return [RowGradient(0, np.arange(len(self._ids) + 1), self._ids, rows)]

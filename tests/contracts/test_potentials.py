@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.features.encoder import Encoded
 from spacy_crfseq.inference.posterior import make_posterior
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.sequential_log import SequentialLog
@@ -17,15 +20,16 @@ from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.protocol import Potential, tokens_of
-from spacy_crfseq.potentials.small import Small
+from spacy_crfseq.potentials.small import TokenScores
 from spacy_crfseq.potentials.sums import Sum, added
+from spacy_crfseq.potentials.vectors import Vectors
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
-from spacy_crfseq.types import Floats, Offsets, Scores
+from spacy_crfseq.types import Batch, Floats, Offsets, Scores
 from tests import reference
 from tests.problems import (
     BIGRAM_TEMPLATES,
@@ -70,6 +74,50 @@ class Dense:
         return scores, lambda d: np.concatenate([(values.T @ d.emissions).ravel(), d.end])
 
 
+VECTORS = {101: (3.0, 4.0), 102: (0.0, 1.0), 103: (-2.0, 0.0), 104: (0.0, 0.0)}
+
+
+def make_vectors(encoded: Encoded) -> Vectors:
+    """Return a plug-in that has read a Doc with vectors for these words, and knows its training text."""
+    table = np.array(list(VECTORS.values()), np.float32)
+    vectors = SimpleNamespace(shape=table.shape, data=table, mode="default")
+    vectors.find = lambda keys: np.array([list(VECTORS).index(key) for key in keys], np.int32)
+    plugin = Vectors(window=1, scale=2.0)
+    plugin.read([SimpleNamespace(vocab=SimpleNamespace(vectors=vectors), to_array=lambda _: encoded.inputs[1])])
+    plugin.bind(encoded, 1)
+    return plugin
+
+
+def vector_columns(encoded: Encoded) -> Floats:
+    """Return the real-valued features [T, 3 * WIDTH] that are the vectors, one token and neighbour at a time."""
+    columns = np.zeros((encoded.n_tokens, WIDTH, 3))
+    for begin, end in pairwise(encoded.offsets.tolist()):
+        for t in range(begin, end):
+            for s in range(max(begin, t - 1), min(end, t + 2)):
+                x = np.array(VECTORS[int(encoded.inputs[1][s])])
+                columns[t, :, s - t + 1] = (2 * x / max(np.linalg.norm(x), 1)).astype(np.float32)
+    return columns.reshape(-1, 3 * WIDTH)
+
+
+def emission_scores(columns: Floats, theta: Floats) -> Scores:
+    """Return the scores of real-valued features [T, C] with the weights [C, L]."""
+    return Scores(columns @ theta.reshape(-1, L), np.zeros((1, L, L)), np.zeros(L), np.zeros(L))
+
+
+class Oracle:
+    """The loss of real-valued features by enumeration of all labellings, with a squared norm."""
+
+    def __init__(self, columns: Floats, batch: Batch) -> None:
+        self.columns, self.batch, self.potential = columns, batch, SimpleNamespace(size=columns.shape[1] * L)
+
+    def value_and_grad(self, theta: Floats) -> tuple[float, float, Floats]:
+        loss, d = reference.log_loss(emission_scores(self.columns, theta), self.batch)
+        return loss + theta @ theta / 2, loss, (self.columns.T @ d.emissions).ravel() + theta
+
+    def value(self, theta: Floats) -> float:
+        return self.value_and_grad(theta)[0]
+
+
 class Case(NamedTuple):
     """A potential, a text with gold labels, and the scores that it should have at theta."""
 
@@ -80,21 +128,27 @@ class Case(NamedTuple):
 
 
 def make_case(kinds: str, seed: int = 5) -> Case:
-    """Return a sum of potentials: l linear, p with label pairs, t a fixed table, d dense; one letter for no sum."""
+    """Return a sum of potentials: l linear, p with label pairs, t a fixed table, d dense, v vectors; or just one."""
     rng = np.random.default_rng(seed)
     pairs = {"bigram_templates": BIGRAM_TEMPLATES} if "p" in kinds else {}
     training = training_problem(seed, n_sequences=7, n_labels=L, weighted=True, **pairs)
-    encoded = training.encoded._replace(inputs=(rng.standard_normal((training.encoded.n_tokens, L)),))
+    n_tokens = training.encoded.n_tokens
+    inputs = rng.standard_normal((n_tokens, L)), rng.choice(sorted(VECTORS), n_tokens).astype(np.uint64)
+    encoded = training.encoded._replace(inputs=inputs)
     linear, theta, scores = Linear(training.layout), [], []
     addends: list[Potential] = []
     for kind in kinds:
-        one: Potential = linear if kind in "lp" else Small(FixedTable() if kind == "t" else Dense(), L)
+        one: Potential = linear if kind in "lp" else TokenScores(FixedTable() if kind == "t" else Dense(), L)
+        if kind == "v":
+            one = make_vectors(encoded).potential(L, 1)
         part = rng.standard_normal(one.size)
         one.zero_frozen(part)
         addends.append(one)
         theta.append(part)
         plain = plain_scores(training.layout, part, encoded) if kind in "lp" else None
-        if isinstance(one, Small):
+        if kind == "v":
+            plain = emission_scores(vector_columns(encoded), part)
+        if isinstance(one, TokenScores):
             plain = one.plugin.forward(part, encoded.inputs[0], encoded.offsets, L)[0]
         assert plain is not None
         scores.append(plain)
@@ -106,7 +160,7 @@ def make_case(kinds: str, seed: int = 5) -> Case:
     return Case(potential, data, np.concatenate(theta), total)
 
 
-EVERY_KIND = pytest.mark.parametrize("kinds", ["l", "p", "t", "d", "lt", "pd", "ld", "dtl"])
+EVERY_KIND = pytest.mark.parametrize("kinds", ["l", "p", "t", "d", "v", "lt", "pd", "ld", "dtl", "lv"])
 
 
 def cut(scores: Scores, offsets: Offsets, part: tuple[int, int]) -> Scores:
@@ -214,7 +268,7 @@ def test_a_posterior_over_it(kinds: str) -> None:
     np.testing.assert_allclose(posterior.marginals().sum(1), 1, atol=1e-9)
 
 
-@pytest.mark.parametrize("kinds", ["ld", "pd", "ldt", "d"])
+@pytest.mark.parametrize("kinds", ["ld", "pd", "ldt", "d", "v", "lv"])
 def test_training_finds_the_optimum_of_the_sum(kinds: str) -> None:
     case = make_case(kinds)
     made = Objective(case.potential, [Term(case.data, SequentialLog())], L2(1.0))
@@ -224,6 +278,16 @@ def test_training_finds_the_optimum_of_the_sum(kinds: str) -> None:
     assert made_again == pytest.approx(newton_optimum(made)[1], abs=1e-8)
     online = fit(made, AdaGrad(max_iterations=30, tolerance=0), start)
     assert made.value(online.best) < made.value(start) - 0.7 * (made.value(start) - made_again)
+
+
+def test_real_values_reach_the_optimum_of_an_enumeration() -> None:
+    case = make_case("v")
+    oracle: Any = Oracle(vector_columns(case.data.encoded), case.data.batch(0, case.data.n_sequences))
+    expected, value = newton_optimum(oracle)
+    made = Objective(case.potential, [Term(case.data, SequentialLog())], L2(1.0))
+    found = fit(made, LBFGS(tolerance=0, gradient_tolerance=1e-12), np.zeros(case.potential.size)).best
+    assert oracle.value(found) == pytest.approx(value, abs=1e-9)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 def test_methods_that_work_on_single_weights_refuse_sums() -> None:

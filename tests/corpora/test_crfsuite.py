@@ -33,10 +33,10 @@ def test_what_is_written_is_read(sentences: list[list[tuple[str, list[str]]]]) -
     assert [s.line for s in read] == [1 + sum(len(s) + 1 for s in sentences[:n]) for n in range(len(sentences))]
 
 
-def test_escapes_and_values_of_one(write: Write) -> None:
-    text = "@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:1.0\tz:\n\n\nO\n"
+def test_escapes_and_values(write: Write) -> None:
+    text = "@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:-5e-1\tz:\n\n\nO\n"
     assert list(read_crfsuite(write(text))) == [
-        AttributeSentence(["B-NP"], [["w[0]=:", "w[1]=\\", "x", "y", "z"]], 2),
+        AttributeSentence(["B-NP"], [["w[0]=:", "w[1]=\\", ("x", 1.0), ("y", -0.5), ("z", 1.0)]], 2),
         AttributeSentence(["O"], [[]], 5),
     ]
 
@@ -44,8 +44,8 @@ def test_escapes_and_values_of_one(write: Write) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("O\ta:0.5", "'a:0.5' has the value '0.5'"),
-        ("O\ta:0", "'a:0' has the value '0'"),
+        ("O\ta:inf", "'a:inf' has the value 'inf', which is not a number"),
+        ("O:0.5\ta", "the label 'O' has a value"),
         ("O\thttp://x", "'http://x' has the value '//x'"),
         ("O\ta\ta", "the attribute 'a' occurs twice"),
         ("O\ta\ta:1", "the attribute 'a' occurs twice"),

@@ -162,6 +162,7 @@ READERS = {
     "loggers": ["spacy_crfseq.Logger.v1"],
     "callbacks": ["spacy_crfseq.ModelCard.v1"],
     "crf_features": ["spacy_crfseq.TemplateFile.v1", "spacy_crfseq.Gazetteer.v1"],
+    "crf_attributes": sorted(registry.attributes.get_all()),
     "crf_costs": [
         f"spacy_crfseq.{name}.v1" for name in ("EntityAgreement", "EntityTags", "F1", "Hamming", "RequiredLabel")
     ],

@@ -31,7 +31,7 @@ def make(degree: int, **settings: Any) -> tuple[Training, Objective]:
     chosen = {"support": "all", "loss": Perceptron(), "regularizer": NoRegularizer(), **settings}
     training = training_problem(4, n_sequences=25, **chosen)
     kernel = PolynomialKernel(degree)
-    kernel.bind(training.encoded.unigrams)
+    kernel.bind(training.encoded)
     potential = Sum((Linear(training.layout), KernelScores(kernel, training.layout.n_labels)))
     plain = training.objective
     return training, Objective(potential, plain.terms, plain.regularizer, dictionary=plain.dictionary)
@@ -96,7 +96,7 @@ def test_what_it_cannot_do_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Only the optimizer spacy_crfseq\.DualPerceptron"):
         LBFGS().iterate(dual, LBFGS().start(np.zeros(dual.potential.size)))
     with pytest.raises(ConfigError, match="at most max_tokens = 5"):
-        PolynomialKernel(2, 5).bind(training.encoded.unigrams)
+        PolynomialKernel(2, 5).bind(training.encoded)
     with pytest.raises(ConfigError, match="degree must be from 1"):
         PolynomialKernel(0)
 

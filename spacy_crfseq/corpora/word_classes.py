@@ -1,0 +1,99 @@
+"""Files with a class for each word: Brown path files, other lists, and the tables of `spacy-lookups-data`.
+
+A line has a word, its class, and after them what else a tool writes, such as counts, separated by tabs or by white
+space.  The path files of Brown clustering have the class first, as bits; other files may have either first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from importlib.util import find_spec
+from pathlib import Path
+
+import srsly
+
+from ..errors import ConfigError, FormatError
+from ._lines import check_file
+
+_BITS = re.compile("[01]+")
+_TABLE = "_lexeme_cluster.json.gz"
+
+
+def read_classes(path: Path | str) -> dict[str, str]:
+    """Return the class of each word of a file, which may be compressed by gzip.
+
+    RAISES FormatError: Naming the line, if it cannot be read or gives a word a second class.
+    """
+    path = check_file(path)
+    lines = _text(path).replace("\r\n", "\n").split("\n")
+    separator = "\t" if any("\t" in line for line in lines[:100]) else None
+    numbers, columns = list[int](), (list[str](), list[str]())
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        row = line.split(separator, 2)[:2]
+        if len(row) < 2 or not all(map(str.strip, row)):
+            raise FormatError(path, number, "no word and class. Write for example: 0110<tab>house, or house<tab>17")
+        numbers.append(number)
+        for column, value in zip(columns, row, strict=True):
+            column.append(value)
+    if not numbers:
+        raise FormatError(path, 0, "no word in the file. A line is for example: 0110<tab>house<tab>25")
+    classes, words = columns if _first_is_class(*columns) else columns[::-1]
+    found: dict[str, str] = {}
+    for number, word, name in zip(numbers, words, classes, strict=True):
+        if found.setdefault(word, name) != name:
+            raise FormatError(path, number, f"the word {word!r} is in class {found[word]} already. Remove a line.")
+    return found
+
+
+def _first_is_class(first: list[str], second: list[str]) -> bool:
+    """Tell which column has the classes: the one of bits, else the one with fewer values."""
+    bits = [all(map(_BITS.fullmatch, column)) for column in (first, second)]
+    return bits[0] if bits[0] != bits[1] else len(set(first)) < len(set(second))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(path, 0, f"the file cannot be read ({error}).") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FormatError(path, line, f"byte {error.start} is not UTF-8. Convert the file to UTF-8.") from error
+
+
+def lookups_languages() -> dict[str, Path]:
+    """Return the tables of word classes in `spacy-lookups-data` by language; none if it is not installed."""
+    spec = find_spec("spacy_lookups_data")
+    folders = (spec and spec.submodule_search_locations) or []
+    files = (file for folder in folders for file in Path(folder, "data").glob(f"*{_TABLE}"))
+    return {file.name.removesuffix(_TABLE): file for file in sorted(files)}
+
+
+def read_lookups(language: str) -> dict[str, str]:
+    """Return the Brown paths of `spacy-lookups-data`; words without a class are left out.
+
+    A path is stored as a number, its first bit lowest, so zeros at its end are lost, and 0 means no class.
+    RAISES ConfigError: If the package is not installed or has no word classes for the language.
+    """
+    tables = lookups_languages()
+    if not tables:
+        raise ConfigError(
+            f"The word classes of {language!r} are in a package that is not installed. Run 'pip install "
+            "spacy-lookups-data', or give a file as path."
+        )
+    if language not in tables:
+        raise ConfigError(
+            f"spacy-lookups-data has word classes for {', '.join(tables)}, not for {language!r}. Learn them from raw "
+            "text with 'python -m spacy crfseq word-classes', and give the file as path."
+        )
+    numbers: dict[str, int] = srsly.json_loads(gzip.decompress(tables[language].read_bytes()))
+    paths = {number: f"{number:b}"[::-1] for number in set(numbers.values()) if number}
+    return {word: paths[number] for word, number in numbers.items() if number}

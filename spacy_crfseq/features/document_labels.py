@@ -1,0 +1,88 @@
+"""Attributes of a word from the labels that its other occurrences in the Doc got from a first stage.
+
+Krishnan & Manning (2006), "An effective two-stage model for exploiting non-local dependencies in named entity
+recognition", section 4: a first model labels the text, a second one sees what the first says of the same word
+elsewhere.  Here it sees the set of labels besides the majority of their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..types import Ints, Optimizer
+from .document_words import groups_of, read_words
+from .token_sets import TokenSets, make_token_sets
+
+
+@dataclass(frozen=True)
+class DocumentLabels:
+    """The labels of a word's other occurrences in the Doc (``spacy_crfseq.DocumentLabels.v1``).
+
+    The labels come from a first stage: the same component without this block.  Training makes both stages; the first
+    stage labels the training corpus in parts, each by a model that has not seen it (a jackknife).  Words match as in
+    `DocumentWords`.  The labels help where Docs are whole documents: give the corpus readers unit = "document".
+
+    folds (int): Parts of the training corpus; a document is in one.
+    optimizer (Optimizer | None): Of the first stage; None for that of the component.  The first stage is trained
+        once more for each part.
+    RAISES ConfigError: If there are fewer than 2 folds.
+    """
+
+    folds: int = 5
+    optimizer: Optimizer | None = None
+
+    def __post_init__(self) -> None:
+        if self.folds < 2:
+            raise ConfigError(f"DocumentLabels: folds must be at least 2, but {self.folds} was given.")
+
+    def names(self, block: str) -> Sequence[str]:
+        """Return the name of the attribute."""
+        return [f"{block}_ELSEWHERE"]
+
+    def templates(self, block: str) -> Sequence[str]:
+        """Return the template over it."""
+        return [f"{block}_ELSEWHERE[0]"]
+
+    def read_labels(
+        self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
+    ) -> Mapping[str, TokenSets]:
+        """Return the values at all tokens of Docs."""
+        groups = groups_of(read_words(docs)).of(labels >= 0)
+        order = np.argsort(groups.tokens)
+        tokens, group, n = groups.tokens[order], groups.group[order], len(names)
+        own = labels[tokens]
+        counts = np.bincount(group * n + own, minlength=groups.size * n).reshape(groups.size, n)[group]
+        counts[np.arange(len(own)), own] -= 1
+        types = [_type_of(name) for name in names]
+        kinds = list(dict.fromkeys(types))
+        of_type = np.array([[name == kind for kind in kinds] for name in types], np.int64).reshape(n, len(kinds))
+        of_types = counts @ of_type
+        texts = [*names, *(f"mostly {kind}" for kind in kinds)]
+        # the labels that occur, and the type that most of them have, the first of those that tie
+        there = np.zeros((len(tokens), len(texts)), np.bool_)
+        there[:, :n] = counts > 0
+        some = np.flatnonzero(there.any(1))
+        if len(some):
+            there[some, n + of_types[some].argmax(1)] = True
+        keys = np.array([_hash_of(text) for text in texts], np.uint64)
+        if strings is not None:
+            strings.update(zip(keys.tolist(), texts, strict=True))
+        sizes = np.zeros(len(labels), np.int64)
+        sizes[tokens] = there.sum(1)
+        values = np.broadcast_to(keys, there.shape)[there]
+        return {f"{block}_ELSEWHERE": make_token_sets(sizes, values)}  # type: ignore[arg-type]
+
+
+def _type_of(label: str) -> str:
+    """Return the type of a tag such as B-PER, or the label itself."""
+    return label[2:] if label[1:2] == "-" and len(label) > 2 else label
+
+
+def _hash_of(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1

@@ -1,0 +1,195 @@
+"""The class of each word, learned from raw text: an attribute plug-in.
+
+Words that are used alike have the same class, so a model knows something about a word that the training corpus lacks.
+The classes of Brown et al. (1992), "Class-based n-gram models of natural language", are paths in a binary tree, whose
+prefixes are coarser classes; Miller, Guinness & Zamanian (2004), "Name tagging with word clusters and discriminative
+training", use several prefixes at once::
+
+    [components.crf_ner.attributes]
+
+    [components.crf_ner.attributes.classes]
+    @crf_attributes = "spacy_crfseq.WordClasses.v1"
+    lookups = "en"
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..corpora.word_classes import read_classes, read_lookups
+from ..errors import ConfigError
+from ..types import LexemeFunction
+from .templates import MAX_OFFSET
+
+Ids: TypeAlias = NDArray[np.uint32]
+KEEP = ("all", "seen")
+
+
+class ClassTable:
+    """The classes of n words, found by a hash of 32 bits.
+
+    hashes [n]: CRC-32 of the words in UTF-8, sorted.  One unknown word in 2**32 / n is taken for a known one.
+    numbers [n]: The class of each.
+    names (list[str]): The name of each class, a path of bits or any text.
+    """
+
+    def __init__(self, hashes: Ids, numbers: Ids, names: list[str]) -> None:
+        # arrays of Python's, whose items are found faster than those of NumPy's
+        self.hashes, self.numbers, self.names = array("I", hashes.tobytes()), array("I", numbers.tobytes()), names
+        self.are_paths = not any(name.strip("01") for name in names)
+
+    @classmethod
+    def of(cls, classes: Mapping[str, str]) -> ClassTable:
+        """Return the table of some words and their classes."""
+        names = sorted(set(classes.values()))
+        number_of = {name: number for number, name in enumerate(names)}
+        hashes = np.fromiter(map(hash_of, classes), np.uint32, len(classes))
+        hashes, first = np.unique(hashes, return_index=True)
+        return cls(hashes, np.array([number_of[name] for name in classes.values()], np.uint32)[first], names)
+
+    def find(self, word: str) -> str | None:
+        """Return the class of a word, if it has one."""
+        key = hash_of(word)
+        place = bisect_left(self.hashes, key)
+        known = place < len(self.hashes) and self.hashes[place] == key
+        return self.names[self.numbers[place]] if known else None
+
+    def part(self, hashes: Iterable[int]) -> ClassTable:
+        """Return the table of the words with these hashes."""
+        every = np.array(self.hashes)
+        kept = np.isin(every, np.fromiter(hashes, np.uint32))
+        return ClassTable(every[kept], np.array(self.numbers)[kept], self.names)
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the table as few bytes: about 3 for a word of a thousand classes."""
+        gaps = np.diff(np.array(self.hashes), prepend=np.uint32(0))
+        return {"n": len(gaps), "gaps": _pack(gaps), "numbers": _pack(np.array(self.numbers)), "names": self.names}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ClassTable:
+        """Return the table that `to_state` stored.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
+        n, names = int(state["n"]), [str(name) for name in state["names"]]
+        hashes, numbers = np.cumsum(_unpack(state["gaps"], n), dtype=np.uint32), _unpack(state["numbers"], n)
+        if numbers.max(initial=0) >= max(len(names), 1):
+            raise ValueError("a word has a class that is not there")
+        return cls(hashes, numbers, names)
+
+
+def hash_of(word: str) -> int:
+    """Return the number that stands for a word in a table."""
+    return zlib.crc32(word.encode("utf8", "surrogatepass"))
+
+
+def _pack(numbers: Ids) -> bytes:
+    # each byte of the numbers on its own: the high ones compress well, the low ones hardly
+    return zlib.compress(numbers.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes())
+
+
+def _unpack(data: bytes, n: int) -> Ids:
+    try:
+        planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(4, n)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    return np.ascontiguousarray(planes.T).view("<u4").reshape(n).astype(np.uint32)
+
+
+class WordClasses:
+    """Classes of words as attributes NAME4, NAME6 (prefixes of the path) and NAME (the whole class); NAME is the block.
+
+    A word without a class has that of its lower-cased form.  A trained pipeline contains the classes and needs no file.
+
+    path (Path | str): A Brown path file (path, word, count), or lines with a word and its class; gzip is allowed.
+    lookups (str): Instead, a language with classes in the package `spacy-lookups-data`: "en", "de" or "es".
+    prefixes (list[int]): Bits of the path for each attribute; 0 is the whole class.  Classes that are not paths only
+        have the whole one.
+    window (int): Tokens on each side whose classes are used.
+    templates (list[str]): Templates to use instead of those of the window.  They may join classes with other
+        attributes, such as "CLASSES4[0]|SHAPE[-1]" in a block named "classes".
+    keep (str): What the model stores: "all" words, or those "seen" in training, which gives smaller models that know
+        no class for other words.
+    RAISES ConfigError: If a setting cannot work.  The classes are read when they are first needed; a FormatError then
+        names the line of the file.
+    """
+
+    def __init__(
+        self,
+        path: Path | str = "",
+        lookups: str = "",
+        prefixes: list[int] | tuple[int, ...] = (4, 6, 10, 0),
+        window: int = 2,
+        templates: list[str] | tuple[str, ...] = (),
+        keep: str = "all",
+    ) -> None:
+        if bool(path) == bool(lookups):
+            raise ConfigError('WordClasses: give either path = "classes.txt" or lookups = "en".')
+        numbers = isinstance(prefixes, list | tuple) and all(type(n) is int and n >= 0 for n in prefixes)
+        if not prefixes or not numbers:
+            raise ConfigError(f"WordClasses: prefixes must be a list of numbers from 0, but {prefixes!r} was given.")
+        if not 0 <= window <= MAX_OFFSET:
+            raise ConfigError(f"WordClasses: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
+        if keep not in KEEP:
+            raise ConfigError(f'WordClasses: keep must be "all" or "seen", but {keep!r} was given.')
+        self.path, self.lookups, self.keep = Path(path), lookups, keep
+        self._prefixes, self._window, self._templates = list(dict.fromkeys(prefixes)), window, tuple(templates)
+        self._table: ClassTable | None = None
+        self._seen: set[int] = set()
+        self._last: tuple[str, str | None] = ("", None)
+        self._state: dict[str, Any] | None = None
+
+    @property
+    def table(self) -> ClassTable:
+        """The classes; errors as in the class."""
+        if self._table is None:
+            self._table = ClassTable.of(read_lookups(self.lookups) if self.lookups else read_classes(self.path))
+        return self._table
+
+    def templates(self, block: str) -> Sequence[str]:
+        """Return the templates given, else a window for each prefix."""
+        window = f"[{-self._window}..{self._window}]"
+        return self._templates or [f"{block}{n or ''}{window}" for n in self._prefixes]
+
+    def functions(self, block: str) -> Mapping[str, LexemeFunction]:
+        """Return a function for each prefix."""
+        return {f"{block}{n or ''}": self._function(n) for n in self._prefixes}
+
+    def _function(self, n: int) -> LexemeFunction:
+        def prefix(text: str) -> str | None:
+            name = self.class_of(text)
+            return name[:n] if name and self.table.are_paths else None
+
+        return prefix if n else self.class_of
+
+    def class_of(self, text: str) -> str | None:
+        """Return the class of a word, if it has one; errors as in the class."""
+        last, name = self._last
+        if last != text:  # the functions of a word are called one after another
+            for form in (text, text.lower()):
+                name = self.table.find(form)
+                if name is not None:
+                    if self.keep == "seen":
+                        self._seen.add(hash_of(form))
+                    break
+            self._last = text, name
+        return name
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the classes of all words, or of those seen."""
+        if self.keep == "seen":
+            return self.table.part(self._seen).to_state()
+        if self._state is None:  # once, because training stores the model several times
+            self._state = self.table.to_state()
+        return self._state
+
+    def from_state(self, state: dict[str, Any]) -> None:
+        """Use the classes that a model has stored."""
+        self._table = ClassTable.from_state(state)
+        self._state, self._last = None, ("", None)
+        self._seen = set(self._table.hashes) if self.keep == "seen" else set()

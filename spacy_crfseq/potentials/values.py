@@ -1,0 +1,119 @@
+"""Features with values: emissions of a token are the sum of value times W[name] over the numbers that it has.
+
+The numbers of a token are kept as bytes, 16 for each: the hash of the name, and the value.  Tokens with the same
+numbers share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from struct import Struct
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import kernels
+from ..errors import ConfigError, DataError
+from ..features.encoder import Encoded
+from ..features.noted import noted_attributes
+from ..features.token_sets import names_in
+from ..types import Floats, Hashes, Offsets, TokenFunction
+from .small import Adder, RowScores
+
+_PACKED = np.dtype([("name", "<u8"), ("value", "<f8")])
+_pack = Struct("<Qd").pack
+
+
+@lru_cache(1 << 16)
+def _hash(name: str) -> int:
+    return max(1, int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little"))  # 0 is no key
+
+
+@dataclass
+class Values:
+    """Features with values, such as ``{"length": 0.7}`` (registered as ``spacy_crfseq.Values.v1``).
+
+    Every name has a weight for each label, which is multiplied by the value.  Names that the training text does not
+    have are ignored.  All numbers that `function` returns count, also 0 and 1; with this potential, templates leave
+    numbers out, so that the same function may be one of their token functions.  A value as large as those of
+    templates, 1, is best under the same penalty.
+
+    function (TokenFunction | None): Token function that returns numbers by their names, or a list with pairs of name
+        and number; a block that names a function of the registry ``crf_features``.  None for the numbers in
+        ``doc._.crf_attributes``, which the reader `CRFsuiteReader` sets.
+    """
+
+    function: TokenFunction | None = None
+    needs_features: ClassVar[bool] = False
+    reads_numbers: ClassVar[bool] = True
+    names: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.function is not None and not callable(self.function):
+            raise ConfigError(f"Values: function must be a token function, but {self.function!r} was given.")
+
+    def read(self, docs: Sequence[Any]) -> NDArray[np.object_]:
+        """Return the numbers of each token [T] as bytes.  RAISES DataError: If the function returns something else."""
+        function, same = self.function or noted_attributes, dict[bytes, bytes]()
+        found: list[bytes] = []
+        for tokens in map(list, docs):
+            starts = [i for i, token in enumerate(tokens) if not i or token.is_sent_start]
+            for begin, end in pairwise([*starts, len(tokens)]):
+                sequence = tokens[begin:end]
+                for i in range(end - begin):
+                    values: dict[str, float] = {}
+                    try:
+                        names_in(function(sequence, i), values)
+                    except DataError as error:
+                        raise DataError(f"Values at the token {sequence[i].text!r}: {error}") from None
+                    packed = b"".join(_pack(_hash(name), value) for name, value in values.items() if value)
+                    found.append(same.setdefault(packed, packed))
+        return np.array([*found, None], object)[:-1]  # without None, NumPy would take bytes apart
+
+    def bind(self, text: Encoded, number: int) -> None:
+        self.names = np.unique(_unpacked(text.inputs[number])[1] if text.inputs else np.zeros(0, np.uint64))
+
+    def size(self, n_labels: int) -> int:
+        return len(self.names) * n_labels
+
+    def potential(self, n_labels: int, number: int) -> ValueScores:
+        return ValueScores(self, n_labels, number)
+
+    def to_state(self) -> Hashes:
+        return self.names
+
+    def from_state(self, state: Any) -> None:
+        names = np.array(state, np.uint64)
+        if names.ndim != 1 or (names[1:] <= names[:-1]).any():
+            raise ValueError("the names of values are not in order")
+        self.names = names
+
+
+class ValueScores(RowScores):
+    """Implements `protocol.Potential` with `Values`; the weights are [names, L]."""
+
+    def __init__(self, plugin: Values, n_labels: int, number: int = 0) -> None:
+        super().__init__(plugin, n_labels, number)
+        self.keys: Hashes = plugin.names
+
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+        ptr, names, values = _unpacked(inputs)
+        places = np.searchsorted(self.keys, names)
+        known = np.append(self.keys, np.uint64(0))[places] == names
+        columns = ptr, np.where(known, places, -1).astype(np.int32), values
+        out = np.zeros((len(inputs), self.n_labels), weights.dtype)
+        kernels.values.add_products(*columns, weights, out)
+        return out, lambda d, grad: kernels.values.scatter_products(*columns, d, grad)
+
+
+def _unpacked(inputs: NDArray[np.object_]) -> tuple[Offsets, Hashes, NDArray[np.float64]]:
+    """Return the numbers of all tokens: the start of each token's [T + 1], hashes of names, and values."""
+    parts = inputs.tolist()
+    ptr = np.append(0, np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))) // _PACKED.itemsize
+    flat = np.frombuffer(b"".join(parts), _PACKED)
+    return ptr, np.ascontiguousarray(flat["name"]), np.ascontiguousarray(flat["value"])

@@ -1,0 +1,170 @@
+"""Word vectors of the pipeline as real-valued features: token t has the emissions sum of x(t + k) W_k, |k| <= window.
+
+x(t) [d] is the vector of token t, scaled.  A text is kept as the hashes of its words; the vectors of distinct words are
+kept in a table, in training for all of its text, in prediction up to `MAX_FLOATS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import kernels
+from ..errors import ConfigError
+from ..features.encoder import Encoded
+from ..features.index import Growable, HashIndex
+from ..types import Floats, Hashes, Ints, Offsets
+from .small import Adder, RowScores
+
+MAX_FLOATS = 1 << 22
+"""Numbers in the table of vectors in prediction, 16 MiB; it begins anew when they do not suffice."""
+
+
+class _Table:
+    """Vectors of distinct words; row 0 is zero, for what has none."""
+
+    def __init__(self, vectors: Any) -> None:
+        self.vectors, self.data = vectors, getattr(vectors, "data", None)
+        self.index, self.rows = HashIndex(), Growable(np.float32, vectors.shape[1])
+        self.rows.resize(1)
+
+
+@dataclass
+class Vectors:
+    """The pipeline's word vectors, static or floret, as real-valued features (``spacy_crfseq.Vectors.v1``).
+
+    They are those of ``nlp.vocab.vectors``, which ``[initialize] vectors`` of a config loads; a saved pipeline holds
+    them.  A word without one has that of its lower case.  An attribute of a template is 1, so a vector of the length
+    `scale` counts as much as ``scale ** 2`` of them under the same penalty.
+
+    window (int): Tokens before and after, whose vectors have weights of their own.
+    scale (float): Length of each vector, or factor.
+    normalize (bool): Whether vectors are scaled to the same length.
+    RAISES ConfigError: On a setting out of range; in use, if the pipeline has no vectors or others than in training.
+    """
+
+    window: int = 1
+    scale: float = 2.0
+    normalize: bool = True
+    needs_features: ClassVar[bool] = False
+    width: int = field(default=0, init=False)
+    _least: int = field(default=0, init=False, repr=False)
+    _table: _Table | None = field(default=None, init=False, repr=False, compare=False)
+    _lock: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.window <= 16 or not 0 < self.scale < np.inf:
+            raise ConfigError("Vectors: window must be from 0 to 16, and scale a positive number.")
+
+    def __reduce__(self) -> tuple[type[Vectors], tuple[int, float, bool]]:
+        return Vectors, (self.window, self.scale, self.normalize)  # a model holds its width, the vocab the vectors
+
+    def read(self, docs: Sequence[Any]) -> Hashes:
+        """Return the hash of each word [T].  RAISES ConfigError: If there are no vectors."""
+        for vocab in {id(doc.vocab): doc.vocab for doc in docs}.values():
+            vectors = vocab.vectors
+            if not all(vectors.shape):
+                raise ConfigError(
+                    "spacy_crfseq.Vectors.v1: this pipeline has no word vectors. Name a pipeline that has them as "
+                    "'vectors' under [initialize] (or --initialize.vectors); 'python -m spacy init vectors' makes one."
+                )
+            with self._lock:
+                old, data = self._table, getattr(vectors, "data", None)
+                if old is None or vectors is not old.vectors or data is not old.data:
+                    self._table = _Table(vectors)
+        hashes = [doc.to_array(getattr(doc.vocab.vectors, "attr", "ORTH")) for doc in docs]
+        return np.concatenate([np.zeros(0, np.uint64), *hashes])
+
+    def bind(self, text: Encoded, number: int) -> None:
+        self.width = self._table.rows.array.shape[1] if self._table else 0
+        self._least = 2 * len(np.unique(text.inputs[number])) if text.inputs else 0
+
+    def size(self, n_labels: int) -> int:
+        return self.width * (2 * self.window + 1) * n_labels
+
+    def potential(self, n_labels: int, number: int) -> VectorScores:
+        return VectorScores(self, n_labels, number)
+
+    def to_state(self) -> int:
+        return self.width
+
+    def from_state(self, state: Any) -> None:
+        if not isinstance(state, int) or state < 0:
+            raise ValueError(f"vectors of {state!r} dimensions")
+        self.width = state
+
+    def of(self, words: Hashes) -> Floats:
+        """Return the scaled vectors [U, d] of distinct words.  RAISES ConfigError: If the dimension has changed."""
+        with self._lock:
+            table = self._table
+            assert table is not None
+            n, width = table.rows.array.shape
+            if width != self.width:
+                raise ConfigError(
+                    f"spacy_crfseq.Vectors.v1: the vectors of this pipeline have {width} dimensions, those of the "
+                    f"training {self.width}. Use the vectors of the training, or train again."
+                )
+            ids, n_unknown = table.index.find(words)
+            if n_unknown and (n + n_unknown) * width > max(MAX_FLOATS, self._least * width):
+                self._table = table = _Table(table.vectors)
+            if n_unknown:
+                ids, new = table.index.add(words)
+                table.rows.append(self._scaled(_look_up(table.vectors, words[new])))
+            found: Floats = table.rows.array[ids + 1]
+            return found
+
+    def _scaled(self, vectors: Floats) -> Floats:
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True) if self.normalize else np.ones((len(vectors), 1))
+        scaled: Floats = vectors * (self.scale / np.where(lengths > 0, lengths, 1))
+        return scaled
+
+
+def _look_up(vectors: Any, words: Hashes) -> Floats:
+    keys = words.tolist()
+    if getattr(vectors, "mode", "") != "default":
+        found = vectors.get_batch(keys)
+    else:
+        rows = vectors.find(keys=keys)
+        missing = np.flatnonzero(rows < 0)
+        rows[missing] = vectors.find(keys=[vectors.strings[keys[i]].lower() for i in missing])
+        found = vectors.data[rows]
+        found[rows < 0] = 0
+    return np.asarray(found.get() if hasattr(found, "get") else found)  # from a GPU
+
+
+class VectorScores(RowScores):
+    """Implements `protocol.Potential` with `Vectors`; the weights are [d, 2 window + 1, L]."""
+
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+        words, places = np.unique(inputs, return_inverse=True)
+        x = self.plugin.of(words).astype(weights.dtype, copy=False)
+        ids, n = _windows(places, offsets, self.plugin.window), self.n_labels
+        # of each word, the scores that it adds to the token at each offset; so words are multiplied once
+        table = (x @ weights.reshape(x.shape[1], -1)).reshape(-1, n)
+        out = np.zeros((len(inputs), n), weights.dtype)
+        kernels.rows.add_fixed(ids, table, out)
+
+        def add(d: Floats, grad: Floats) -> None:
+            d_table = np.zeros_like(table)
+            kernels.rows.scatter_fixed(ids, d, 1.0, d_table)
+            grad += (x.T @ d_table.reshape(len(x), -1)).reshape(-1, n)
+
+        return out, add
+
+
+def _windows(places: NDArray[np.int64], offsets: Offsets, window: int) -> Ints:
+    """Return the rows [T, 2 window + 1] of (word, offset) that score each token, -1 beyond the ends of its sequence."""
+    width, n = 2 * window + 1, len(places)
+    ids = np.full((n, width), -1, np.int32)
+    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    for k in range(width):
+        shift = k - window
+        here = slice(max(0, -shift), max(0, n - max(0, shift)))
+        there = slice(max(0, shift), max(0, n - max(0, -shift)))
+        ids[here, k] = np.where(sequence[here] == sequence[there], places[there] * width + k, -1)
+    return ids

@@ -1,0 +1,226 @@
+"""Real-valued features of a pipeline: its word vectors, and numbers of attribute files and feature functions."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.vectors import Vectors as SpacyVectors
+
+from spacy_crfseq import registry
+from spacy_crfseq.errors import ConfigError, DataError, ModelFileError
+from spacy_crfseq.pipeline.readers import create_crfsuite_reader
+from spacy_crfseq.potentials import vectors as module
+from tests.pipeline.helpers import (
+    LBFGS_TIGHT,
+    annotation,
+    blank,
+    examples,
+    initialize,
+    inputs,
+    pipe_of,
+    predictions,
+    registered,
+    templates,
+)
+
+WORDS = ("anna", "bob", "oslo", "york", "Norway", "lives", "saw")
+
+
+def block(name: str, **settings: Any) -> dict[str, Any]:
+    return {"potentials": {"own": {"@crf_potentials": f"spacy_crfseq.{name}.v1", **settings}}}
+
+
+def add_vectors(nlp: Language, kind: str, width: int = 8) -> None:
+    data = np.random.default_rng(1).standard_normal((64, width)).astype(np.float32)
+    if kind == "static":
+        nlp.vocab.vectors = SpacyVectors(strings=nlp.vocab.strings, data=data[: len(WORDS)], keys=WORDS)
+    else:
+        nlp.vocab.vectors = SpacyVectors(
+            strings=nlp.vocab.strings, data=data, mode="floret", minn=2, maxn=3, hash_count=2, hash_seed=3
+        )
+
+
+def trained(kind: str, **more: Any) -> Language:
+    nlp = blank("crf_ner", features=templates("IS_TITLE"), **block("Vectors"), **more)
+    add_vectors(nlp, kind)
+    pipe_of(initialize(nlp, examples(nlp))).fit()
+    return nlp
+
+
+@pytest.mark.parametrize("kind", ["static", "floret"])
+def test_a_pipeline_with_vectors_is_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+    nlp = trained(kind, optimizer=LBFGS_TIGHT)
+    assert annotation(nlp("Anna lives"))["ents"] == [(0, 1, "PER")]
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert predictions(loaded, "crf_ner") == predictions(nlp, "crf_ner")
+    again = pickle.loads(pickle.dumps(pipe_of(nlp)))
+    assert [annotation(again(doc)) for doc in inputs(nlp, "crf_ner")] == predictions(nlp, "crf_ner")
+    with loaded.memory_zone():
+        assert annotation(loaded("Anna lives"))["ents"] == [(0, 1, "PER")]
+    add_vectors(loaded, kind, width=5)
+    with pytest.raises(ConfigError, match="have 5 dimensions, those of the training 8"):
+        loaded("Anna")
+    loaded.vocab.vectors = SpacyVectors(strings=loaded.vocab.strings)
+    with pytest.raises(ConfigError, match=r"has no word vectors\. Name a pipeline"):
+        loaded("Anna")
+
+
+def test_a_word_without_a_vector_has_that_of_its_lower_case() -> None:
+    nlp = trained("static")
+    plugin = pipe_of(nlp).method.potentials["own"]
+    keys = [nlp.vocab.strings.add(word) for word in ("anna", "Anna", "norway", "Norway")]
+    found = plugin.of(np.array(keys, np.uint64))
+    assert found[0].tolist() == found[1].tolist()
+    assert np.linalg.norm(found, axis=1) == pytest.approx([plugin.scale, plugin.scale, 0, plugin.scale])
+
+
+def test_the_table_of_vectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp = trained("floret")
+    expected = predictions(nlp, "crf_ner")
+    plugin = pipe_of(nlp).method.potentials["own"]
+    monkeypatch.setattr(module, "MAX_FLOATS", 8 * 12)
+    plugin.bind(pipe_of(nlp).doc_model.encode([])[0], 0)
+    plugin._table = None
+    assert [annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")] == expected
+    assert plugin._table.rows.size <= 12
+
+
+@pytest.mark.parametrize("settings", [{"window": -1}, {"window": 17}, {"scale": 0}])
+def test_settings_of_vectors_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="window must be from 0 to 16, and scale a positive"):
+        blank("crf_ner", **block("Vectors", **settings))
+
+
+@pytest.mark.parametrize(("name", "loss", "penalty"), [
+    ("AdaGrad", "SequentialLog", "L2"), ("SGD", "SequentialLog", "L2"), ("OWLQN", "SequentialLog", "L1"),
+    ("FISTA", "SequentialLog", "L1"), ("AveragedPerceptron", "Perceptron", "NoRegularizer"),
+    ("PassiveAggressive", "Hinge", "NoRegularizer"), ("AROW", "Hinge", "NoRegularizer"),
+])  # fmt: skip
+def test_optimizers_learn_from_vectors_alone(name: str, loss: str, penalty: str) -> None:
+    parts = {"optimizer": name, "loss": loss, "regularizer": penalty}
+    found = {kind: registered(f"{kind}s" if kind != "loss" else "losses", value) for kind, value in parts.items()}
+    found["optimizer"]["max_iterations"] = 30
+    if penalty != "NoRegularizer":
+        found["regularizer"]["rho"] = 0.01
+    nlp = trained("floret", **found)
+    docs = [annotation(nlp(doc))["ents"] for doc in inputs(nlp, "crf_ner")[:5]]
+    gold = [annotation(example.reference)["ents"] for example in examples(nlp)]
+    assert sum(one == other for one, other in zip(docs, gold, strict=True)) >= 4
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+LINES = ["B-NP\tw=Ada\tlen:0.3\tcap:1", "B-VP\tw=saw\tlen:0.3", "B-NP\tw=it\tlen:-1.5\tcap:0", "",
+         "B-NP\tw=Bob\tlen:2\tcap:1", "O\tlen:1e-1", ""]  # fmt: skip
+GIVEN = templates("GIVEN[0]", token_functions={"GIVEN": registered("features", "Attributes")})
+EXACT: dict[str, Any] = {
+    "support": "all", "boundaries": False, "precision": "float64", "optimizer": LBFGS_TIGHT,
+}  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "train.crfsuite"
+    path.write_text("\n".join(LINES * 3) + "\n")
+    return path
+
+
+def test_the_optimum_with_values_is_crfsuites(file: Path, tmp_path: Path) -> None:
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    for sentence in "\n".join(LINES * 3).strip().split("\n\n"):
+        rows = [line.split("\t") for line in sentence.splitlines()]
+        items = [[field.partition(":") for field in row[1:]] for row in rows]
+        trainer.append([{name: float(value or 1) for name, _, value in item} for item in items], [r[0] for r in rows])
+    trainer.set_params({
+        "c1": 0.0, "c2": 0.5, "epsilon": 1e-9, "delta": 1e-9, "max_iterations": 500,
+        "feature.possible_states": True, "feature.possible_transitions": True,
+    })  # fmt: skip
+    trainer.train(str(tmp_path / "model"))
+    nlp = blank("crf_tagger", features=GIVEN, **block("Values"), **EXACT)
+    pipe = pipe_of(initialize(nlp, list(create_crfsuite_reader(file)(nlp))))
+    assert pipe.fit().history[-1].report.value == pytest.approx(trainer.logparser.last_iteration["loss"], rel=1e-5)
+
+
+def lengths(sequence: Sequence[Any], i: int) -> dict[str, Any]:
+    """A function of sklearn-crfsuite's kind: names, flags, numbers and a nested dictionary."""
+    token = sequence[i]
+    return {"lower": token.lower_, "title": token.is_title, "length": len(token) / 5, "at": {"start": i == 0, "i": i}}
+
+
+@pytest.fixture(scope="module")
+def function() -> dict[str, str]:
+    registry.features("test.lengths", func=lambda: lengths)
+    return {"@crf_features": "test.lengths"}
+
+
+def test_numbers_of_a_function_of_templates_are_read_by_the_potential(function: dict[str, str], tmp_path: Path) -> None:
+    features = templates("GIVEN[0]", token_functions={"GIVEN": function})
+    nlp = blank("crf_ner", features=features, keep_names=True, **block("Values", function=function))
+    pipe = pipe_of(initialize(nlp, examples(nlp), fit=True))
+    names = {name.partition("=")[2].partition("=")[0] for name in pipe.doc_model.feature_names}
+    assert names == {"lower", "title", "at:start"}
+    assert len(pipe.doc_model.crf.added_views[0]) == 2 * len(pipe.tags)
+    assert np.abs(pipe.doc_model.crf.added_views[0]).max() > 0
+    nlp.to_disk(tmp_path)
+    assert predictions(spacy.load(tmp_path), "crf_ner") == predictions(nlp, "crf_ner")
+    sequences = pipe.method.potentials["own"].read([nlp.make_doc("a b"), nlp.make_doc(""), nlp.make_doc("a b")])
+    assert sequences.tolist()[:2] == sequences.tolist()[2:]
+
+
+def test_values_without_the_potential_are_refused(file: Path, function: dict[str, str]) -> None:
+    message = r"'l\w+' has the value .*add a block \[components.NAME.potentials.values\] with .*Values.v1"
+    nlp = blank("crf_tagger", features=GIVEN)
+    with pytest.raises(DataError, match=message):
+        nlp.initialize(lambda: create_crfsuite_reader(file)(nlp))
+    nlp = blank("crf_ner", features=templates("GIVEN[0]", token_functions={"GIVEN": function}))
+    with pytest.raises(DataError, match=message):
+        nlp.initialize(lambda: examples(nlp))
+
+
+def test_what_is_no_number_is_refused(file: Path) -> None:
+    nlp = blank("crf_tagger", features=templates("LOWER"), **block("Values"))
+    with pytest.raises(DataError, match="has no attributes"):
+        nlp.initialize(lambda: examples(nlp, "crf_tagger"))
+    corpus = list(create_crfsuite_reader(file)(nlp))
+    corpus[0].predicted._.crf_attributes[2].append(("b", b"x"))
+    corpus[0].predicted._.crf_attributes[1].append(("b", float("nan")))
+    for wrong in ("has the value nan", "but must be a string"):
+        with pytest.raises(DataError, match=rf"Values at the token '_': 'b' .*{wrong}"):
+            nlp.initialize(lambda: corpus)
+        corpus[0].predicted._.crf_attributes[1].pop()
+
+
+def test_names_may_be_new_after_an_initialization_without_data() -> None:
+    registry.features("test.words", func=lambda: lambda sequence, i: {sequence[i].text: 0.5})
+    nlp = blank("crf_ner", features=templates("LOWER"), **block("Values", function={"@crf_features": "test.words"}))
+    nlp.initialize()
+    corpus, pipe = examples(nlp), pipe_of(nlp)
+    for batch in (corpus[:4], corpus[:4], corpus, corpus):
+        before = pipe.doc_model.crf
+        pipe.update(batch, sgd=None, losses={})
+        if len(before.labels) < len(pipe.tags):
+            continue
+        _, old, new = np.intersect1d(before.small[0].keys, pipe.doc_model.crf.small[0].keys, return_indices=True)
+        own, other = (crf.added_views[0].reshape(-1, len(pipe.tags)) for crf in (before, pipe.doc_model.crf))
+        np.testing.assert_array_equal(own[old], other[new])
+        pipe.finish_update(None)
+    assert before.small[0].size < pipe.doc_model.crf.small[0].size
+    assert own.any()
+
+
+def test_a_damaged_state_is_refused(file: Path) -> None:
+    nlp = blank("crf_tagger", features=GIVEN, **block("Values"))
+    pipe = pipe_of(initialize(nlp, list(create_crfsuite_reader(file)(nlp))))
+    values = pipe.method.potentials["own"]
+    values.names = values.names[::-1].copy()
+    with pytest.raises(ModelFileError, match="the names of values are not in order"):
+        pipe.from_bytes(pipe.to_bytes())

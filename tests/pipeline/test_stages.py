@@ -1,0 +1,216 @@
+"""Two stages: attributes that read the labels of a first stage, in training, in prediction and on disk."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_crfseq.errors import ConfigError, ModelFileError
+from spacy_crfseq.features.document_labels import DocumentLabels
+from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.stages import doc_key
+from spacy_crfseq.training.dataset import join
+
+NLP = spacy.blank("en")
+FEATURES = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["LOWER[-1..1]"]}
+NAMES, TYPES = ["B-PER", "O", "U-LOC", "I-PER"], ["PER", "O", "LOC"]
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(["Rome", "ROME", "the", "7", "Ada"]), st.integers(-1, 3)))))
+def test_labels_elsewhere_are_those_of_a_search(rows: list[list[tuple[str, int]]]) -> None:
+    docs = [Doc(NLP.vocab, words=[word for word, _ in each]) for each in rows]
+    labels, strings = np.array([label for each in rows for _, label in each], np.int32), dict[int, str]()
+    sets = DocumentLabels().read_labels("L", docs, labels, NAMES, strings)["L_ELSEWHERE"]
+    found = [[strings[v] for v in sets.values[b:e].tolist()] for b, e in zip(sets.ptr, sets.ptr[1:], strict=False)]
+    expected = []
+    for each in rows:
+        for i, (word, label) in enumerate(each):
+            same = [other for j, (text, other) in enumerate(each) if j != i and text.lower() == word.lower()]
+            names = [NAMES[other] for other in same if other >= 0 and label >= 0 and word not in ("the", "7")]
+            types = [name[-3:] for name in names]
+            most = [f"mostly {max(TYPES, key=types.count)}"] if types else []
+            expected.append({*names, *most})
+    assert list(map(sorted, found)) == list(map(sorted, expected))
+
+
+def _examples(nlp: Language) -> list[Example]:
+    """Return documents of two sentences: the first says what the name in the second is."""
+    found = []
+    for number, name in enumerate(["Bo", "Ada", "Oslo", "Lima", "Ines", "Karl", "Quito", "Turin", "Olga", "Rome"]):
+        label = "LOC" if name in ("Oslo", "Lima", "Quito", "Turin", "Rome") else "PER"
+        first = ["in", name, "town"] if label == "LOC" else ["Mr", name, "said"]
+        words = [*first, ".", "Then", name, "won", ".", str(number)]
+        starts: Any = [i in (0, 4) for i in range(len(words))]
+        doc = Doc(nlp.vocab, words=words, sent_starts=starts)
+        doc.ents = [Span(doc, 1, 2, label), Span(doc, 5, 6, label)]
+        found.append(Example(Doc(nlp.vocab, words=words, sent_starts=starts), doc))
+    return found
+
+
+def _component(nlp: Language, other: Any = None, **settings: Any) -> CRFComponent:
+    block = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", **settings}
+    attributes = {"doc": block, **({"other": other} if other else {})}
+    pipe: Any = nlp.add_pipe("crf_ner", config={"features": FEATURES, "attributes": attributes})
+    return pipe  # type: ignore[no-any-return]
+
+
+def _trained(**settings: Any) -> tuple[CRFComponent, list[Example]]:
+    nlp = spacy.blank("en")
+    pipe = _component(nlp, **settings)
+    examples = _examples(nlp)
+    nlp.initialize(lambda: iter(examples))
+    pipe.fit()
+    return pipe, examples
+
+
+@pytest.fixture(scope="module")
+def trained() -> tuple[CRFComponent, list[Example]]:
+    return _trained()
+
+
+def _new(name: str) -> Doc:
+    words = ["Mr", name, "said", ".", "Then", name, "won", "."]
+    starts: Any = [i in (0, 4) for i in range(len(words))]
+    return Doc(spacy.blank("en").vocab, words=words, sent_starts=starts)
+
+
+def _elsewhere(pipe: CRFComponent, doc: Doc, *, preset: bool = False) -> list[set[str]]:
+    """Return the values of the attribute at the tokens of a Doc."""
+    pipe.posterior([doc], preset=preset)  # looks words up in the vocab of the Doc
+    reader, found = pipe.doc_model.feature_reader(), [set[str]() for _ in doc]
+    for active in reader.active([doc], preset)[0]:
+        for token, name in zip(active.tokens.tolist(), reader.names(0, active), strict=True):
+            if name.startswith("DOC_ELSEWHERE[0]="):
+                found[token].add(name.partition("=")[2])
+    return found
+
+
+def test_a_word_is_labelled_as_elsewhere(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, _ = trained
+    assert _elsewhere(pipe, _new("Zoe"))[5] == {"U-PER", "mostly PER"}
+    (doc,) = pipe.pipe([_new("Zoe")])
+    assert [(ent.text, ent.label_) for ent in doc.ents] == [("Zoe", "PER"), ("Zoe", "PER")]
+    explained = {one.name for one in pipe.explain(_new("Zoe")).tokens[5].contributions}
+    assert "DOC_ELSEWHERE[0]=U-PER" in explained
+
+
+def test_the_first_stage_respects_what_is_known(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, _ = trained
+    doc = _new("Zoe")
+    doc.ents = [Span(doc, 1, 2, "LOC")]
+    assert _elsewhere(pipe, doc, preset=True)[5] == {"U-LOC", "mostly LOC"}
+    assert pipe.posterior([doc], spans=[Span(doc, 5, 6, "LOC")]).spans()[0][0][:3] == (1, 2, "PER")
+    (doc,) = pipe.pipe([doc])
+    assert [ent.label_ for ent in doc.ents] == ["LOC", "LOC"]
+    assert _elsewhere(pipe, doc)[5] == {"U-LOC", "mostly LOC"}  # as it was decided
+
+
+def test_labels_of_a_training_text_respect_what_is_known(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, examples = trained
+    strings, doc = dict[int, str](), examples[0].predicted.copy()
+    for ents, expected in ([], {"U-PER", "mostly PER"}), ([Span(doc, 1, 2, "LOC")], {"U-LOC", "mostly LOC"}):
+        doc.ents = ents
+        columns = pipe.doc_model.columns_of([doc], (), training=True, strings=strings)
+        assert {strings[key] for key in columns.text.sets["DOC_ELSEWHERE"].take(np.array([5]))[1].tolist()} == expected
+
+
+def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
+    pipe, examples = _trained(folds=3)
+    first, before = pipe.doc_model.first, pipe.doc_model.held_out
+    assert first is not None
+    doc = examples[3].reference
+    doc.ents = [Span(doc, ent.start, ent.end, "PER") for ent in doc.ents]
+    pipe.initialize(lambda: iter(examples))
+    key = doc_key(doc)
+    assert before[key].tolist() == pipe.doc_model.held_out[key].tolist()
+    gold = [[f"U-{token.ent_type_}" if token.ent_type_ else "O" for token in e.reference] for e in _examples(NLP)]
+    found = [[first.labels.tags[i] for i in labels] for labels in before.values()]
+    assert gold != found  # though the first stage knows them:
+    assert [[first.labels.tags[i] for i in first.posterior([e.predicted])[0].all_labels] for e in examples] == gold
+
+
+def test_copies_of_a_document_are_in_one_part() -> None:
+    assert doc_key(_new("Zoe")) == doc_key(_new("Zoe")) != doc_key(_new("Ada"))
+
+
+def test_updates_read_the_labels_of_the_training_texts() -> None:
+    nlp = spacy.blank("en")
+    pipe = _component(nlp)
+    examples = _examples(nlp)
+    nlp.initialize(lambda: iter(examples))
+    data = pipe.training.data.encoded
+    compiled = join(pipe.doc_model.compile(_examples(nlp))).encoded
+    predicted, _ = pipe.doc_model.encode([example.predicted for example in examples])
+    sets = [[sorted(ids.store.ids[ids.store.ptr[b] : ids.store.ptr[b + 1]].tolist()) for b in ids.bags[:, -1]]
+            for ids in (data.unigrams, compiled.unigrams, predicted.unigrams)]  # fmt: skip
+    assert sets[0] == sets[1] != sets[2]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_one_document_is_split(copies: int) -> None:
+    nlp = spacy.blank("en")
+    pipe = _component(nlp)
+    examples = [_examples(nlp)[0] for _ in range(copies)]
+    nlp.initialize(lambda: examples)
+    assert all((labels >= 0).all() for labels in pipe.doc_model.held_out.values())
+    single = [Example(*(doc[:3].as_doc() for doc in (example.predicted, example.reference))) for example in examples]
+    nlp.initialize(lambda: single)
+    assert all((labels == -1).all() for labels in pipe.doc_model.held_out.values())
+    pipe.fit()
+
+
+def test_a_model_keeps_its_first_stage(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, _ = trained
+    expected = pipe.posterior([_new("Zoe")]).marginals()[0]
+    for other in (_component(spacy.blank("en")).from_bytes(pipe.to_bytes()), pickle.loads(pickle.dumps(pipe))):
+        np.testing.assert_array_equal(other.posterior([_new("Zoe")]).marginals()[0], expected)
+    single: Any = spacy.blank("en").add_pipe("crf_ner", config={"features": FEATURES})
+    with pytest.raises(ModelFileError, match="other feature templates"):
+        single.from_bytes(pipe.to_bytes())
+
+
+def test_streams_and_zones(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, _ = trained
+    nlp = spacy.blank("en")
+    texts = ["Mr Zoe said. Then Zoe won.", "", "Zoe", "in Pau town. Then Pau won."]
+    docs = [nlp(text) for text in texts]
+    expected = [pipe.posterior([doc]).labels[0].tolist() for doc in docs]
+    with nlp.memory_zone():
+        found = [labels.tolist() for labels in pipe.posterior([nlp(text) for text in texts]).labels]
+    assert found == expected
+    assert pipe.posterior([]).all_labels.tolist() == []
+
+
+def test_training_goes_on_with_the_first_stage(trained: tuple[CRFComponent, list[Example]]) -> None:
+    nlp = spacy.blank("en")
+    pipe = _component(nlp).from_bytes(trained[0].to_bytes())
+    first = pipe.doc_model.first
+    pipe.fit(_examples(nlp))
+    assert pipe.doc_model.first is first
+    assert pipe.doc_model.held_out.keys() == trained[0].doc_model.held_out.keys()
+
+
+def test_training_without_initial_examples() -> None:
+    nlp = spacy.blank("en")
+    pipe = _component(nlp)
+    nlp.initialize()
+    pipe.fit(_examples(nlp))
+    assert _elsewhere(pipe, _new("Zoe"))[5]
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigError, match="at least 2"):
+        DocumentLabels(folds=1)
+    with pytest.raises(ConfigError, match="keep one of them"):
+        _component(spacy.blank("en"), other={"@crf_attributes": "spacy_crfseq.DocumentLabels.v1"})
+    with pytest.raises(ConfigError, match="cannot minimise"):
+        _component(spacy.blank("en"), optimizer={"@crf_optimizers": "spacy_crfseq.PassiveAggressive.v1"})
