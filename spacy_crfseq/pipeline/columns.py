@@ -52,4 +52,6 @@ def reads_documents(nlp: Language) -> bool:
     pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
     if all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values()):
         return False
-    return bool(corpus_block(nlp.config.interpolate(), "train_corpus").get("unit", "document") == "document")
+    block = corpus_block(nlp.config.interpolate(), "train_corpus")
+    of_sentences = str(block.get("@readers", "")).startswith("spacy_crfseq.Conll")
+    return bool(block.get("unit", "sentence" if of_sentences else "document") == "document")
