@@ -17,11 +17,11 @@ import typer
 from spacy import util
 from thinc.api import Config
 
-from ..corpora import DOCBIN, Preset, check_file, guess, marks_documents
+from ..corpora import DOCBIN, Preset, check_file, guess
 from ..corpora.annotations import INCORRECT
 from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
-from ..corpora.presets import ANNOTATIONS
+from ..corpora.presets import ANNOTATIONS, marks_documents
 from ..corpora.word_classes import lookups_languages
 from ..errors import ConfigError, suggest
 from ..files import write_text
@@ -35,6 +35,7 @@ TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """The task that learns from a column."""
 ALL = "all"
+SENTENCE = "sentence"
 NOT_COLUMNS = (DOCBIN, "conllu", ANNOTATIONS.name)
 METHOD_BLOCKS = {
     "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
@@ -45,7 +46,7 @@ METHOD_BLOCKS = {
 class Goal(NamedTuple):
     """A training goal: methods by their short names, settings of `[training]`, and the reason for the optimizer.
 
-    documents (bool): Whether entities get features of the whole document, where the training file marks documents.
+    documents (bool): Whether entities get features of the whole document, or of a passage where none is marked.
     """
 
     optimizer: str
@@ -57,7 +58,7 @@ class Goal(NamedTuple):
 
 
 class Recipe(NamedTuple):
-    """What a goal uses for a task: a feature set by its short name, a decoder, and settings of the blocks of methods."""
+    """What a goal uses for a task: a feature set and a decoder by their short names, and settings of blocks."""
 
     features: str
     decoder: str = "Viterbi"
@@ -83,7 +84,7 @@ RECIPES = {
     ("fast", "ner"): Recipe("Entities.v1"),
     ("accurate", "tagger"): Recipe("Tagging.v1", settings=_AVERAGED),
     ("accurate", "chunker"): Recipe("Chunking.v1", "MaxExpectedF1", _AVERAGED),
-    ("accurate", "ner"): Recipe("Entities.v1", "MaxExpectedF1", {**_AVERAGED, "regularizer": {"rho": 0.25}}),
+    ("accurate", "ner"): Recipe("Entities.v1", "MaxExpectedF1", _AVERAGED),
     ("small", "tagger"): Recipe("Tagging.v1", settings=_SMALL),
     ("small", "chunker"): Recipe("Chunking.v1", settings=_SMALL),
     ("small", "ner"): Recipe("Entities.v1", settings=_SMALL),
@@ -177,7 +178,7 @@ class Wanted(NamedTuple):
 class Settings(NamedTuple):
     """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
 
-    documents (bool): Whether features read whole documents, which the training file marks.
+    unit (str): What the readers make a Doc: a sentence, a passage or a document; see `create_conll_reader`.
     """
 
     tasks: tuple[str, ...]
@@ -186,7 +187,7 @@ class Settings(NamedTuple):
     goal: str
     train: Path | None
     dev: Path | None
-    documents: bool = False
+    unit: str = SENTENCE
 
 
 Ask = Callable[[str, Sequence[str], str], str]
@@ -215,8 +216,15 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    documents = GOALS[goal].documents and "ner" in tasks and train is not None and marks_documents(train, layout)
-    return Settings(tasks, lang, layout, goal, train, dev, documents)
+    return Settings(tasks, lang, layout, goal, train, dev, _unit(tasks, layout, goal, train))
+
+
+def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
+    if "ner" not in tasks or not GOALS[goal].documents or "weight" in layout.columns:  # which sentences have
+        return SENTENCE
+    if layout.name in (DOCBIN, ANNOTATIONS.name):
+        return "document"
+    return "document" if train is not None and marks_documents(train, layout) else "passage"
 
 
 def _ask_file(which: str, ask: Ask) -> Path | None:
@@ -355,9 +363,10 @@ def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if settings.goal != "small" and settings.lang in lookups_languages():
         found["classes"] = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": settings.lang}
-    if task == "ner" and settings.documents:
+    if task == "ner" and settings.unit != SENTENCE:
         found["elsewhere"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
-        found["stage"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1"}
+        first = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
+        found["stage"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
     return found
 
 
@@ -379,7 +388,7 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     if layout.name == DOCBIN:
         return {"@readers": "spacy.Corpus.v1", "path": path}
     given = _given(settings)
-    unit = {"unit": "document"} if settings.documents else {}
+    unit = {} if settings.unit == SENTENCE else {"unit": settings.unit}
     if layout.name == "conllu":
         return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **unit}, layout)
     if layout.name == ANNOTATIONS.name:

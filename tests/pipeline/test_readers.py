@@ -23,6 +23,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.batchers import create_full_batch
 from spacy_crfseq.pipeline.readers import (
+    PASSAGE,
     create_conll_reader,
     create_conllu_reader,
     create_crfsuite_reader,
@@ -128,6 +129,13 @@ def test_documents(nlp: Language, tmp_path: Path) -> None:
     assert chunks(first.reference) == [(0, 2, "NP"), (2, 3, "PP"), (3, 4, "NP"), (4, 5, "NP")]
     assert ents(first.reference) == [(1, 3, "ORG"), (4, 5, "PER"), (5, 6, "PER")]
     assert [t.tag_ for t in second.reference] == ["RB"]
+
+
+def test_passages_are_sentences_in_a_row_of_one_document(nlp: Language, tmp_path: Path) -> None:
+    text = "-DOCSTART- O\n\n" + "a O\n\n" * (PASSAGE + 1) + "-DOCSTART- O\n\n" + "b O\n\n"
+    docs = [one.predicted for one in read(nlp, write(tmp_path, text), ["word", "ent"], unit="passage")]
+    assert [len(doc) for doc in docs] == [PASSAGE, 1, 1]
+    assert all(token.is_sent_start for doc in docs for token in doc)
 
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
