@@ -18,7 +18,10 @@ from spacy_crfseq.pipeline.extract import read_docs, with_labels
 from tests.pipeline.helpers import bare_doc, blank, examples, inputs, pipe_of, predictions
 
 FILES = {"classes.txt": "0010\tbank\t7\n0011\tOslo\t5\n1\tthe\t90\n", "phrases.txt": "New York\nOslo\n"}
-SETTINGS: dict[str, dict[str, Any]] = {"spacy_crfseq.WordClasses.v1": {"path": "classes.txt"}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "spacy_crfseq.WordClasses.v1": {"path": "classes.txt"},
+    "spacy_crfseq.Phrases.v1": {"path": "phrases.txt"},
+}
 """The settings of a plug-in that cannot do without any; each file named in them is one of `FILES`."""
 NAMES = sorted(name for name in registry.attributes.get_all() if name.startswith("spacy_crfseq."))
 
@@ -44,7 +47,8 @@ def values_of(plugin: Any, docs: list[Any]) -> dict[str, Any]:
         functions = plugin.functions("MINE").items()
         return {name: [function(token.text) for doc in docs for token in doc] for name, function in functions}
     if isinstance(plugin, LabelAttributes):
-        found = plugin.read_labels("MINE", docs, np.zeros(sum(map(len, docs)), np.int32), ["O"])
+        labels = np.arange(sum(map(len, docs)), dtype=np.int32) % 2
+        found = plugin.read_labels("MINE", docs, labels, ["O", "B-PER"])
     else:
         found = plugin.read("MINE", docs)
     return {name: [values.tolist() for values in sets] for name, sets in found.items()}
