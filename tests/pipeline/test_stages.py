@@ -56,16 +56,16 @@ def _examples(nlp: Language) -> list[Example]:
     return found
 
 
-def _component(nlp: Language, other: Any = None, **settings: Any) -> CRFComponent:
+def _component(nlp: Language, method: Any = None, other: Any = None, **settings: Any) -> CRFComponent:
     block = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", **settings}
     attributes = {"doc": block, **({"other": other} if other else {})}
-    pipe: Any = nlp.add_pipe("crf_ner", config={"features": FEATURES, "attributes": attributes})
+    pipe: Any = nlp.add_pipe("crf_ner", config={"features": FEATURES, "attributes": attributes, **(method or {})})
     return pipe  # type: ignore[no-any-return]
 
 
-def _trained(**settings: Any) -> tuple[CRFComponent, list[Example]]:
+def _trained(method: Any = None, **settings: Any) -> tuple[CRFComponent, list[Example]]:
     nlp = spacy.blank("en")
-    pipe = _component(nlp, **settings)
+    pipe = _component(nlp, method, **settings)
     examples = _examples(nlp)
     nlp.initialize(lambda: iter(examples))
     pipe.fit()
@@ -176,6 +176,22 @@ def test_a_model_keeps_its_first_stage(trained: tuple[CRFComponent, list[Example
     single: Any = spacy.blank("en").add_pipe("crf_ner", config={"features": FEATURES})
     with pytest.raises(ModelFileError, match="other feature templates"):
         single.from_bytes(pipe.to_bytes())
+
+
+def test_each_stage_has_its_own_potentials() -> None:
+    kernel = {"@crf_potentials": "spacy_crfseq.PolynomialKernel.v1"}
+    method = {
+        "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
+        "optimizer": {"@crf_optimizers": "spacy_crfseq.DualPerceptron.v1", "max_iterations": 2},
+        "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
+        "potentials": {"kernel": kernel},
+    }
+    pipe, _ = _trained(method)
+    docs = [_new("Zoe")]
+    expected = pipe.posterior(docs).labels
+    pipe.method = pipe.method._replace(decoder=pipe.method.decoder)
+    for one in (pipe, _component(spacy.blank("en"), method).from_bytes(pipe.to_bytes())):
+        assert [found.tolist() for found in one.posterior(docs).labels] == [found.tolist() for found in expected]
 
 
 def test_streams_and_zones(trained: tuple[CRFComponent, list[Example]]) -> None:
