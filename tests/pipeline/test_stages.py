@@ -138,6 +138,20 @@ def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     assert [[first.labels.tags[i] for i in first.posterior([e.predicted])[0].all_labels] for e in examples] == gold
 
 
+@pytest.mark.parametrize("settings", [{}, {"min_count": 2}, {"max_features": 9}, {"tag_dictionary_size": 2}])
+def test_encoded_texts_get_the_labels_of_their_docs(settings: Any) -> None:
+    nlp = spacy.blank("en")
+    config = {"features": FEATURES, "tag_dictionary_min_count": 2, **settings}
+    pipe: Any = nlp.add_pipe("crf_ner", config=config)
+    examples = _examples(nlp)
+    pipe.training.keeps = True
+    nlp.initialize(lambda: examples)
+    pipe.training.train_on(np.arange(4, 20))
+    expected = pipe.posterior([example.predicted for example in examples[:2]]).all_labels
+    assert pipe.training.labels_of(np.arange(4)).tolist() == expected.tolist()
+    assert len(set(expected.tolist())) > 1
+
+
 def test_copies_of_a_document_are_in_one_part() -> None:
     assert doc_key(_new("Zoe")) == doc_key(_new("Zoe")) != doc_key(_new("Ada"))
 
