@@ -22,7 +22,7 @@ from ._lines import Parse, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
-from .presets import RAW, Preset
+from .presets import RAW, Preset, is_mark
 
 
 class Record(NamedTuple):
@@ -35,6 +35,7 @@ class Record(NamedTuple):
     columns: Token attributes that are given, such as "tag", [T].
     entry: The object of a line of JSON.
     attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
+    document: The number of a document that the file marks; None outside of one.
     """
 
     line: int
@@ -45,6 +46,7 @@ class Record(NamedTuple):
     columns: Mapping[str, Sequence[str]] = {}
     entry: Mapping[str, Any] = {}
     attributes: Any = None
+    document: int | None = None
 
     @property
     def size(self) -> int:
@@ -67,7 +69,9 @@ _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _Lines: TypeAlias = Iterator[tuple["str | FormatError", Place]]
 
 
-def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+def stream_records(
+    path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING, *, documents: bool = False
+) -> Iterator[Piece]:
     """Yield the records of a file of texts or a corpus; arguments as `pipeline.texts.read_records` has them.
 
     A sentence with a malformed line is skipped as a whole.
@@ -82,7 +86,8 @@ def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start:
             file.seek(start.offset)
         lines = _lines(file, path, start, encoding)
         if layout.name not in RAW:
-            yield from _from_corpus(path, layout, given, lines)
+            pieces = _from_corpus(path, layout, given, lines)
+            yield from _by_document(pieces) if documents else pieces
             return
         for line, place in lines:
             if isinstance(line, FormatError):
@@ -149,6 +154,7 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
 
 def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
     parse: Parse = parse_conllu if layout.name == "conllu" else partial(parse_columns, columns=layout.columns)
+    document: int | None = None
     for block, place in _blocks(path, lines):
         try:
             if isinstance(block, FormatError):
@@ -157,9 +163,42 @@ def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines
         except FormatError as error:
             yield error, place
             continue
+        if any(is_mark(line, layout) for _, line in block):
+            document = 0 if document is None else document + 1
         for sentence in sentences:
             columns = {name: sentence.columns[name] for name in given}
-            yield Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns), place
+            record = Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns, document=document)
+            yield record, place
+
+
+def _by_document(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Join the sentences of each document that is marked; its errors come before it, at its end."""
+    sentences: list[Record] = []
+    errors: list[FormatError] = []
+    place = BEGINNING
+    for piece, end in pieces:
+        if isinstance(piece, FormatError):
+            errors.append(piece)
+        elif sentences and piece.document is not None and piece.document == sentences[0].document:
+            sentences.append(piece)
+        else:
+            yield from ((error, place) for error in errors)
+            if sentences:
+                yield _joined(sentences), place
+            sentences, errors = [piece], []
+        place = end
+    yield from ((error, place) for error in errors)
+    if sentences:
+        yield _joined(sentences), place
+
+
+def _joined(sentences: Sequence[Record]) -> Record:
+    first, words = sentences[0], [word for sentence in sentences for word in sentence.words or ()]
+    known = [space for sentence in sentences for space in sentence.spaces or ()]
+    columns = {name: [value for one in sentences for value in one.columns[name]] for name in first.columns}
+    starts: list[bool | None] = [i == 0 for sentence in sentences for i in range(len(sentence.words or ()))]
+    spaces, marks = known if first.spaces else None, starts if first.document is not None else None
+    return first._replace(words=words, spaces=spaces, starts=marks, columns=columns)
 
 
 def _blocks(path: Path, lines: _Lines) -> Iterator[tuple[list[tuple[int, str]] | FormatError, Place]]:

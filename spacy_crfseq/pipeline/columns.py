@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..corpora import TOKEN_COLUMNS
+from ..corpora.layouts import corpus_block
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -41,3 +42,14 @@ def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
     predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
+
+
+def reads_documents(nlp: Language) -> bool:
+    """Whether a pipeline has features of whole documents, and was trained on documents as far as its config tells."""
+    from ..features.protocol import WordAttributes
+    from .component import CRFComponent
+
+    pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
+    if all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values()):
+        return False
+    return bool(corpus_block(nlp.config.interpolate(), "train_corpus").get("unit", "document") == "document")

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from pathlib import Path
+from random import Random
 
 from spacy.language import Language
 from spacy.training import Example
@@ -23,7 +24,7 @@ from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
+from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, Starts, check_setting, example_of
 from .texts import read_texts
 
 
@@ -38,6 +39,8 @@ def create_conll_reader(
     encoding: str = "utf8",
     limit: int = 0,
     weight: float = 1.0,
+    joined: float = 0.0,
+    twice: bool = False,
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
@@ -56,6 +59,11 @@ def create_conll_reader(
     encoding (str): The encoding of the file.
     limit (int): The maximum number of docs, 0 for all.
     weight (float): Weight of each doc in training; 2 is like having it twice, 0 like omitting it.
+    joined (float): Share of the sentences, drawn by a fixed seed, that are joined to the one before them: in documents
+        they have no sentence start, else they share a doc with it.  For training, so that a model also expects texts
+        whose sentences are unknown.  Sentences of two documents or with weights stay apart.
+    twice (bool): Yield each doc with all sentence starts, too, before the joined form: more accurate, in twice the
+        time.
 
     A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
@@ -75,7 +83,7 @@ def create_conll_reader(
     if scheme == "plain" and not set(SPANS).isdisjoint(columns):
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
     layout = CorpusLayout(
-        _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight
+        _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice
     )
     return CorpusReader(lambda _: read_columns(layout.path, columns, encoding=encoding), layout)
 
@@ -87,6 +95,8 @@ def create_conllu_reader(
     limit: int = 0,
     weight: float = 1.0,
     encoding: str = "utf8",
+    joined: float = 0.0,
+    twice: bool = False,
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -95,7 +105,10 @@ def create_conllu_reader(
     unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``.
     The other settings and the errors are those of `create_conll_reader`.
     """
-    layout = CorpusLayout(_given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit, limit=limit, weight=weight)
+    layout = CorpusLayout(
+        _given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit,
+        limit=limit, weight=weight, joined=joined, twice=twice,
+    )  # fmt: skip
     return CorpusReader(lambda _: read_conllu(layout.path, encoding=encoding), layout)
 
 
@@ -232,16 +245,32 @@ class CorpusReader:
     def _entries(self, nlp: Language) -> Iterator[Entry]:
         """Read the file, and warn of invalid tags at its end."""
         builder = DocBuilder(nlp.vocab, self._layout)
-        for group in islice(self._groups(nlp), self._layout.limit or None):
-            yield builder.entry(group)
+        entries = (entry for sentences, forms in self._docs(nlp) for entry in builder.entries(sentences, forms))
+        yield from islice(entries, self._layout.limit or None)
         if builder.invalid and not self._warned:
             self._warned = True
             warnings.warn(builder.warning(), stacklevel=3)
 
-    def _groups(self, nlp: Language) -> Iterator[list[Sentence]]:
-        if self._layout.unit == "sentence":
-            return ([sentence] for sentence in self._read(nlp))
-        return (list(group) for _, group in groupby(self._read(nlp), key=lambda sentence: sentence.document))
+    def _docs(self, nlp: Language) -> Iterator[tuple[list[Sentence], list[Starts]]]:
+        """Yield the sentences of each doc, and its forms."""
+        sentences, joined, draw = self._read(nlp), self._layout.joined, Random(0).random
+        if self._layout.unit == "document":
+            for _, group in groupby(sentences, key=lambda sentence: sentence.document):
+                doc = list(group)
+                joining = [i == 0 or draw() >= joined for i in range(len(doc))]
+                yield doc, [*([[True] * len(doc)] if self._layout.twice else []), joining]
+            return
+        if not joined:
+            same: list[Starts] = [None] * (1 + self._layout.twice)
+            yield from (([sentence], same) for sentence in sentences)
+            return
+        run = list(islice(sentences, 1))
+        for sentence in sentences:
+            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= joined:
+                yield run, [*([[True] * len(run)] if self._layout.twice else []), None]
+                run = []
+            run.append(sentence)
+        yield run, [*([[True] * len(run)] if self._layout.twice else []), None]
 
 
 class TextReader:

@@ -42,6 +42,17 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     assert 0 < metrics["token_label_acc"] < 1
 
 
+def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
+    (tmp_path / "few.conll").write_text("\n\n".join(corpus.train.read_text().split("\n\n")[:3]) + "\n")
+    metrics, shown = evaluate(trained / "model-best", corpus.dev, "conll2003", corpus=tmp_path / "few.conll")
+    for name, score in {"tag": "tag_acc", "chunk": "spans_chunks_f", "ent": "ents_f"}.items():
+        rows = metrics["seen"][name].values()
+        right, found, gold = (sum(row[part] for row in rows) for part in ("right", "found", "gold"))
+        assert 2 * right / (found + gold) == pytest.approx(metrics[score])
+        assert metrics["seen"][name]["unseen, with an unseen word"]["gold"] > 0
+    assert shown.count("with an unseen word: precision:") == 3
+
+
 def test_counts_by_hand() -> None:
     # The gold standard holds NP 0-2, VP 2-3, NP 3-6, PP 7-8; predicted are NP 0-2, VP 2-3, NP 3-5, NP 5-6, VP 7-8.
     gold = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "I-NP", "O", "B-PP", "O", "O"]
