@@ -124,7 +124,7 @@ class WordClasses:
         path: Path | str = "",
         lookups: str = "",
         prefixes: list[int] | tuple[int, ...] = (4, 6, 10, 0),
-        window: int = 2,
+        window: int = 1,
         templates: list[str] | tuple[str, ...] = (),
         keep: str = "all",
     ) -> None:
