@@ -30,6 +30,7 @@ from .tag import tag, tag_cli
 from .top import top, top_cli
 from .warmup import warmup, warmup_cli
 from .weigh import weigh, weigh_cli
+from .word_classes import word_classes, word_classes_cli
 
 __all__ = [
     "active", "active_cli", "calibrate", "calibrate_cli", "compare", "compare_cli", "convert", "convert_cli",
@@ -37,7 +38,7 @@ __all__ = [
     "find_regularization", "find_regularization_cli", "fine_tune", "fine_tune_cli", "fit", "fit_cli", "init_config",
     "init_config_cli", "main", "propose_features", "propose_features_cli", "prune", "prune_cli", "report", "report_cli",
     "self_train", "self_train_cli", "show", "show_cli", "sweep", "sweep_cli", "tag", "tag_cli", "top", "top_cli",
-    "warmup", "warmup_cli", "weigh", "weigh_cli",
+    "warmup", "warmup_cli", "weigh", "weigh_cli", "word_classes", "word_classes_cli",
 ]  # fmt: skip
 
 app.add_typer(crfseq_cli)

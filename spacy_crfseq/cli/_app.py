@@ -16,7 +16,8 @@ Each command has help with examples: python -m spacy crfseq fit --help
 
 SECTIONS = {
     "Begin": ("init-config", "debug-data", "convert", "warmup"),
-    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train", "propose-features", "weigh"),
+    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train"),
+    "Raw text": ("word-classes", "propose-features", "weigh"),
     "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
     "Use": ("tag", "calibrate", "prune", "active"),
 }
@@ -24,7 +25,7 @@ SECTIONS = {
 MEANT = {
     "init": "init-config", "new": "init-config", "debug": "debug-data", "check": "debug-data", "train": "fit",
     "path": "find-regularization", "grid": "sweep", "search": "sweep", "finetune": "fine-tune", "augment": "fine-tune",
-    "bootstrap": "self-train", "selftrain": "self-train",
+    "bootstrap": "self-train", "cluster": "word-classes", "brown": "word-classes", "selftrain": "self-train",
     "score": "evaluate",
     "test": "evaluate", "benchmark": "evaluate", "why": "explain", "weights": "top", "visualize": "show",
     "render": "show", "apply": "tag", "predict": "tag", "label": "tag", "annotate": "tag",

@@ -45,6 +45,7 @@ def active_cli(
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
     format_: options.TextFormat = None,
     columns: options.Columns = None,
+    scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     by: Annotated[
         str,
@@ -79,7 +80,7 @@ def active_cli(
       python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
           --by margin -n 200 --output to_annotate.jsonl
     """
-    said = Asked(format_, columns, encoding=encoding)
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         check_output_file(output, texts, force=force)
         chosen = active(model, texts, said, by=by, component=component, number=number, nbest=nbest, diversity=diversity)

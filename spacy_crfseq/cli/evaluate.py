@@ -14,11 +14,13 @@ from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ..corpora.layouts import Asked, Format, as_options, file_columns
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
-from ..evaluation.conlleval import SpanCounts
+from ..evaluation.conlleval import SpanCounts, scores_line
+from ..evaluation.errors import FAMILIAR, Familiarity, text_of
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import load_pipeline
+from ..prf import prf
 from ..schemes import Span
 from . import _options as options
 from ._app import crfseq_cli
@@ -41,8 +43,14 @@ def evaluate_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
+    ] = None,
     output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
     given: options.Given = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
+    ] = False,
     as_json: options.AsJson = False,
     code: options.Code = None,
 ) -> None:
@@ -51,6 +59,10 @@ def evaluate_cli(
     A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
     of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
+    --raw prints scores on whole documents beside these (on sentences, if the file marks no documents): with the tokens
+    of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
+    file says or as usual in print. Tokens and spans are compared by their characters.
+
     \b
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
@@ -58,7 +70,7 @@ def evaluate_cli(
     """
     said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
-        result = evaluate(model, file, said, output=output, given=names_of(given))
+        result = evaluate(model, file, said, corpus=corpus, output=output, given=names_of(given), raw=raw)
         if as_json:
             print(json.dumps(result.metrics, indent=2))
             return
@@ -79,23 +91,35 @@ def evaluate(
     file: Path,
     format_name: Format = None,
     *,
+    corpus: Path | None = None,
     output: Path | None = None,
     given: Sequence[str] | None = None,
+    raw: bool = False,
 ) -> Evaluation:
     """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
+    corpus (Path | None): Training corpus; scores of what it holds and of what it does not are then under "seen".
+    raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
-    check_output_file(output, file)
+    check_output_file(output, file, corpus)
     nlp = load_pipeline(model)
     layout = layout_of(file, format_name, nlp)
     held = file_columns(layout)
     _scored_columns(nlp, layout, held, missing_columns(nlp, held) if given is None else given)
     gold = read_gold(nlp, file, layout, given)
+    if raw and gold.given:
+        raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, layout, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
     main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
     result = _evaluation(nlp, gold.examples, scored, main, seconds)
+    if corpus is not None:
+        of_corpus = options.show_layout(corpus, None, layout)
+        result = _with_seen(result, nlp, gold.examples, read_gold(nlp, corpus, of_corpus, given).examples, scored)
+    if raw:
+        examples = read_gold(nlp, file, layout, (), documents=True).examples
+        result = _with_raw(result, nlp, [example.reference for example in examples], scored)
     if output is not None:
         write_json(output, result.metrics)
     return result
@@ -138,7 +162,7 @@ def _evaluation(
     from spacy.scorer import Scorer
 
     key = chunks_key(nlp)
-    prefixes = tuple({"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_") for name in scored)
+    prefixes = tuple(_prefix(name, key) for name in scored)
     kept = {name: _plain(value) for name, value in Scorer(nlp=nlp).score(examples).items() if name.startswith(prefixes)}
     tokens = sum(len(example.predicted) for example in examples)
     counts = {name: _count(examples, name, key) for name in scored}
@@ -149,6 +173,31 @@ def _evaluation(
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
+
+
+def _with_raw(result: Evaluation, nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> Evaluation:
+    from ..pipeline.raw_text import TOKENS, score_raw
+
+    key = chunks_key(nlp)
+    of_file, figures = {**result.metrics, f"{TOKENS}_f": 1.0}, dict[str, dict[str, float]]()
+    shown = {name: f"{name:<8}" for name in (TOKENS, *scored)}
+    for name in shown:
+        known = of_file.get(f"{_prefix(name, key)}f", of_file.get(f"{_prefix(name, key)}acc"))
+        shown[name] += f"{'-' if known is None else f'{100 * known:.2f}':>18}"
+    for form, words in (("unsplit", True), ("raw", False)):
+        scores, tokens, seconds = score_raw(nlp, docs, scored, key, words=words)
+        figures[form] = {"tokens_per_second": tokens / seconds}
+        for name, found in scores.items():
+            names = (f"{_prefix(name, key)}{kind}" for kind in "prf")
+            figures[form].update(zip(names, found, strict=True))
+            shown[name] += f"{100 * found.f1:22.2f}" if words else f"{100 * found.f1:11.2f}"
+    lines = ["F1      tokens of the file  without its sentences   raw text", *shown.values()]
+    lines.append(f"{figures['raw']['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer")
+    return Evaluation({**result.metrics, **figures}, "\n\n".join([result.report, "\n".join(lines)]))
+
+
+def _prefix(name: str, key: str) -> str:
+    return {"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_")
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
@@ -163,6 +212,38 @@ def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
         counts.tokens += sum(map(bool, gold))
         counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
     return counts
+
+
+def _with_seen(
+    result: Evaluation, nlp: Language, examples: Sequence[Example], training: Sequence[Example], scored: Sequence[str]
+) -> Evaluation:
+    key, seen, parts = chunks_key(nlp), dict[str, dict[str, Any]](), [result.report]
+    docs = [(example.reference, [token.text for token in example.reference]) for example in training]
+    words = [[token.text for token in example.reference] for example in examples]
+    for name in scored:
+        pairs = ((text_of(texts, span), span.label) for doc, texts in docs for span in _units(doc, name, key))
+        all_words = (word for _, texts in docs for word in texts) if name in SPAN_COLUMNS else ()
+        gold = [_units(example.reference, name, key) for example in examples]
+        found = [_units(example.predicted, name, key, example.reference) for example in examples]
+        counts = Familiarity.of(pairs, all_words).counts(words, gold, found).sum(0).tolist()
+        seen[name] = {}
+        lines = [f"{name} seen and unseen in training"]
+        for status, (right, n_found, n_gold) in zip(FAMILIAR, counts, strict=True):
+            rates = prf(right, n_found, n_gold)._asdict()
+            seen[name][status] = {**rates, "right": right, "found": n_found, "gold": n_gold}
+            lines.append(f"{status:>28}: {scores_line(n_gold, n_found, right)}  {n_gold}")
+        parts.append("\n".join(lines))
+    return Evaluation({**result.metrics, "seen": seen}, "\n\n".join(parts))
+
+
+def _units(doc: Doc, name: str, key: str, gold: Doc | None = None) -> list[Span]:
+    """Return the spans of a Doc, or its tags as spans of one token, without those that touch an unknown gold token."""
+    gold = doc if gold is None else gold
+    if name in SPAN_COLUMNS:
+        return [s for s in _spans(doc, name, key) if name == "chunk" or all(t.ent_iob for t in gold[s.start : s.end])]
+    attribute = name if name == "morph" else f"{name}_"
+    tags = ((token.i, str(getattr(token, attribute))) for token in doc)
+    return [Span(i, i + 1, tag) for i, tag in tags if tag and str(getattr(gold[i], attribute))]
 
 
 def _spans(doc: Doc, name: str, key: str) -> list[Span]:

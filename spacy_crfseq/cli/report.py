@@ -17,9 +17,9 @@ from ..corpora.layouts import Asked, Format
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, FormatError
 from ..evaluation.bootstrap import doubt
-from ..evaluation.errors import Familiarity
+from ..evaluation.errors import Familiarity, text_of
 from ..evaluation.judged import Judged, spans_of_tags
-from ..evaluation.report import Findings, Sequences, Weights, findings, text_of
+from ..evaluation.report import Findings, Sequences, Weights, findings
 from ..files import write_text
 from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.select import crfs_of, load_pipeline
@@ -175,14 +175,15 @@ def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -
     """Return the gold spans of a corpus (of a tagger, the words) by text, with their labels; None without a corpus."""
     if examples is None:
         return None
+    plain = pipe.annotation.scheme is None
 
     def pairs() -> Iterator[tuple[str, str]]:
         for example in examples:
             words = [token.text for token in example.reference]
-            for span in spans_of_tags(gold_tags_of(pipe, example), plain=pipe.annotation.scheme is None):
+            for span in spans_of_tags(gold_tags_of(pipe, example), plain=plain):
                 yield text_of(words, span), span.label
 
-    return Familiarity.of(pairs())
+    return Familiarity.of(pairs(), () if plain else (token.text for one in examples for token in one.reference))
 
 
 def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

@@ -38,6 +38,7 @@ def show_cli(
     output: Annotated[Path, options.output("HTML file to write")],
     format_: options.TextFormat = None,
     columns: options.Columns = None,
+    scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     component: options.OneComponent = None,
     number: Annotated[int, options.number("Texts to show, from the first on")] = 100,
@@ -55,7 +56,7 @@ def show_cli(
       python -m spacy crfseq show training/model-best "Ada lives in Oslo." \\
           -p crf_ner -o page.html
     """
-    said = Asked(format_, columns, encoding=encoding)
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         shown = show(model, source, output, said, component=component, number=number)
         rest = "; the file has more" if shown.more else ""

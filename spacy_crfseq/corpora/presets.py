@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigError, suggest
-from ._lines import OnError, Sentence
-from .columns import read_columns
+from ._lines import OnError, Sentence, read_lines
+from .columns import DOCSTART, read_columns
 from .conllu import COLUMNS, read_conllu
 
 
@@ -70,3 +70,19 @@ def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = Non
     if layout.name == "conllu":
         return read_conllu(path, on_error, encoding=layout.encoding)
     return read_columns(path, layout.columns, encoding=layout.encoding, on_error=on_error)
+
+
+def marks_documents(path: Path, layout: Preset) -> bool:
+    """Whether a corpus file marks the beginnings of documents, by a line -DOCSTART- or ``# newdoc``.
+
+    RAISES FormatError: If the file cannot be read.
+    """
+    lines = read_lines(path, layout.encoding) if layout.name not in (DOCBIN, ANNOTATIONS.name) else ()
+    return any(is_mark(line, layout) for _, line in lines)
+
+
+def is_mark(line: str, layout: Preset) -> bool:
+    """Whether a line marks the beginning of a document."""
+    if layout.name == "conllu":
+        return line.startswith("#") and line[1:].lstrip().startswith("newdoc")
+    return line.split(None, 1)[:1] == [DOCSTART]

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -22,7 +24,7 @@ from ._lines import Parse, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
-from .presets import RAW, Preset
+from .presets import RAW, Preset, is_mark
 
 
 class Record(NamedTuple):
@@ -67,7 +69,9 @@ _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 _Lines: TypeAlias = Iterator[tuple["str | FormatError", Place]]
 
 
-def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+def stream_records(
+    path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING, *, documents: bool = False
+) -> Iterator[Piece]:
     """Yield the records of a file of texts or a corpus; arguments as `pipeline.texts.read_records` has them.
 
     A sentence with a malformed line is skipped as a whole.
@@ -82,7 +86,8 @@ def stream_records(path: Path, layout: Preset, given: Sequence[str] = (), start:
             file.seek(start.offset)
         lines = _lines(file, path, start, encoding)
         if layout.name not in RAW:
-            yield from _from_corpus(path, layout, given, lines)
+            pieces = _from_corpus(path, layout, given, lines)
+            yield from _by_document(pieces) if documents else (piece for _, piece in pieces)
             return
         for line, place in lines:
             if isinstance(line, FormatError):
@@ -147,19 +152,43 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     return entry
 
 
-def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
+def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[tuple[int, Piece]]:
+    """Yield sentences and errors, and how many documents have been marked before each."""
     parse: Parse = parse_conllu if layout.name == "conllu" else partial(parse_columns, columns=layout.columns)
+    document = 0
     for block, place in _blocks(path, lines):
         try:
             if isinstance(block, FormatError):
                 raise block
+            document += any(is_mark(line, layout) for _, line in block)
             sentences = list(parse(path, block, None))
         except FormatError as error:
-            yield error, place
+            yield document, (error, place)
             continue
         for sentence in sentences:
             columns = {name: sentence.columns[name] for name in given}
-            yield Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns), place
+            yield document, (Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns), place)
+
+
+def _by_document(pieces: Iterator[tuple[int, Piece]]) -> Iterator[Piece]:
+    """Join the sentences of each document that is marked; its errors come before it, both with its end."""
+    for document, group in groupby(pieces, key=itemgetter(0)):
+        if not document:
+            yield from (piece for _, piece in group)
+            continue
+        found = [piece for _, piece in group]
+        end = found[-1][1]
+        yield from ((error, end) for error, _ in found if isinstance(error, FormatError))
+        if sentences := [record for record, _ in found if isinstance(record, Record)]:
+            yield _joined(sentences), end
+
+
+def _joined(sentences: Sequence[Record]) -> Record:
+    first, words = sentences[0], [word for sentence in sentences for word in sentence.words or ()]
+    known = [space for sentence in sentences for space in sentence.spaces or ()]
+    columns = {name: [value for one in sentences for value in one.columns[name]] for name in first.columns}
+    starts: list[bool | None] = [i == 0 for sentence in sentences for i in range(len(sentence.words or ()))]
+    return first._replace(words=words, spaces=known if first.spaces else None, starts=starts, columns=columns)
 
 
 def _blocks(path: Path, lines: _Lines) -> Iterator[tuple[list[tuple[int, str]] | FormatError, Place]]:

@@ -48,15 +48,16 @@ class SpanCounts:
             return f"processed {self.tokens} tokens; correct: {self.right}.\naccuracy: {100 * self.accuracy:6.2f}%"
         gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
         head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
-        total = f"accuracy: {100 * self.accuracy:6.2f}%; {_scores(gold, found, correct)}"
+        total = f"accuracy: {100 * self.accuracy:6.2f}%; {scores_line(gold, found, correct)}"
         rows = [
-            f"{name:>17}: {_scores(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
+            f"{name:>17}: {scores_line(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
             for name in sorted({*self.gold, *self.found})
         ]
         return "\n".join([head, total, *rows])
 
 
-def _scores(gold: int, found: int, correct: int) -> str:
+def scores_line(gold: int, found: int, correct: int) -> str:
+    """Return precision, recall and F1 of numbers of spans as conlleval prints them."""
     precision, recall, f1 = (100 * score for score in prf(correct, found, gold))
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 

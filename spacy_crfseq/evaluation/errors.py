@@ -23,8 +23,9 @@ KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
 NOTHING = ""
 """The label of a missing span in tables."""
 
-SEEN, OTHER, NEW = "seen with this label", "seen with another label", "never seen"
-FAMILIAR = (SEEN, OTHER, NEW)
+SEEN, OTHER = "seen with this label", "seen with another label"
+NEW, UNSEEN = "unseen, of seen words", "unseen, with an unseen word"
+FAMILIAR = (SEEN, OTHER, NEW, UNSEEN)
 
 
 class Pair(NamedTuple):
@@ -111,19 +112,34 @@ def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.in
 
 
 class Familiarity(NamedTuple):
-    """The labels of each word or span text in a training corpus."""
+    """The labels of each word or span text in a training corpus, and its words."""
 
     labels: Mapping[str, frozenset[str]]
+    words: frozenset[str]
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> Familiarity:
-        """Collect pairs of texts and labels."""
+    def of(cls, pairs: Iterable[tuple[str, str]], words: Iterable[str] = ()) -> Familiarity:
+        """Collect pairs of texts, words with a space between them, and labels; `words` are those outside of spans."""
         labels: dict[str, set[str]] = {}
         for text, label in pairs:
             labels.setdefault(text, set()).add(label)
-        return cls({text: frozenset(found) for text, found in labels.items()})
+        inside = (word for text in labels for word in text.split(" "))
+        return cls({text: frozenset(found) for text, found in labels.items()}, frozenset((*words, *inside)))
 
     def status(self, text: str, label: str) -> str:
         """Return which of `FAMILIAR` applies to a text with a label."""
         found = self.labels.get(text)
-        return NEW if found is None else SEEN if label in found else OTHER
+        if found is not None:
+            return SEEN if label in found else OTHER
+        return NEW if self.words.issuperset(text.split(" ")) else UNSEEN
+
+    def counts(
+        self, words: Sequence[Sequence[str]], gold: Sequence[Iterable[Span]], found: Sequence[Iterable[Span]]
+    ) -> NDArray[np.int64]:
+        """Return `span_counts` [N, 4, 3] with `FAMILIAR` in the place of labels, given the words of N texts."""
+        return span_counts(gold, found, FAMILIAR, lambda i, span: self.status(text_of(words[i], span), span.label))
+
+
+def text_of(words: Sequence[str], span: Span) -> str:
+    """Return the text of a span, as used by `Familiarity`."""
+    return " ".join(words[span.start : span.end])

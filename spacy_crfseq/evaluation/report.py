@@ -13,7 +13,7 @@ from ..prf import accuracy, finite, rates_by_label
 from ..schemes import Span
 from .bootstrap import Interval, interval
 from .calibration import Certainty
-from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, pair_spans, span_confusion, span_counts
+from .errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, pair_spans, span_confusion
 from .judged import Judged, Tokens, moved, shown_part, within
 
 if TYPE_CHECKING:
@@ -208,11 +208,6 @@ def findings(
     )
 
 
-def text_of(words: Sequence[str], span: Span) -> str:
-    """Return the text of a span, as used by `Familiarity`."""
-    return " ".join(words[span.start : span.end])
-
-
 def _estimates(found: Interval) -> list[Estimate]:
     columns = (np.atleast_1d(part).tolist() for part in found)
     return [Estimate(*map(finite, each)) for each in zip(*columns, strict=True)]
@@ -232,11 +227,9 @@ def _confusions(table: Counter[tuple[str, str]], most: int) -> list[tuple[str, s
 
 
 def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
-    def status(text: int, span: Span) -> str:
-        return known.status(text_of(judged.texts[text].words, span), span.label)
-
-    counts = span_counts(judged.gold, judged.found, FAMILIAR, status)
-    return dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
+    counts = known.counts([text.words for text in judged.texts], judged.gold, judged.found)
+    rows = dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
+    return {name: row for name, row in rows.items() if row.gold or row.found}
 
 
 class _Places:

@@ -35,4 +35,6 @@ def with_attributes(features: Features, attributes: Mapping[str, Attributes]) ->
             raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {block.lower()!r}.")
         functions.update(own)
         templates += plugin.templates(block)
-    return FeatureSet(tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs, of_labels)
+    return FeatureSet(
+        tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs, of_labels, base.numbers
+    )

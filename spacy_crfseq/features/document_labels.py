@@ -2,7 +2,7 @@
 
 Krishnan & Manning (2006), "An effective two-stage model for exploiting non-local dependencies in named entity
 recognition", section 4: a first model labels the text, a second one sees what the first says of the same word
-elsewhere.  The set of labels takes the place of the majority.
+elsewhere.  Here it sees the set of labels besides the majority of their types.
 """
 
 from __future__ import annotations
@@ -54,19 +54,34 @@ class DocumentLabels:
     ) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
         groups = groups_of(read_words(docs)).of(labels >= 0)
-        own, n = labels[groups.tokens], len(names)
-        counts = np.bincount(groups.group * n + own, minlength=groups.size * n)
-        counts = counts.reshape(groups.size, n)[groups.group]
-        counts[np.arange(len(own)), own] -= 1
-        keys = np.array([_hash_of(name) for name in names], np.uint64)
-        if strings is not None:
-            strings.update(zip(keys.tolist(), names, strict=True))
         order = np.argsort(groups.tokens)
-        there = counts[order] > 0
+        tokens, group, n = groups.tokens[order], groups.group[order], len(names)
+        own = labels[tokens]
+        counts = np.bincount(group * n + own, minlength=groups.size * n).reshape(groups.size, n)[group]
+        counts[np.arange(len(own)), own] -= 1
+        types = [_type_of(name) for name in names]
+        kinds = list(dict.fromkeys(types))
+        of_type = np.array([[name == kind for kind in kinds] for name in types], np.int64).reshape(n, len(kinds))
+        of_types = counts @ of_type
+        texts = [*names, *(f"mostly {kind}" for kind in kinds)]
+        # the labels that occur, and the type that most of them have, the first of those that tie
+        there = np.zeros((len(tokens), len(texts)), np.bool_)
+        there[:, :n] = counts > 0
+        some = np.flatnonzero(there.any(1))
+        if len(some):
+            there[some, n + of_types[some].argmax(1)] = True
+        keys = np.array([_hash_of(text) for text in texts], np.uint64)
+        if strings is not None:
+            strings.update(zip(keys.tolist(), texts, strict=True))
         sizes = np.zeros(len(labels), np.int64)
-        sizes[groups.tokens[order]] = there.sum(1)
+        sizes[tokens] = there.sum(1)
         values = np.broadcast_to(keys, there.shape)[there]
         return {f"{block}_ELSEWHERE": make_token_sets(sizes, values)}  # type: ignore[arg-type]
+
+
+def _type_of(label: str) -> str:
+    """Return the type of a tag such as B-PER, or the label itself."""
+    return label[2:] if label[1:2] == "-" and len(label) > 2 else label
 
 
 def _hash_of(name: str) -> int:

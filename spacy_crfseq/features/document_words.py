@@ -1,8 +1,7 @@
-"""Attributes of a word from its other occurrences in the Doc: the words around them, and the names that they are in.
+"""Attributes of a word from its other occurrences in the Doc: the words around them.
 
-The first is the context aggregation of Ratinov & Roth (2009), "Design challenges and misconceptions in named entity
-recognition", section 5.1; the second follows the sequences of initial capitals of Chieu & Ng (2003), "Named entity
-recognition with a maximum entropy approach", section 4.2.
+This is the context aggregation of Chieu & Ng (2003), "Named entity recognition with a maximum entropy approach", and
+of Ratinov & Roth (2009), "Design challenges and misconceptions in named entity recognition", section 5.1.
 """
 
 from __future__ import annotations
@@ -27,14 +26,12 @@ class Words(NamedTuple):
     lower (Hashes): [T].
     doc (Offsets): [T] numbers of their Docs.
     begins (Bools): [T] whether a sentence begins with the word.
-    capital (Bools): [T] whether it has a capital letter.
     counts (Bools): [T] whether its other occurrences matter: it has letters and is no stop word.
     """
 
     lower: Hashes
     doc: Offsets
     begins: Bools
-    capital: Bools
     counts: Bools
 
 
@@ -45,8 +42,8 @@ def read_words(docs: Sequence[Any]) -> Words:
     lower, orth, starts, is_lower, is_alpha, is_stop = np.ascontiguousarray(table.T)
     number = np.repeat(np.arange(len(docs)), [len(doc) for doc in docs])
     begins = (starts == 1) | (np.diff(number, prepend=-1) > 0)
-    capital = lower != orth
-    return Words(lower, number, begins, capital, (capital | (is_lower > 0) | (is_alpha > 0)) & (is_stop == 0))
+    letters = (lower != orth) | (is_lower > 0) | (is_alpha > 0)
+    return Words(lower, number, begins, letters & (is_stop == 0))
 
 
 class Groups(NamedTuple):
@@ -111,19 +108,17 @@ def sets_of(tokens: Offsets, values: Hashes, n_tokens: int) -> TokenSets:
 
 @dataclass(frozen=True)
 class DocumentWords:
-    """Attributes of a word from its other occurrences in the Doc (``spacy_crfseq.DocumentWords.v1``).
+    """The words around the other occurrences of a word in the Doc (``spacy_crfseq.DocumentWords.v1``).
 
     Two occurrences match if they are the same in lower case; stop words and tokens without letters have none.  The
-    attribute ``NAME_NEAR`` has the words around the other occurrences, ``NAME_IN`` their positions in sequences of
-    capitalised words that are longer than the one here; NAME is that of the block.  They help where Docs are whole
-    documents: give the corpus readers unit = "document".
+    words help where Docs are whole documents: give the corpus readers unit = "document".
 
     window (int): Words on each side of another occurrence, within its sentence.
     most (int): The nearest other occurrences that count.
     RAISES ConfigError: If a setting is less than 1.
     """
 
-    window: int = 1
+    window: int = 2
     most: int = 8
 
     def __post_init__(self) -> None:
@@ -131,54 +126,28 @@ class DocumentWords:
             raise ConfigError("DocumentWords: window and most must be at least 1.")
 
     def names(self, block: str) -> Sequence[str]:
-        """Return the names of the attributes."""
-        return [f"{block}_NEAR", f"{block}_IN"]
+        """Return the name of the attribute."""
+        return [f"{block}_NEAR"]
 
     def templates(self, block: str) -> Sequence[str]:
-        """Return the templates over them."""
-        return [f"{name}[0]" for name in self.names(block)]
+        """Return the template over it."""
+        return [f"{block}_NEAR[0]"]
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
         words = read_words(docs)
         pairs = list(groups_of(words).pairs(self.most))
         one, other = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
-        near, inside = self._near(words, one, other, docs, strings), _inside(words, one, other, strings)
-        return dict(zip(self.names(block), (near, inside), strict=True))
-
-    def _near(
-        self, words: Words, one: Offsets, other: Offsets, docs: Sequence[Any], strings: dict[int, str] | None
-    ) -> TokenSets:
         sentence = np.cumsum(words.begins)
-        last, tokens, values = len(sentence) - 1, [one[:0]], [words.lower[:0]]
+        tokens, values = [one[:0]], [words.lower[:0]]
         for offset in (*range(-self.window, 0), *range(1, self.window + 1)):
-            place = np.clip(other + offset, 0, last)
+            place = np.clip(other + offset, 0, len(sentence) - 1)
             there = (place == other + offset) & (sentence[place] == sentence[other])
-            found, side = words.lower[place[there]], int(offset > 0)
+            found, key = words.lower[place[there]], self.window + offset
             tokens.append(one[there])
-            values.append(mixed(found, side))
+            values.append(mixed(found, key))
             if strings is not None:
                 for lower in np.unique(found):
                     text = docs[0].vocab.strings[int(lower)]
-                    strings[int(mixed(lower[None], side)[0])] = f"{('before', 'after')[side]} {text}"
-        return sets_of(np.concatenate(tokens), np.concatenate(values), len(sentence))
-
-
-_PLACES = ("first", "inside", "last")
-
-
-def _inside(words: Words, one: Offsets, other: Offsets, strings: dict[int, str] | None) -> TokenSets:
-    """Return where other occurrences are in sequences of capitalised words that are longer than that of the token."""
-    member = words.capital & words.counts
-    begins = member & (words.begins | ~np.append(False, member[:-1]))
-    number = np.where(member, np.cumsum(begins), 0)  # of the sequence of each token; 0 is that of no token
-    sizes = np.bincount(number, minlength=1)
-    sizes[0] = 0
-    longer = sizes[number[other]] > sizes[number[one]]
-    one, other = one[longer], other[longer]
-    ends = np.append(begins[1:] | ~member[1:], True)
-    places = np.where(begins[other], 0, np.where(ends[other], 2, 1))
-    keys = mixed(np.arange(len(_PLACES)), len(_PLACES))
-    if strings is not None:
-        strings.update(zip(keys.tolist(), _PLACES, strict=True))
-    return sets_of(one, keys[places], len(member))
+                    strings[int(mixed(lower[None], key)[0])] = f"{offset:+d} {text}"
+        return {f"{block}_NEAR": sets_of(np.concatenate(tokens), np.concatenate(values), len(sentence))}

@@ -16,6 +16,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ BITMAP = 1 << 21
 """Words of 64 bits of a bitmap that is filled; it is then folded."""
 MAX_WORDS = 1 << 17
 """Words whose hashes are cached."""
+_LOCK = Lock()
 
 
 class Table(NamedTuple):
@@ -175,23 +177,18 @@ class Phrases:
         """Return the values at all tokens; a phrase may go beyond a sentence, but not beyond a Doc."""
         if strings is not None:
             strings.update(self._values)
-        table, words = self.table, self._words(docs)
+        table = self.table
+        with _LOCK:  # threads share the table of words
+            words = self._words(docs)
+            hashes, powers, first = (column.array for column in self._columns)
         offsets, ptr = np.zeros(len(docs) + 1, np.int64), np.zeros(len(words) + 1, np.int64)
         np.cumsum([len(doc) for doc in docs], out=offsets[1:])
-        columns = (
-            self._hashes.array,
-            self._powers.array,
-            self._first.array,
-            table.bits,
-            self._slots,
-            table.keys,
-            table.entries,
-        )
+        known = hashes, powers, first, table.bits, self._slots, table.keys, table.entries
         values, sums = np.array(list(self._values), np.uint64), np.empty(len(words), np.uint64)
         room = len(words) + 64
         while True:
             state, found = np.zeros((5, len(table.names)), np.int64), np.empty(room, np.uint64)
-            n = kernels.phrases.longest(words, offsets, *columns, values, state, sums, ptr, found)
+            n = kernels.phrases.longest(words, offsets, *known, values, state, sums, ptr, found)
             if n <= room:
                 return {block: TokenSets(sums, ptr, found[:n])}
             room = n
@@ -207,21 +204,18 @@ class Phrases:
         try:
             rows, new = self._index.add(orths)
             texts = [docs[0].vocab.strings[orth] for orth in orths[new].tolist()]
-            codes, ptr = _characters(texts, self.lower)
-            hashes, powers = np.empty(len(texts), np.uint64), np.empty(len(texts), np.uint64)
-            first = np.empty(len(texts), np.int32)
-            kernels.phrases.hash_texts(codes, ptr, hashes, powers)
+            hashes, powers, first = (column.resize(self._index.size)[-len(texts) :] for column in self._columns)
+            kernels.phrases.hash_texts(*_characters(texts, self.lower), hashes, powers)
             kernels.phrases.first_words(hashes, powers, self.table.bits, self._slots, self.table.keys, first)
-            for column, values in ((self._hashes, hashes), (self._powers, powers), (self._first, first)):
-                column.append(values)
         except BaseException:  # words and their hashes must stay in step
             self._forget()
             raise
         return rows
 
     def _forget(self) -> None:
+        # of each word: its hash, B**length, and what `first_words` finds
         self._index = HashIndex()
-        self._hashes, self._powers, self._first = Growable(np.uint64), Growable(np.uint64), Growable(np.int32)
+        self._columns = Growable(np.uint64), Growable(np.uint64), Growable(np.int32)
 
     def to_state(self) -> Any:
         """Return the data that a model stores."""

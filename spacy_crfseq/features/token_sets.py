@@ -105,7 +105,7 @@ def _names_of(entries: Mapping[Any, Any], values: dict[str, float] | None) -> li
                 values[name] = number
             elif number not in (0.0, 1.0):
                 raise DataError(
-                    f"{name!r} has the value {value!r}, but a feature of a template is present or absent. {VALUES}, "
+                    f"{name!r} has the value {value!r}, but a feature is present or absent. {VALUES}, "
                     f"or give the number as text, such as {{{name!r}: str({value!r})}}."
                 )
             elif number:

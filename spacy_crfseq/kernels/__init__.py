@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         chain,
         coordinate,
         covariances,
+        exchange,
         gather,
         hashing,
         kbest,

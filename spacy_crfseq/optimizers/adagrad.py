@@ -20,6 +20,8 @@ sparsification") and saves about a third of an epoch's time.
 
 What predicts is the average over all steps, the one at time s weighted with s^3, since early steps are far from the
 optimum (polynomial-decay averaging, Shamir & Zhang 2013, with eta = 3).  A row's share too is added at its visits.
+Several runs, each in an order of its own, can be averaged as well, because each is as far from the optimum in another
+direction.
 """
 
 from __future__ import annotations
@@ -48,12 +50,14 @@ class AdaGradState(OnlineState):
     seen (NDArray): [R, 2] of each row, the sum of squares and the clock at the last visit; float64.
     clock (float): Sequences seen.
     unit (float): Sequences to an epoch when the run began; the clock's unit in the weights of the average.
+    others (list[AdaGradState]): Further runs.
     """
 
     seen: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0
     unit: float = 1.0
+    others: list[AdaGradState] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class AdaGrad(GradientSteps):
     rate (float): Learning rate; a row's first steps are about as large.
     batch_size (int): Sequences whose gradient is computed with the same weights.
     average (bool): Predict with the weighted average of the weights; with an L1 norm, the last ones predict anyway.
+    runs (int): Runs in different orders whose weights are averaged: more accurate, and as many times slower.
     tolerance (float): Stop when an epoch's objective, as met on the way, fell by less than this fraction.
     RAISES ConfigError: On a setting out of range.
     """
@@ -73,18 +78,31 @@ class AdaGrad(GradientSteps):
     max_iterations: int = 20
     tolerance: float = 0.05
     seed: int | None = None
+    runs: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rate <= 0 or self.tolerance < 0:
-            raise ConfigError("AdaGrad: rate must be positive, and tolerance 0 or more.")
+        if self.rate <= 0 or self.tolerance < 0 or self.runs < 1:
+            raise ConfigError("AdaGrad: rate must be positive, tolerance 0 or more, and runs at least 1.")
 
     def start(self, theta: Floats) -> AdaGradState:
-        sums = np.zeros_like(theta) if self.average else theta[:0].copy()
-        return AdaGradState(theta.copy(), sums, generator(self.seed))
+        first = self._run(theta, generator(self.seed))
+        first.others = [self._run(theta, np.random.default_rng([self.seed or 0, run])) for run in range(1, self.runs)]
+        return first
+
+    def _run(self, theta: Floats, rng: np.random.Generator) -> AdaGradState:
+        return AdaGradState(theta.copy(), np.zeros_like(theta) if self.average else theta[:0].copy(), rng)
 
     def export(self, state: AdaGradState, theta: Floats) -> None:
-        """Write the average, or the current weights where there is none yet."""
+        """Write the average of each run, or its current weights where there is none yet; of several, their mean."""
+        self._export(state, theta)
+        for run, other in enumerate(state.others, start=2):
+            added = np.empty_like(theta)
+            self._export(other, added)
+            added -= theta
+            theta += added / theta.dtype.type(run)
+
+    def _export(self, state: AdaGradState, theta: Floats) -> None:
         if not (len(state.sums) and state.clock):
             theta[:] = state.weights
             return
@@ -95,6 +113,12 @@ class AdaGrad(GradientSteps):
             )
 
     def iterate(self, objective: OnlineObjective, state: AdaGradState) -> StepReport:
+        for other in state.others:
+            self._epoch(objective, other)
+        return self._report(state, self._epoch(objective, state), objective.regularizer.value(state.weights))
+
+    def _epoch(self, objective: OnlineObjective, state: AdaGradState) -> float:
+        """Make the steps of an epoch; return the sum of the losses as they were met."""
         if not state.blocks:
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
@@ -119,7 +143,7 @@ class AdaGrad(GradientSteps):
                 kernels.updates.catch_up(
                     block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1
                 )
-        return self._report(state, loss, objective.regularizer.value(state.weights))
+        return loss
 
     def _settled(self, values: list[float]) -> str:
         if len(values) > 1 and values[-2] - values[-1] < self.tolerance * values[-1]:

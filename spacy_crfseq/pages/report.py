@@ -227,7 +227,7 @@ def _familiar(found: Findings, subject: Subject) -> Section:
     each = found.familiar.items()
     rows = [(f"{name} ({row.gold / shared:.0%} of gold)" if shared else name, row) for name, row in each]
     chart = charts.bar_chart([_bar(name, row.recall) for name, row in each], unit="%")
-    about = f"By the exact text of {what} in {subject.corpus}."
+    about = f"By the exact text of {what} and by the words in {subject.corpus}."
     return title, frame.columns(frame.figure(chart, "Recall"), _score_table("", rows)), about
 
 

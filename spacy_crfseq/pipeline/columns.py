@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..corpora import TOKEN_COLUMNS
+from ..corpora.layouts import corpus_block
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -36,8 +37,26 @@ def chunks_key(nlp: Language) -> str:
     return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
 
 
+def reads_passages(nlp: Language) -> bool:
+    """Whether a pipeline was trained on passages, a few sentences in a row, since its corpus marks no documents."""
+    return bool(corpus_block(nlp.config.interpolate(), "train_corpus").get("unit") == "passage")
+
+
 def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
     """Return the columns of a file that features of a pipeline read but none of its components sets."""
     predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
+
+
+def reads_documents(nlp: Language) -> bool:
+    """Whether a pipeline has features of whole documents, and was trained on documents as far as its config tells."""
+    from ..features.protocol import WordAttributes
+    from .component import CRFComponent
+
+    pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
+    if all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values()):
+        return False
+    block = corpus_block(nlp.config.interpolate(), "train_corpus")
+    of_sentences = str(block.get("@readers", "")).startswith("spacy_crfseq.Conll")
+    return bool(block.get("unit", "sentence" if of_sentences else "document") == "document")

@@ -20,7 +20,7 @@ from ..features.encoder import Columns, Encoded, Encoder, Ids, take_sequences
 from ..features.index import BagStore, Growable
 from ..training.compatibility import part_name
 from ..training.dataset import Dataset
-from ..types import MISSING, Loss, Offsets, TextLoss
+from ..types import MISSING, Ints, Loss, Offsets, TextLoss
 from .evidence import Partial, weight_of
 from .extract import DocColumns
 from .gold import gold_tags, same_words
@@ -90,74 +90,109 @@ class _Texts:
         return Encoded(unigrams, bigrams, self._offsets.array, rest[0] if rest else None, inputs)
 
 
-def encode_examples(
-    examples: Iterable[Example],
-    annotation: Annotation,
-    encoder: Encoder,
-    read: Read,
-    table: PartialTable,
-    component: str,
-    read_by_functions: frozenset[str] = frozenset(),
-    loss: Loss | None = None,
-    labelled: bool = True,
-) -> EncodedCorpus:
-    """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
+class Reading(NamedTuple):
+    """How a component reads examples.
 
-    read_by_functions (frozenset[str]): Columns that token functions read.
+    read (Read): Reads the columns of predicted Docs.
     table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
+    read_by_functions (frozenset[str]): Columns that token functions read.
     loss (Loss | None): Of the examples; it may read them.
     labelled (bool): Whether gold labels are read; else all are missing.
+    """
+
+    annotation: Annotation
+    read: Read
+    table: PartialTable
+    component: str
+    read_by_functions: frozenset[str] = frozenset()
+    loss: Loss | None = None
+    labelled: bool = True
+
+
+def encode_examples(examples: Iterable[Example], encoder: Encoder, reading: Reading) -> EncodedCorpus:
+    """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
+
     RAISES NoExamplesError: If there are no examples.
     """
-    numbers: dict[str | None, int] = {None: MISSING}
-    known, gold, weights = _Texts(), Growable(np.int32), [np.ones(0)]
-    seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
-    absent: dict[str, None] = {}
-    present: set[str] = set()
-    n_docs = 0
-    inputs: list[NDArray[Any]] = []
-    stream = iter(examples)
+    corpus, stream = _Corpus(encoder, reading), iter(examples)
     while chunk := list(islice(stream, CHUNK_DOCS)):
         validate_examples(chunk, "CRFComponent.initialize")
-        columns = read([example.predicted for example in chunk], encoder.columns)
-        text = columns.text
-        missing: list[str] = []
-        if not encoder.frozen:
-            text, missing = _with_gold_columns(columns, chunk, encoder.columns, annotation.writes)
-            unset = _unset(chunk, read_by_functions - annotation.writes - {"NORM", "SPACY"})
-            if unset and all(map(same_words, chunk)):
-                gold_sets = read([example.reference for example in chunk], encoder.columns).text.sets
-                text, missing = text._replace(sets=gold_sets), [*missing, *unset]
-            present.update(read_by_functions - {*unset, *encoder.columns})
-        absent.update(dict.fromkeys(missing))
-        present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
-        if missing and seen is None:
-            seen = known.copy()
+        corpus.add(chunk)
+    return corpus.encoded()
+
+
+class _Corpus:
+    """A corpus that grows by chunks of examples."""
+
+    def __init__(self, encoder: Encoder, reading: Reading) -> None:
+        self._encoder, self._reading = encoder, reading
+        self._numbers: dict[str | None, int] = {None: MISSING}
+        self._known, self._gold, self._weights = _Texts(), Growable(np.int32), [np.ones(0)]
+        self._seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
+        self._absent: dict[str, None] = {}
+        self._present: set[str] = set()
+        self._inputs: list[NDArray[Any]] = []
+        self._n_docs = 0
+
+    def add(self, chunk: list[Example]) -> None:
+        """Compile some examples."""
+        encoder, loss = self._encoder, self._reading.loss
+        docs = [example.predicted for example in chunk]
+        columns = self._reading.read(docs, encoder.columns)
+        text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
+        self._absent.update(dict.fromkeys(missing))
+        self._present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
+        if missing and self._seen is None:
+            self._seen = self._known.copy()
         encoded = encoder.encode(text)
-        known.append(encoded)
-        if seen is not None:
+        self._known.append(encoded)
+        if self._seen is not None:
             # encoding the text as it is adds no feature: all its features occur with the column, too
-            seen.append(encoder.encode(columns.text) if missing else encoded)
+            self._seen.append(encoder.encode(columns.text) if missing else encoded)
         if isinstance(loss, TextLoss):
-            inputs.append(read_inputs(loss, [example.predicted for example in chunk], component))
-        tags = [tag for example in chunk for tag in gold_tags(annotation, example, component)] if labelled else []
-        ids = [
-            table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
-        ]
-        gold.append(np.array(ids, np.int32) if labelled else np.full(encoded.n_tokens, MISSING, np.int32))
-        weights.append(sequence_weights(chunk, columns))
-        n_docs += len(chunk)
-    if not n_docs:
-        raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
-    joined = known.joined()
-    encoded = joined if seen is None else seen.joined()
-    gold.trim()
-    read_by_loss = np.concatenate(inputs) if inputs else None
-    data = Dataset(encoded, gold.array, np.concatenate(weights), table.candidates, inputs=read_by_loss)
-    never = [name for name in absent if name not in present]
-    found = [tag for tag in numbers if tag is not None]
-    unset = [name for name in encoder.columns if name not in {*present, "NORM", "SPACY"}]
-    return EncodedCorpus(data, joined, found + table.new_tags(found), never, unset, n_docs)
+            self._inputs.append(read_inputs(loss, docs, self._reading.component))
+        self._gold.append(self._labels(chunk, encoded.n_tokens))
+        self._weights.append(sequence_weights(chunk, columns))
+        self._n_docs += len(chunk)
+
+    def _with_gold(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
+        """Return the text with columns of the gold Docs where the predicted ones have none, and their names."""
+        encoder, reading = self._encoder, self._reading
+        text, missing = _with_gold_columns(columns, chunk, encoder.columns, reading.annotation.writes)
+        unset = _unset(chunk, reading.read_by_functions - reading.annotation.writes - {"NORM", "SPACY"})
+        if unset and all(map(same_words, chunk)):
+            gold_sets = reading.read([example.reference for example in chunk], encoder.columns).text.sets
+            text, missing = text._replace(sets=gold_sets), [*missing, *unset]
+        self._present.update(reading.read_by_functions - {*unset, *encoder.columns})
+        return text, missing
+
+    def _labels(self, chunk: list[Example], n_tokens: int) -> Ints:
+        reading, numbers = self._reading, self._numbers
+        if not reading.labelled:
+            return np.full(n_tokens, MISSING, np.int32)
+        tags = (tag for example in chunk for tag in gold_tags(reading.annotation, example, reading.component))
+        return np.array(
+            [
+                reading.table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1)
+                for tag in tags
+            ],
+            np.int32,
+        )
+
+    def encoded(self) -> EncodedCorpus:
+        """Return all examples.  RAISES NoExamplesError: If there are none."""
+        if not self._n_docs:
+            raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
+        table = self._reading.table
+        joined = self._known.joined()
+        encoded = joined if self._seen is None else self._seen.joined()
+        self._gold.trim()
+        read_by_loss = np.concatenate(self._inputs) if self._inputs else None
+        data = Dataset(encoded, self._gold.array, np.concatenate(self._weights), table.candidates, inputs=read_by_loss)
+        never = [name for name in self._absent if name not in self._present]
+        found = [tag for tag in self._numbers if tag is not None]
+        unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
+        return EncodedCorpus(data, joined, found + table.new_tags(found), never, unset, self._n_docs)
 
 
 def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]:

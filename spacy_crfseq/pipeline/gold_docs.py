@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from .evidence import WEIGHT_KEY
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 SPANS = ("ent", "chunk")
-_UNITS = ("sentence", "document")
+_UNITS = ("sentence", "passage", "document")
 _ON_INVALID = ("error", "conlleval")
 _HINTS = {
     "pos": f"give one of {', '.join(sorted(UPOS))}, or call the column 'tag'.",
@@ -51,6 +51,8 @@ class CorpusLayout:
     on_invalid: str = "error"
     limit: int = 0
     weight: float = 1.0
+    joined: float = 0.0
+    twice: bool = False
 
     def __post_init__(self) -> None:
         check_types("corpus reader", self.__annotations__, vars(self))
@@ -62,10 +64,16 @@ class CorpusLayout:
             raise ConfigError(f"limit = {self.limit} must be 0 (all) or a number of docs.")
         if not 0 <= self.weight < math.inf:
             raise ConfigError(f"weight = {self.weight} must be a number of at least 0.")
+        if not 0 <= self.joined <= 1:
+            raise ConfigError(f"joined = {self.joined} must be a share of the sentences, from 0 to 1.")
 
 
 _Block = dict[int, list[int]]
 """Token attributes by their ids, [T] values of each."""
+
+
+Starts = list[bool] | None
+"""Which sentences of a doc have a sentence start; None if no starts are set."""
 
 
 class Entry(NamedTuple):
@@ -104,19 +112,15 @@ class DocBuilder:
         where = f"{self._layout.path}:{self._first_invalid}"
         return f"{where}: {held} tags that are not valid {self._layout.scheme}; {read} read as conlleval does."
 
-    def entry(self, sentences: list[Sentence]) -> Entry:
-        """Return the entry for a doc made of these sentences."""
+    def entries(self, sentences: list[Sentence], forms: Iterable[Starts]) -> Iterator[Entry]:
+        """Yield an entry for each form of a doc made of these sentences."""
         layout = self._layout
         # keys are almost twice as fast as strings, and the garbage collector does not track tuples of numbers
         orths = tuple(self._strings[word] for sentence in sentences for word in sentence.words)
         blocks = {c: self._block(c, sentences) for c in layout.columns if c in ATTRIBUTES or c == "ent"}
         given = [block for name, block in blocks.items() if name in layout.given]
-        gold = list(blocks.values())
         tree = self._tree(sentences)
-        if layout.unit == "document":
-            starts = {SENT_START: [1 if i == 0 else -1 for s in sentences for i in range(len(s.words))]}
-            given.append(starts)
-            gold += [starts] if tree is None else []  # the tree sets the same ones
+        gold = [*blocks.values(), *([] if tree is None else [tree])]
         groups = {layout.chunks_key: self._group(sentences, "chunk")} if "chunk" in layout.columns else {}
         known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
         spaces = [space for each in known for space in each] if len(known) == len(sentences) else None
@@ -124,11 +128,14 @@ class DocBuilder:
         given_groups = groups if "chunk" in layout.given else {}
         if any(INCORRECT in sentence.columns for sentence in sentences):
             groups = {**groups, INCORRECT: self._group(sentences, INCORRECT)}
-        reference = make(groups, *_stack([*gold, *([] if tree is None else [tree])]))
         weight = layout.weight * self._weight(sentences)
-        if weight != 1:
-            reference.user_data[WEIGHT_KEY] = weight
-        return Entry(reference, partial(make, given_groups, *_stack(given)))
+        for begins in forms:
+            starts = [] if begins is None else [_sentence_starts(sentences, begins)]
+            # a tree sets sentence starts of its own
+            reference = make(groups, *_stack([*gold, *(starts if tree is None else [])]))
+            if weight != 1:
+                reference.user_data[WEIGHT_KEY] = weight
+            yield Entry(reference, partial(make, given_groups, *_stack([*given, *starts])))
 
     def _weight(self, sentences: list[Sentence]) -> float:
         first = None
@@ -211,6 +218,11 @@ class DocBuilder:
 def example_of(entry: Entry) -> Example:
     """Return an example with a fresh predicted doc."""
     return Example(entry.predicted(), entry.reference)
+
+
+def _sentence_starts(sentences: Sequence[Sentence], begins: Sequence[bool]) -> _Block:
+    marks = ([1 if begin else -1] + [-1] * (len(s.words) - 1) for s, begin in zip(sentences, begins, strict=True))
+    return {SENT_START: [mark for of_sentence in marks for mark in of_sentence]}
 
 
 def _doc(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
 from ..corpora.layouts import check_choice, file_columns
+from ..corpora.presets import marks_documents
 from ..errors import DataError
-from .columns import chunks_key, missing_columns
+from .columns import chunks_key, missing_columns, reads_documents, reads_passages
 from .examples import bare
 from .texts import load_docs
 
@@ -40,10 +41,13 @@ def names_of(given: str | None) -> list[str] | None:
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 
-def read_gold(nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None) -> Gold:
-    """Return an annotated file.
+def read_gold(
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool | None = None
+) -> Gold:
+    """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
 
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
+    documents (bool | None): Whether to read documents where the file marks them; None for what the pipeline reads.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
     from spacy.training import Example
@@ -58,7 +62,11 @@ def read_gold(nlp: Language, path: Path, layout: Preset, given: Sequence[str] | 
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        examples = list(read_examples(nlp, path, layout, given=seen, chunks_key=key))
+        wanted = reads_documents(nlp) if documents is None else documents
+        unit = "document" if wanted and marks_documents(path, layout) else "sentence"
+        if documents is None and reads_passages(nlp):
+            unit = "passage"
+        examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")
     return Gold(examples, columns, tuple(seen))

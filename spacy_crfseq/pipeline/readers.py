@@ -5,10 +5,12 @@ A file is parsed once per vocabulary; each call then yields the same reference d
 
 # No `from __future__ import annotations`: spaCy validates a config with the evaluated annotations.
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from pathlib import Path
+from random import Random
 
 from spacy.language import Language
 from spacy.training import Example
@@ -23,8 +25,11 @@ from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, check_setting, example_of
+from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, Starts, check_setting, example_of
 from .texts import read_texts
+
+PASSAGE = 25
+"""Sentences of a passage."""
 
 
 def create_conll_reader(
@@ -38,6 +43,8 @@ def create_conll_reader(
     encoding: str = "utf8",
     limit: int = 0,
     weight: float = 1.0,
+    joined: float = 0.0,
+    twice: bool = False,
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
@@ -49,13 +56,19 @@ def create_conll_reader(
     given (list[str]): Columns that the predicted doc also has because they are an input of the task, such as the
         automatic part-of-speech tags of CoNLL-2000.
     unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence starts on
-        both docs; a file without such lines is one doc.
+        both docs; a file without such lines is one doc.  "passage" makes a doc of up to 25 sentences in a row, which
+        stand in for documents where the file marks none.
     chunks_key (str): The key of the chunks in doc.spans.
     on_invalid (str): Tags that violate the scheme are an "error", or read as the CoNLL scorer does ("conlleval"), with
         one warning per file.
     encoding (str): The encoding of the file.
     limit (int): The maximum number of docs, 0 for all.
     weight (float): Weight of each doc in training; 2 is like having it twice, 0 like omitting it.
+    joined (float): Share of the sentences, drawn by a fixed seed, that are joined to the one before them: in documents
+        they have no sentence start, else they share a doc with it.  For training, so that a model also expects texts
+        whose sentences are unknown.  Sentences of two documents or with weights stay apart.
+    twice (bool): Yield each doc with all sentence starts, too, before the joined form: more accurate, in twice the
+        time.
 
     A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
@@ -75,7 +88,7 @@ def create_conll_reader(
     if scheme == "plain" and not set(SPANS).isdisjoint(columns):
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
     layout = CorpusLayout(
-        _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight
+        _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice
     )
     return CorpusReader(lambda _: read_columns(layout.path, columns, encoding=encoding), layout)
 
@@ -87,15 +100,20 @@ def create_conllu_reader(
     limit: int = 0,
     weight: float = 1.0,
     encoding: str = "utf8",
+    joined: float = 0.0,
+    twice: bool = False,
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
     Sets tag, pos, morph and lemma, and head and dep in docs where each sentence's heads make a tree.
 
-    unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``.
+    unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``, "passage" up to 25 sentences.
     The other settings and the errors are those of `create_conll_reader`.
     """
-    layout = CorpusLayout(_given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit, limit=limit, weight=weight)
+    layout = CorpusLayout(
+        _given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit,
+        limit=limit, weight=weight, joined=joined, twice=twice,
+    )  # fmt: skip
     return CorpusReader(lambda _: read_conllu(layout.path, encoding=encoding), layout)
 
 
@@ -232,16 +250,33 @@ class CorpusReader:
     def _entries(self, nlp: Language) -> Iterator[Entry]:
         """Read the file, and warn of invalid tags at its end."""
         builder = DocBuilder(nlp.vocab, self._layout)
-        for group in islice(self._groups(nlp), self._layout.limit or None):
-            yield builder.entry(group)
+        entries = (entry for sentences, forms in self._docs(nlp) for entry in builder.entries(sentences, forms))
+        yield from islice(entries, self._layout.limit or None)
         if builder.invalid and not self._warned:
             self._warned = True
             warnings.warn(builder.warning(), stacklevel=3)
 
-    def _groups(self, nlp: Language) -> Iterator[list[Sentence]]:
-        if self._layout.unit == "sentence":
-            return ([sentence] for sentence in self._read(nlp))
-        return (list(group) for _, group in groupby(self._read(nlp), key=lambda sentence: sentence.document))
+    def _docs(self, nlp: Language) -> Iterator[tuple[list[Sentence], list[Starts]]]:
+        """Yield the sentences of each doc, and its forms."""
+        sentences, joined, draw = self._read(nlp), self._layout.joined, Random(0).random
+        if self._layout.unit != "sentence":
+            most = PASSAGE if self._layout.unit == "passage" else sys.maxsize
+            for _, group in groupby(enumerate(sentences), key=lambda one: (one[1].document, one[0] // most)):
+                doc = [sentence for _, sentence in group]
+                joining = [i == 0 or draw() >= joined for i in range(len(doc))]
+                yield doc, [*([[True] * len(doc)] if self._layout.twice else []), joining]
+            return
+        if not joined:
+            same: list[Starts] = [None] * (1 + self._layout.twice)
+            yield from (([sentence], same) for sentence in sentences)
+            return
+        run = list(islice(sentences, 1))
+        for sentence in sentences:
+            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= joined:
+                yield run, [*([[True] * len(run)] if self._layout.twice else []), None]
+                run = []
+            run.append(sentence)
+        yield run, [*([[True] * len(run)] if self._layout.twice else []), None]
 
 
 class TextReader:

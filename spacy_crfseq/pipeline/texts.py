@@ -15,7 +15,7 @@ from ..corpora.presets import RAW
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import FormatError
 from ..files import collecting
-from .columns import missing_columns
+from .columns import missing_columns, reads_documents
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -38,10 +38,11 @@ class Text(NamedTuple):
 def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
     """Stream the texts of a file without empty ones; of a corpus, the annotation is ignored.
 
+    A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
     RAISES CrfError: If a line is reached that cannot be read.
     """
     is_corpus, number = layout.name not in RAW, 0
-    for record, _ in read_records(path, layout, given_columns(nlp, layout)):
+    for record, _ in read_records(path, layout, given_columns(nlp, layout), documents=reads_documents(nlp)):
         if isinstance(record, FormatError):
             raise record
         if (size := len(record.text)) > nlp.max_length:
@@ -62,15 +63,20 @@ def given_columns(nlp: Language, layout: Preset) -> list[str]:
     return missing_columns(nlp, layout.columns) if layout.name not in RAW else []
 
 
-def read_records(path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING) -> Iterator[Piece]:
+def read_records(
+    path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING, *, documents: bool = False
+) -> Iterator[Piece]:
     """Return an iterator over the records of a file, errors among them, and the positions after them.
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
     layout (Preset): One of `TEXTS`, or columns; a DocBin is unpacked in memory.
     given (Sequence[str]): Columns of a corpus to read in addition to the words.
     start (Place): Where to begin; results are the same as in a run from the beginning.
+    documents (bool): Join the sentences of each document that a corpus marks.
     """
-    return _from_docbin(path, start) if layout.name == DOCBIN else stream_records(path, layout, given, start)
+    if layout.name == DOCBIN:
+        return _from_docbin(path, start)
+    return stream_records(path, layout, given, start, documents=documents)
 
 
 def make_doc(nlp: Language, record: Record) -> Doc:

@@ -32,7 +32,7 @@ from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
 from .build import build_model, carry_over
 from .doc_model import DocModel
-from .encode import EncodedCorpus, encode_examples
+from .encode import EncodedCorpus, Reading, encode_examples
 from .evidence import read_evidence, weight_of
 from .extract import DocColumns
 from .gold import gold_tags, known_tags
@@ -296,14 +296,15 @@ class Training:
     def encode(
         self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
     ) -> EncodedCorpus:
-        """Return examples as numbers; the arguments are those of `encode_examples`."""
+        """Return examples as numbers; loss and labelled as in `Reading`."""
         model = self._model
         encoder.pinned = True  # the parts of a text share their bags
+        reading = Reading(
+            model.annotation, model.read, model.partials, model.name, model.read_by_functions,
+            loss or model.method.loss, labelled,
+        )  # fmt: skip
         try:
-            return encode_examples(
-                examples, model.annotation, encoder, model.read, model.partials, model.name, model.read_by_functions,
-                loss or model.method.loss, labelled,
-            )  # fmt: skip
+            return encode_examples(examples, encoder, reading)
         except DataError as error:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None

@@ -61,6 +61,9 @@ class Vectors:
         if not 0 <= self.window <= 16 or not 0 < self.scale < np.inf:
             raise ConfigError("Vectors: window must be from 0 to 16, and scale a positive number.")
 
+    def __reduce__(self) -> tuple[type[Vectors], tuple[int, float, bool]]:
+        return Vectors, (self.window, self.scale, self.normalize)  # a model holds its width, the vocab the vectors
+
     def read(self, docs: Sequence[Any]) -> Hashes:
         """Return the hash of each word [T].  RAISES ConfigError: If there are no vectors."""
         for vocab in {id(doc.vocab): doc.vocab for doc in docs}.values():

@@ -47,6 +47,14 @@ def test_without_output_no_model_is_written(run: Run, configure: Any, paths: lis
     refused(run("fit", config, "--cross-validate 500", *paths), "different documents", silent=False)
 
 
+def test_each_fold_has_its_own_first_stage(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    block = "[components.crf_ner.attributes]\n[components.crf_ner.attributes.document]\nfolds = 3\n"
+    block += '@crf_attributes = "spacy_crfseq.DocumentLabels.v1"\n'
+    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
+    shown = worked(run("fit", config, "--cross-validate 2", *paths, "--corpora.train.limit 30"), "2-fold").stdout
+    assert shown.count("crf_ner: First stage: part 3 of 3") == shown.count("on the whole corpus") == 2
+
+
 @pytest.mark.parametrize("support", ["observed", "all"])
 def test_sharing_the_encoded_corpus_changes_nothing(
     support: str, configure: Any, optimizers: Any, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,17 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     assert 0 < metrics["token_label_acc"] < 1
 
 
+def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
+    (tmp_path / "few.conll").write_text("\n\n".join(corpus.train.read_text().split("\n\n")[:3]) + "\n")
+    metrics, shown = evaluate(trained / "model-best", corpus.dev, "conll2003", corpus=tmp_path / "few.conll")
+    for name, score in {"tag": "tag_acc", "chunk": "spans_chunks_f", "ent": "ents_f"}.items():
+        rows = metrics["seen"][name].values()
+        right, found, gold = (sum(row[part] for row in rows) for part in ("right", "found", "gold"))
+        assert 2 * right / (found + gold) == pytest.approx(metrics[score])
+        assert metrics["seen"][name]["unseen, with an unseen word"]["gold"] > 0
+    assert shown.count("with an unseen word: precision:") == 3
+
+
 def test_counts_by_hand() -> None:
     # The gold standard holds NP 0-2, VP 2-3, NP 3-6, PP 7-8; predicted are NP 0-2, VP 2-3, NP 3-5, NP 5-6, VP 7-8.
     gold = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "I-NP", "O", "B-PP", "O", "O"]
@@ -78,8 +89,13 @@ def test_report_of_a_tiny_file(tmp_path: Path) -> None:
     tiny = tmp_path / "tiny.conll"
     tiny.write_text("the DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nan DT B-NP\nold JJ I-NP\nmap NN I-NP\n\n")
     # spaCy has no score for a component without a scorer: the report counts for itself
-    report = evaluate(tmp_path / "model", tiny, "conll2000").report
-    assert report.splitlines()[:4] == [
+    result = evaluate(tmp_path / "model", tiny, "conll2000", raw=True)
+    assert (
+        result.metrics["raw"]["spans_chunks_f"] == result.metrics["unsplit"]["spans_chunks_f"] == pytest.approx(2 / 3)
+    )
+    assert result.report.splitlines()[-3].split() == ["token", "100.00", "100.00", "100.00"]
+    assert result.report.splitlines()[-2].split() == ["chunk", "-", "66.67", "66.67"]
+    assert result.report.splitlines()[:4] == [
         "processed 6 tokens with 3 phrases; found: 3 phrases; correct: 2.",
         "accuracy:  83.33%; precision:  66.67%; recall:  66.67%; FB1:  66.67",
         "               NP: precision:  50.00%; recall:  50.00%; FB1:  50.00  2",
@@ -120,6 +136,7 @@ def test_tags_are_given_where_only_features_need_them(
     assert "tag_acc" not in given
     blind = evaluate(model, dev, "conll2000", given=[]).metrics
     assert blind["token_label_acc"] < given["token_label_acc"]
+    refused(run("evaluate", model, dev, "--format conll2000 --raw"), "--raw: features read tag")
     result = run("evaluate", model, dev, "--format conll2000 --given", "", "--json")
     assert json.loads(result.stdout)["token_label_acc"] == blind["token_label_acc"]
 

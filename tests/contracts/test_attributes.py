@@ -14,7 +14,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.features.combined import with_attributes
 from spacy_crfseq.features.protocol import DocAttributes, LabelAttributes, Stateful, WordAttributes
 from spacy_crfseq.features.sets import FeatureSet
-from spacy_crfseq.pipeline.extract import read_docs
+from spacy_crfseq.pipeline.extract import read_docs, with_labels
 from tests.pipeline.helpers import bare_doc, blank, examples, inputs, pipe_of, predictions
 
 FILES = {"classes.txt": "0010\tbank\t7\n0011\tOslo\t5\n1\tthe\t90\n", "phrases.txt": "New York\nOslo\n"}
@@ -76,6 +76,10 @@ def test_values_are_read_at_every_token_and_have_texts(block: dict[str, Any]) ->
         assert set(sets.values.tolist()) <= strings.keys()
     for function in features.functions.values():
         assert {function(token.text) for doc in docs for token in doc} - {None, ""}
+    labels = np.zeros(sum(len(doc) for doc in docs), np.int32)
+    for sets in with_labels(found, docs, features, labels, ["O"], strings).text.sets.values():
+        assert len(sets.keys) == len(labels)
+        assert set(sets.values.tolist()) <= strings.keys()
     for nothing in ([], [bare_doc(nlp, [])]):
         assert all(len(sets.keys) == 0 for sets in read_docs(nothing, (), features=features).text.sets.values())
 

@@ -19,6 +19,7 @@ from spacy_crfseq.evaluation.errors import (
     RIGHT,
     SEEN,
     SPURIOUS,
+    UNSEEN,
     Familiarity,
     Pair,
     confusion,
@@ -123,7 +124,10 @@ def test_confusion(pairs):
 
 
 def test_what_is_familiar():
-    known = Familiarity.of([("Oslo", "LOC"), ("Oslo", "ORG"), ("Ada", "PER")])
+    known = Familiarity.of([("Oslo", "LOC"), ("Oslo", "ORG"), ("Ada", "PER")], ["Bank", "of"])
     assert known.status("Oslo", "ORG") == known.status("Ada", "PER") == SEEN
     assert known.status("Ada", "LOC") == OTHER
-    assert known.status("Rome", "LOC") == NEW
+    assert known.status("Bank of Oslo", "ORG") == NEW
+    assert known.status("Bank of Rome", "LOC") == UNSEEN
+    words, gold, found = [["Rome", "of", "Ada"]], [[Span(0, 1, "LOC"), Span(2, 3, "PER")]], [[Span(2, 3, "PER")]]
+    assert known.counts(words, gold, found).tolist() == [[[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc
-from spacy.training import Example
 
-from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, CrfError
 from spacy_crfseq.features.phrases import Phrases
 
@@ -143,23 +143,20 @@ def test_bad_settings(given: dict[str, Any], said: str) -> None:
         Phrases(**given)
 
 
-def test_a_trained_pipeline_needs_no_file(tmp_path: Path) -> None:
-    (tmp_path / "city.txt").write_text("Oslo\nNew York\n")
-    plugin = {"@crf_attributes": "spacy_crfseq.Phrases.v1", "path": str(tmp_path / "city.txt"), "window": 0}
-    assert "spacy_crfseq.Phrases.v1" in registry.ALL["crf_attributes"].get_all()
-    nlp = spacy.blank("en")
-    nlp.add_pipe("crf_ner", config={"attributes": {"lists": plugin}})
-    doc = nlp.make_doc("Ada saw Oslo and Bob saw New York")
-    doc.ents = [doc.char_span(8, 12, "GPE"), doc.char_span(25, 33, "GPE")]
-    nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc)])
-    pipe: Any = nlp.get_pipe("crf_ner")
-    pipe.fit()
-    assert any("LISTS[0]=city-B" in name for group in pipe.doc_model.largest_names() for name in group.values())
-    (tmp_path / "city.txt").unlink()
-    again = spacy.util.load_model_from_config(nlp.config, auto_fill=True).from_bytes(nlp.to_bytes())
-    text = "Eve saw New York"
-    assert again(text).to_json() == nlp(text).to_json()
-    state = again.get_pipe("crf_ner").method.attributes["lists"].to_state()
+def test_threads_may_share_lists() -> None:
+    texts = [" ".join(f"w{random.Random(i + j).randrange(3000)}" for j in range(200)) for i in range(40)]
+    docs = [NLP(text) for text in texts]
+    lists = {"X": [f"w{i}" for i in range(0, 3000, 3)]}
+    expected = [values(Phrases(lists=lists), doc) for doc in docs]
+    shared = Phrases(lists=lists)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda doc: values(shared, doc), docs)) == expected
+
+
+def test_tables_are_small_and_checked() -> None:
+    phrases = Phrases(lists={"X": [f"phrase number {i}" for i in range(5000)]})
+    state = phrases.to_state()
+    assert sum(state[name].nbytes for name in ("bits", "keys", "entries")) < 30 * 5000
     for broken in ({"keys": state["keys"][:1]}, {"names": []}, {"bits": state["bits"][:0]}):
         with pytest.raises(ValueError, match=r"wrong shapes|unknown lists"):
             Phrases(path="x").from_state({**state, **broken})

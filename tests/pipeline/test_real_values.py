@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def test_a_pipeline_with_vectors_is_saved_and_loaded(kind: str, tmp_path: Path) 
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert predictions(loaded, "crf_ner") == predictions(nlp, "crf_ner")
+    again = pickle.loads(pickle.dumps(pipe_of(nlp)))
+    assert [annotation(again(doc)) for doc in inputs(nlp, "crf_ner")] == predictions(nlp, "crf_ner")
     with loaded.memory_zone():
         assert annotation(loaded("Anna lives"))["ents"] == [(0, 1, "PER")]
     add_vectors(loaded, kind, width=5)

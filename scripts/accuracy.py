@@ -1,0 +1,257 @@
+"""Train what `init-config` writes on several corpora, with each of its sources off, and write docs/accuracy.md.
+
+    CRFSEQ_DATA=... python scripts/accuracy.py [--only CORPUS/ROW ...] [--part test] [--force]
+    python scripts/accuracy.py --list
+    python scripts/accuracy.py --report
+
+A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` writes; `no-NAME`, the accurate config
+without the block `attributes.NAME` or `potentials.NAME`; `none`, without all of them.  Each is made by the commands
+`init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so
+a run can be stopped and continued.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:1] = [str(ROOT)]  # so that this checkout is run
+
+import typer  # noqa: E402
+from thinc.api import Config  # noqa: E402
+
+from spacy_crfseq.files import write_json, write_text  # noqa: E402
+from spacy_crfseq.prf import prf  # noqa: E402
+
+RESULTS = ROOT / "scripts" / "accuracy"
+TEMPLATE = RESULTS / "accuracy.md.in"
+PAGE = ROOT / "docs" / "accuracy.md"
+WORK = ROOT / "output" / "accuracy"
+"""Configs, models and scores of all cells."""
+PARTS = ("dev", "test")
+SOURCES = ("attributes", "potentials")
+EVERY = 10
+"""Of a corpus without a dev part, every tenth sentence of the training part becomes one."""
+
+
+class Corpus(NamedTuple):
+    """A corpus and its task.
+
+    train, dev, test (str): Files in the folder of corpora; without a dev part, one is cut from the training part.
+    task, lang (str): For `init-config`.
+    column, score (str): What `evaluate` scores, and the name of the score.
+    overrides (tuple[str, ...]): Of the config.
+    """
+
+    train: str
+    dev: str
+    test: str
+    task: str
+    lang: str
+    column: str
+    score: str
+    overrides: tuple[str, ...] = ()
+
+
+def _parts(stem: str) -> list[str]:
+    return [f"{stem}.{part}" for part in ("train", "testa", "testb")]
+
+
+_EWT = tuple(f"ud-english-ewt/en_ewt-ud-{part}.conllu" for part in ("train", "dev", "test"))
+CORPORA = {
+    "conll2003": Corpus(*_parts("conll2003/eng"), "ner", "en", "ent", "ents_f"),
+    "conll2002": Corpus(*_parts("conll2002/esp"), "ner", "es", "ent", "ents_f"),
+    "ewt-upos": Corpus(*_EWT, "tagger", "en", "pos", "pos_acc", ("--components.crf_tagger.attr", "pos")),
+    "ewt-xpos": Corpus(*_EWT, "tagger", "en", "tag", "tag_acc"),
+    "conll2000": Corpus(
+        "conll2000/train.txt", "", "conll2000/test.txt", "chunker", "en", "chunk", "spans_chunks_f"
+    ),
+}  # fmt: skip
+
+
+class CommandError(Exception):
+    """A command that ended with an error."""
+
+
+def accuracy(
+    only: Annotated[list[str] | None, typer.Option(help="Corpus, or CORPUS/ROW; may be repeated.")] = None,
+    part: Annotated[str, typer.Option(help="Part to score on: dev or test.")] = "dev",
+    force: Annotated[bool, typer.Option("--force", help="Run cells that have results again.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the cells and stop.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Only write the page from the results.")] = False,
+) -> None:
+    """Train and score what init-config writes, with each source off, and write the page."""
+    if part not in PARTS:
+        raise typer.BadParameter(f"--part is {' or '.join(PARTS)}, not {part}.")
+    if not report:
+        data = os.environ.get("CRFSEQ_DATA")
+        if not data:
+            raise typer.BadParameter("CRFSEQ_DATA is not set to the folder of the corpora.")
+        for name, row in _chosen(only or [], Path(data)):
+            typer.echo(f"{name}/{row}", nl=list_)
+            if not list_:
+                typer.echo(f": {run_cell(name, row, Path(data), part, force=force)}")
+        if list_:
+            return
+    write_text(PAGE, page())
+    typer.echo(f"Wrote {PAGE}")
+
+
+def _chosen(only: Sequence[str], data: Path) -> Iterator[tuple[str, str]]:
+    """Yield the cells to run; the rows of a corpus come from its config."""
+    known = set()
+    for name, corpus in CORPORA.items():
+        if only and not any(one.split("/")[0] == name for one in only):
+            continue
+        missing = [file for file in (corpus.train, corpus.dev) if file and not (data / file).exists()]
+        if missing:
+            typer.echo(f"{name} is left out: {', '.join(missing)} not in {data}.", err=True)
+            continue
+        config = make_config(name, "accurate", data, WORK / name / "accurate")
+        names = [block for _, _, block in sources(config)]
+        cells = ["fast", "accurate", *(f"no-{block}" for block in names), *(["none"] if len(names) > 1 else [])]
+        for row in cells:
+            known.update((name, f"{name}/{row}"))
+            if not only or {name, f"{name}/{row}"} & {*only}:
+                yield name, row
+    if unknown := {*only} - known:
+        raise typer.BadParameter(f"No cell is called {', '.join(sorted(unknown))}; --list shows them.")
+
+
+def sources(config: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the blocks that can be off: component, setting, name."""
+    return [
+        (pipe, setting, block)
+        for pipe, component in config["components"].items()
+        for setting in SOURCES
+        for block in component.get(setting, {})
+    ]
+
+
+def parts_of(name: str, data: Path) -> dict[str, Path]:
+    """Return the files of a corpus by part; a dev part is cut from the training part if there is none."""
+    corpus = CORPORA[name]
+    files = {part: data / file for part, file in zip(("train", *PARTS), corpus[:3], strict=True)}
+    if not corpus.dev:
+        sentences = files["train"].read_text(encoding="utf8").strip().split("\n\n")
+        for part in ("train", "dev"):
+            kept = [text for i, text in enumerate(sentences) if (i % EVERY == EVERY - 1) == (part == "dev")]
+            files[part] = WORK / name / f"{part}.txt"
+            write_text(files[part], "\n\n".join(kept) + "\n")
+    return files
+
+
+def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]:
+    """Write the config of a cell to its folder and return it."""
+    corpus, files, file = CORPORA[name], parts_of(name, data), folder / "config.cfg"
+    options = ("--task", corpus.task, "--lang", corpus.lang, "--train", str(files["train"]), "--dev", str(files["dev"]))
+    command("init-config", str(file), *options, "--goal", "fast" if row == "fast" else "accurate", "--force")
+    config = Config().from_disk(file, interpolate=False)
+    for pipe, setting, block in sources(config):
+        if row in ("none", f"no-{block}"):
+            del config["components"][pipe][setting][block]
+    if row not in ("fast", "accurate"):
+        config.to_disk(file, interpolate=False)
+    return dict(config)
+
+
+def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False) -> str:
+    """Train a cell, unless its model is there, score it on a part, keep the result, and return a line about it."""
+    path, folder, files = RESULTS / f"{name}-{row}.json", WORK / name / row, parts_of(name, data)
+    result: dict[str, Any] = json.loads(path.read_text("utf8")) if path.exists() and not force else {}
+    if part in result:
+        return f"there is a result: {100 * result[part]['score']:.2f}"
+    model, corpus = folder / "model" / "model-best", CORPORA[name]
+    if not result or not model.exists():
+        config = make_config(name, row, data, folder)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        command("fit", str(folder / "config.cfg"), "--output", str(folder / "model"), "--force", *corpus.overrides)
+        result = {
+            "date": date.today().isoformat(),
+            "sources": [block for _, _, block in sources(config)],
+            "seconds": round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 1),
+            "megabytes": round(sum(file.stat().st_size for file in model.glob("crf_*/model")) / 1e6, 2),
+        }
+    scores = folder / f"{part}.json"
+    command("evaluate", str(model), str(files[part]), "--corpus", str(files["train"]), "--output", str(scores))
+    metrics = json.loads(scores.read_text("utf8"))
+    result[part] = {
+        "score": round(metrics[corpus.score], 6),
+        **split(metrics["seen"][corpus.column]),
+        "tokens_per_second": round(metrics["tokens_per_second"]),
+    }
+    write_json(path, result)
+    return f"{corpus.score} {100 * result[part]['score']:.2f} on {part}, {result['seconds']:.0f} s"
+
+
+def split(rows: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Return F1 of spans (of tags, the accuracy) whose text occurs as such in training, and of the others."""
+    found = {}
+    for name in ("seen", "unseen"):
+        counts = [row for status, row in rows.items() if status.startswith(name)]
+        found[name] = prf(*(sum(row[what] for row in counts) for what in ("right", "found", "gold"))).f1
+    return {name: round(score, 6) for name, score in found.items()}
+
+
+def command(*arguments: str) -> None:
+    """Run a command of the package.  RAISES CommandError: With what it said on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "spacy", "crfseq", *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise CommandError(f"crfseq {' '.join(arguments)}\n{done.stderr}")
+
+
+def page() -> str:
+    """Return the page: the template with a table for each corpus."""
+    template = TEMPLATE.read_text(encoding="utf8")
+    return re.sub(r"<!-- table: ([\w-]+) -->", lambda match: table(match[1]), template)
+
+
+def table(name: str) -> str:
+    """Return the table of a corpus."""
+    found = {path.stem: json.loads(path.read_text("utf8")) for path in sorted(RESULTS.glob(f"{name}-*.json"))}
+    rows = {row.removeprefix(f"{name}-"): result for row, result in found.items()}
+    if not rows:
+        return "Not run yet."
+    order = ("accurate", *(row for row in rows if row.startswith("no-")), "none", "fast")
+    whole = rows.get("accurate", {})
+    lines = ["| configuration | dev | change | seen | unseen | test | seconds | MB |", "| --- |" + " ---: |" * 7]
+    for row, result in ((row, rows[row]) for row in order if row in rows):
+        dev, full = result.get("dev", {}), whole.get("dev", {}).get("score")
+        change = f"{100 * (dev['score'] - full):+.2f}" if dev and full is not None and row != "accurate" else ""
+        scores = [_percent(dev.get("score")), change, _percent(dev.get("seen")), _percent(dev.get("unseen"))]
+        costs = [
+            _percent(result.get("test", {}).get("score")),
+            f"{result['seconds']:.0f}",
+            f"{result['megabytes']:.1f}",
+        ]
+        lines.append("| " + " | ".join([_title(row, result), *scores, *costs]) + " |")
+    return "\n".join(lines)
+
+
+def _title(row: str, result: Mapping[str, Any]) -> str:
+    if row in ("fast", "accurate"):
+        blocks = ", ".join(f"`{name}`" for name in result["sources"])
+        return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
+    return "without any of these" if row == "none" else f"without `{row.removeprefix('no-')}`"
+
+
+def _percent(score: float | None) -> str:
+    return "" if score is None else f"{100 * score:.2f}"
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(accuracy)
+    except CommandError as error:
+        sys.exit(str(error))

@@ -1,0 +1,238 @@
+"""``crfseq word-classes``: learn classes of words from raw text, for the attributes `spacy_crfseq.WordClasses.v1`.
+
+Martin, Liermann & Ney (1998), "Algorithms for bigram and trigram word clustering".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+import spacy
+import typer
+from tqdm import tqdm
+
+from .. import threads
+from ..corpora.layouts import TEXTS_FILE_HELP, Asked, Format, asked
+from ..corpora.outputs import check_output_file
+from ..errors import ConfigError, DataError
+from ..files import replacing
+from . import _options as options
+from ._app import crfseq_cli
+from ._console import INTERRUPTED, Rows, count_of, printer, reported_errors
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from ..training.word_classes import Bigrams, Exchange, Tree
+    from ..types import Ints
+
+COLUMNS = ("Classes", "Pass", "Moves", "Perplexity", "Seconds")
+NAMES = ("classes", "pass", "moves", "perplexity", "seconds")
+MIN_GAIN = 3e-5
+"""A pass that raises the log-likelihood by a smaller part of it is the last one."""
+
+
+@crfseq_cli.command("word-classes")
+def word_classes_cli(
+    raw: Annotated[
+        list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
+    ],
+    output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
+    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "1000",
+    min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
+    max_words: Annotated[int, typer.Option(min=1, help="Most words with a class; the most frequent ones")] = 1_000_000,
+    passes: Annotated[
+        int, typer.Option(min=1, help="Most times to look at each word, for each number of classes")
+    ] = 20,
+    coverage: Annotated[
+        list[Path] | None, typer.Option(help="Text to show the coverage of, too; repeat it for several")
+    ] = None,
+    lang: options.Lang = "en",
+    format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    encoding: options.Encoding = None,
+    n_threads: Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed")] = False,
+    force: options.Force = False,
+) -> None:
+    """Learn classes of words from raw text: words that occur in similar contexts.
+
+    Words are moved between classes as long as a bigram model of classes fits the text better. Then the classes are
+    merged two by two into a binary tree, whose paths are written: a prefix of a path is a coarser class. Models that
+    know the classes of words do better on words that the training corpus lacks; give them the output as the path of
+    spacy_crfseq.WordClasses.v1. Take text of the same kind as the texts to annotate, the more the better, and the
+    training corpus.
+
+    With several --sizes, the output has the most classes, and files such as FILE-100.tsv in its folder have fewer, each
+    improved on its own. The memory grows with the number of different pairs of words, not with the length of the text.
+    Results do not depend on the number of threads. Ctrl-C writes the classes so far; --resume continues.
+
+    \b
+    Example:
+      python -m spacy crfseq word-classes news.txt train.conll -o classes.tsv
+      python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
+          --coverage dev.conll --output classes.tsv
+    """
+    with reported_errors():
+        settings = Settings(_numbers(sizes), min_count, max_words, passes, n_threads or threads.available())
+        said = Asked(format_, columns, encoding=encoding)
+        others = coverage or []
+        learnt = word_classes(raw, output, settings, said, lang=lang, coverage=others, resume=resume, force=force)
+        for path, n_words in learnt.files.items():
+            printer().good(f"Saved {count_of(n_words, 'word')} with a class each to {path}")
+    if learnt.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+class Settings(NamedTuple):
+    """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
+
+    sizes: tuple[int, ...] = (1000,)
+    min_count: int = 5
+    max_words: int = 1_000_000
+    passes: int = 20
+    n_threads: int = 1
+
+
+class Learnt(NamedTuple):
+    """The files written, how many words each has, and whether Ctrl-C ended the run early."""
+
+    files: dict[Path, int]
+    interrupted: bool
+
+
+def _numbers(sizes: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(found := set(map(int, sizes.split(",")))) < 2:
+        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
+    return tuple(sorted(found, reverse=True))
+
+
+def word_classes(
+    raw: Sequence[Path],
+    output: Path,
+    settings: Settings,
+    format_name: Format = None,
+    *,
+    lang: str = "en",
+    coverage: Sequence[Path] = (),
+    resume: bool = False,
+    force: bool = False,
+) -> Learnt:
+    """Learn classes of the words of some files, and write them.
+
+    RAISES CrfError: If a file cannot be read, the text has too few words, an output exists without `force`, or there
+        is no run to resume, or one of other texts or settings.
+    """
+    from ..training.word_classes import BigramCounter, covered
+
+    sizes, checkpoint = settings.sizes, output.with_name(f".{output.name}.checkpoint")
+    outputs = {size: output if size == sizes[0] else output.with_stem(f"{output.stem}-{size}") for size in sizes}
+    for path in outputs.values():
+        check_output_file(path, *raw, *coverage, force=force or resume)
+    if resume and not checkpoint.exists():
+        raise ConfigError(f"--resume: no run for {output} was stopped. Leave --resume out to begin one.")
+    if checkpoint.exists() and not (resume or force):
+        raise ConfigError(f"A run for {output} was stopped before its end. Give --resume to continue it, or --force.")
+    nlp, counter = spacy.blank(lang), BigramCounter()
+    for words in _read(nlp, raw, asked(format_name)):
+        counter.add(words)
+    bigrams = counter.bigrams(settings.min_count, settings.max_words)
+    del counter
+    if len(bigrams.words) <= sizes[0]:
+        there = f"only {count_of(len(bigrams.words), 'word')} occur {settings.min_count} times or more"
+        raise DataError(f"{sizes[0]:,} classes are too many: {there}. Give more text, or lower --sizes or --min-count.")
+    rows = [("RAW", bigrams.coverage)]
+    rows += [(str(path), covered(_read(nlp, [path], asked(format_name)), bigrams.words)) for path in coverage]
+    cells = [(name, f"{n:,}", f"{a:.1%}", f"{types:,}", f"{b:.1%}") for name, (n, a, types, b) in rows]
+    printer().table(cells, header=("Text", "Tokens", "Covered", "Types", "Covered"), aligns=("l", *"rrrr"))
+    return _learn(bigrams, settings, outputs, checkpoint, resume)
+
+
+def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[str]]:
+    from ..pipeline.readers import TextReader
+
+    with tqdm(disable=None, leave=False, file=sys.stderr, unit=" tokens", unit_scale=True) as bar:
+        for path in paths:
+            for example in TextReader(path, layout, 0)(nlp):
+                yield [token.text for token in example.reference if not token.is_space]
+                bar.update(len(example.reference))
+
+
+def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> Learnt:
+    from ..training.word_classes import Exchange, merge
+
+    identity = _digest(bigrams, settings.sizes)
+    size, done, start = settings.sizes[0], 0, None
+    if resume:
+        size, done, start = _load(checkpoint, identity)
+    files, interrupted = dict[Path, int](), False
+    rows = Rows(COLUMNS, NAMES, (7, 4, 10, 10, 8), "rrrrr")
+    rows.begin()
+    for n_classes in (n for n in settings.sizes if n <= size):
+        exchange = Exchange(bigrams, n_classes, start)
+        try:
+            for number in range(done, settings.passes):
+                began, before = perf_counter(), exchange.objective
+                with _bar(len(bigrams.words), f"pass {number + 1}", " words") as bar:
+                    moves = exchange.pass_over(settings.n_threads, bar.update)
+                _save(checkpoint, identity, n_classes, number + 1, exchange.classes)
+                seconds = f"{perf_counter() - began:.1f}"
+                rows.add([str(n_classes), str(number + 1), f"{moves:,}", f"{exchange.perplexity:.2f}", seconds])
+                if number and exchange.objective - before < MIN_GAIN * abs(before):
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+            print("\nInterrupted: writing the classes so far; --resume continues.", file=sys.stderr)
+            _save(checkpoint, identity, n_classes, number, exchange.classes)
+        with _bar(n_classes, "merging", " classes") as bar:
+            tree = merge(exchange, settings.n_threads, bar.update)
+        files[outputs[n_classes]] = _write(outputs[n_classes], exchange, tree)
+        if interrupted:
+            return Learnt(files, True)
+        done, smaller = 0, [n for n in settings.sizes if n < n_classes]
+        start = tree.cut(smaller[0])[exchange.classes[:-2]] if smaller else None
+    checkpoint.unlink(missing_ok=True)
+    return Learnt(files, False)
+
+
+def _bar(total: int, what: str, unit: str) -> Any:
+    return tqdm(total=total, desc=what, disable=None, leave=False, file=sys.stderr, unit=unit, unit_scale=True)
+
+
+def _write(path: Path, exchange: Exchange, tree: Tree) -> int:
+    """Write a Brown path file, ordered by the paths; return the number of words."""
+    counts, words, paths = exchange.bigrams.counts.tolist(), exchange.bigrams.words, tree.paths()
+    placed = [(paths[c], i) for i, c in enumerate(exchange.classes[:-2].tolist()) if c < exchange.n_classes]
+    with replacing(path) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
+        file.writelines(f"{bits}\t{words[i]}\t{counts[i]}\n" for bits, i in sorted(placed))
+    return len(placed)
+
+
+def _digest(bigrams: Bigrams, sizes: Sequence[int]) -> str:
+    found = blake2b(json.dumps([sizes, bigrams.words]).encode(), digest_size=16)
+    found.update(bigrams.pairs.tobytes() + bigrams.times.tobytes())
+    return found.hexdigest()
+
+
+def _save(path: Path, identity: str, size: int, done: int, classes: Ints) -> None:
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, identity=identity, size=size, done=done, classes=classes[:-2])
+
+
+def _load(path: Path, identity: str) -> tuple[int, int, Ints]:
+    try:
+        with np.load(path) as held:
+            if str(held["identity"]) == identity:
+                return int(held["size"]), int(held["done"]), held["classes"]
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise ConfigError(f"--resume: {path} is damaged ({error}). Give --force to start over.") from error
+    raise ConfigError("--resume: the run was begun on other texts or with other settings. Give --force to start over.")

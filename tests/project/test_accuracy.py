@@ -1,0 +1,63 @@
+"""The page on accuracy is what the command makes of its results; a cell runs the commands that a user runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts import accuracy
+from tests.cli.conftest import invoke, worked, write_corpus
+
+BLOCK = (
+    '[components.crf_ner.attributes.names]\n@crf_attributes = "spacy_crfseq.Phrases.v1"\nlists = {"place": ["Oslo"]}\n'
+)
+
+
+def test_the_page_is_what_the_command_makes_of_its_results() -> None:
+    assert accuracy.PAGE.read_text(encoding="utf8") == accuracy.page()
+
+
+def test_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("RESULTS", "WORK"):
+        monkeypatch.setattr(accuracy, name, tmp_path / name)
+    monkeypatch.setattr(accuracy, "PAGE", tmp_path / "page.md")
+    monkeypatch.setenv("CRFSEQ_DATA", str(tmp_path))
+    (tmp_path / "conll2003").mkdir()
+    for name, size in (("train", 30), ("testa", 10)):
+        write_corpus(tmp_path / "conll2003" / f"eng.{name}", size, size)
+    calls = []
+
+    def command(*arguments: str) -> None:
+        calls.append(arguments[0])
+        worked(invoke(*arguments))
+        if arguments[0] == "init-config" and "accurate" in arguments:
+            config = Path(arguments[1])
+            empty = "[components.crf_ner.attributes]\n"
+            config.write_text(config.read_text().replace(empty, f"{empty}\n{BLOCK}"))
+
+    monkeypatch.setattr(accuracy, "command", command)
+    accuracy.accuracy(["conll2003/no-names", "conll2003/fast"])
+    trained = {
+        row: json.loads((tmp_path / "RESULTS" / f"conll2003-{row}.json").read_text()) for row in ("fast", "no-names")
+    }
+    assert [result["sources"] for result in trained.values()] == [[], []]
+    assert all(0 < result["dev"]["score"] <= 1 and "test" not in result for result in trained.values())
+    assert (tmp_path / "page.md").read_text().count("| without `names` | ") == 1
+    calls.clear()
+    accuracy.accuracy(["conll2003/no-names"])
+    assert calls == ["init-config"]  # only to know the rows
+    with pytest.raises(accuracy.typer.BadParameter, match="conll2003/no-such"):
+        accuracy.accuracy(["conll2003/no-such"])
+
+
+def test_a_dev_part_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accuracy, "WORK", tmp_path / "work")
+    (tmp_path / "conll2000").mkdir()
+    (tmp_path / "conll2000" / "train.txt").write_text(
+        "\n\n".join(f"w{i} NN B-NP\nx NN O" for i in range(1, 23)) + "\n\n"
+    )
+    files = accuracy.parts_of("conll2000", tmp_path)
+    assert files["dev"].read_text() == "w10 NN B-NP\nx NN O\n\nw20 NN B-NP\nx NN O\n"
+    assert files["train"].read_text().count("NN O") == 20
