@@ -23,6 +23,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.batchers import create_full_batch
 from spacy_crfseq.pipeline.readers import (
+    PASSAGE,
     create_conll_reader,
     create_conllu_reader,
     create_crfsuite_reader,
@@ -162,6 +163,13 @@ def test_a_share_of_the_sentences_is_joined(nlp: Language, tmp_path: Path) -> No
 def test_weighted_sentences_stay_apart(nlp: Language, tmp_path: Path) -> None:
     path = write(tmp_path, "a 1\nb _\n\nc 2\n")
     assert [e.text for e in read(nlp, path, ["word", "weight"], joined=1.0)] == ["a b ", "c "]
+
+
+def test_passages_are_sentences_in_a_row_of_one_document(nlp: Language, tmp_path: Path) -> None:
+    text = "-DOCSTART- O\n\n" + "a O\n\n" * (PASSAGE + 1) + "-DOCSTART- O\n\n" + "b O\n\n"
+    docs = [one.predicted for one in read(nlp, write(tmp_path, text), ["word", "ent"], unit="passage")]
+    assert [len(doc) for doc in docs] == [PASSAGE, 1, 1]
+    assert all(token.is_sent_start for doc in docs for token in doc)
 
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
