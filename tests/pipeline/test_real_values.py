@@ -93,9 +93,9 @@ def test_the_table_of_vectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert plugin._table.rows.size <= 12
 
 
-@pytest.mark.parametrize("settings", [{"window": -1}, {"window": 17}, {"scale": 0}])
+@pytest.mark.parametrize("settings", [{"window": -1}, {"window": 17}, {"scale": -1.0}])
 def test_settings_of_vectors_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="window must be from 0 to 16, and scale a positive"):
+    with pytest.raises(ConfigError, match="window must be from 0 to 16, and scale 0 or more"):
         blank("crf_ner", **block("Vectors", **settings))
 
 
