@@ -59,7 +59,7 @@ def evaluate_cli(
     A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
     of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
-    --raw prints scores on whole documents beside these (on sentences, if the file marks no documents): with the tokens
+    --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
     of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
     file says or as usual in print. Tokens and spans are compared by their characters.
 

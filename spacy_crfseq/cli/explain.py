@@ -43,6 +43,7 @@ def explain_cli(
     source: options.TextOrFile,
     format_: options.TextFormat = None,
     columns: options.Columns = None,
+    scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     component: options.OneComponent = None,
     tokens: Annotated[
@@ -75,7 +76,7 @@ def explain_cli(
       python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
           --output page.html
     """
-    said = Asked(format_, columns, encoding=encoding)
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         check_output_file(output, source)
         found = explain(model, source, said, component=component, tokens=tokens or (), against=label, limit=limit)

@@ -54,6 +54,7 @@ def self_train_cli(
     weight: Annotated[float, typer.Option(min=0, help="Weight of a raw text; that of a labelled one is 1")] = 1.0,
     format_: options.TextFormat = None,
     columns: options.Columns = None,
+    scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
@@ -80,7 +81,7 @@ def self_train_cli(
     """
     with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(threshold, unit, rounds, weight, evaluate_every, patience)
-        said = Asked(format_, columns, encoding=encoding)
+        said = Asked(format_, columns, scheme, encoding)
         found = self_train(config_path, raw, output, settings, overrides=overrides, format_name=said, force=force)
         _print_rounds(found)
         print_outcome(found.outcome)

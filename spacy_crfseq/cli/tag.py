@@ -50,6 +50,7 @@ def tag_cli(
     ],
     format_: options.TextFormat = None,
     columns: options.Columns = None,
+    scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     to: Annotated[
         str | None,
@@ -88,7 +89,7 @@ def tag_cli(
     with reported_errors(code=code):
         how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
         with _hint_to_continue(output != STDIN and STDIN not in files):
-            done = tag(files, output, how, Asked(format_, columns, encoding=encoding), processes=processes)
+            done = tag(files, output, how, Asked(format_, columns, scheme, encoding), processes=processes)
         _print_outcome(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)

@@ -63,6 +63,7 @@ def top_cli(
     ] = None,
     format_: options.TextFormat = None,
     columns: options.Columns = None,
+    scheme: options.Scheme = None,
     encoding: options.Encoding = None,
     output: options.PageInstead = None,
     as_json: options.AsJson = False,
@@ -80,7 +81,7 @@ def top_cli(
           --number 10 --texts train.conll --format conll2003
       python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
     """
-    said = Asked(format_, columns, encoding=encoding)
+    said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         check_output_file(output, texts)
         shown = number or (SHOWN if output is None else ON_PAGE)

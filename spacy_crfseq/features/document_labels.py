@@ -16,8 +16,8 @@ import numpy as np
 
 from ..errors import ConfigError
 from ..types import Ints, Optimizer
-from .document_words import groups_of, read_words
-from .token_sets import TokenSets, make_token_sets
+from .document_words import groups_of, read_words, sets_of
+from .token_sets import TokenSets
 
 
 @dataclass(frozen=True)
@@ -53,30 +53,31 @@ class DocumentLabels:
         self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
     ) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
-        groups = groups_of(read_words(docs)).of(labels >= 0)
-        order = np.argsort(groups.tokens)
-        tokens, group, n = groups.tokens[order], groups.group[order], len(names)
-        own = labels[tokens]
-        counts = np.bincount(group * n + own, minlength=groups.size * n).reshape(groups.size, n)[group]
-        counts[np.arange(len(own)), own] -= 1
+        groups, n = groups_of(read_words(docs)).of(labels >= 0), len(names)
+        tokens, own = groups.tokens, labels[groups.tokens]
         types = [_type_of(name) for name in names]
         kinds = list(dict.fromkeys(types))
-        of_type = np.array([[name == kind for kind in kinds] for name in types], np.int64).reshape(n, len(kinds))
-        of_types = counts @ of_type
         texts = [*names, *(f"mostly {kind}" for kind in kinds)]
-        # the labels that occur, and the type that most of them have, the first of those that tie
-        there = np.zeros((len(tokens), len(texts)), np.bool_)
-        there[:, :n] = counts > 0
-        some = np.flatnonzero(there.any(1))
-        if len(some):
-            there[some, n + of_types[some].argmax(1)] = True
         keys = np.array([_hash_of(text) for text in texts], np.uint64)
         if strings is not None:
             strings.update(zip(keys.tolist(), texts, strict=True))
-        sizes = np.zeros(len(labels), np.int64)
-        sizes[tokens] = there.sum(1)
-        values = np.broadcast_to(keys, there.shape)[there]
-        return {f"{block}_ELSEWHERE": make_token_sets(sizes, values)}  # type: ignore[arg-type]
+        # the labels of each group and their counts, then those of each token, less its own
+        found, counts = np.unique(groups.group * n + own, return_counts=True)
+        ptr = np.searchsorted(found, np.arange(groups.size + 1) * n)
+        sizes = np.diff(ptr)[groups.group]
+        row = np.repeat(np.arange(len(tokens)), sizes)
+        place = np.arange(len(row)) + np.repeat(ptr[groups.group] - np.cumsum(sizes) + sizes, sizes)
+        label = found[place] % max(1, n)
+        count = counts[place] - (label == own[row])
+        row, label, count = row[count > 0], label[count > 0], count[count > 0]
+        # the type that most of them have, the first of those that tie
+        kind = np.array([kinds.index(one) for one in types], np.int64)[label]
+        voted, inverse = np.unique(row * max(1, len(kinds)) + kind, return_inverse=True)
+        voter, choice = np.divmod(voted, max(1, len(kinds)))
+        order = np.lexsort((choice, -np.bincount(inverse, count, len(voted)), voter))
+        most = order[np.unique(voter[order], return_index=True)[1]]
+        where, values = np.append(row, voter[most]), np.append(label, n + choice[most])
+        return {f"{block}_ELSEWHERE": sets_of(tokens[where], keys[values], len(labels))}
 
 
 def _type_of(label: str) -> str:

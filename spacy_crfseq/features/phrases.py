@@ -80,7 +80,7 @@ class Phrases:
         path: Path | str | list[str] | None = None,
         lists: dict[str, Any] | None = None,
         lower: bool = True,
-        window: int = 1,
+        window: int = 0,
         encoding: str = "utf8",
     ) -> None:
         if not 0 <= window <= MAX_OFFSET:
@@ -97,7 +97,7 @@ class Phrases:
         self._forget()
 
     @classmethod
-    def of(cls, source: Any, lower: bool = True, window: int = 1) -> Phrases:
+    def of(cls, source: Any, lower: bool = True, window: int = 0) -> Phrases:
         """Return the phrases of an entity ruler, a span ruler or a phrase matcher of spaCy.
 
         RAISES ConfigError: If a pattern is more than a text, or the matcher compares something else than texts.

@@ -114,7 +114,7 @@ class DocModel:
         elif self.first is None:
             self.first = self.new_first()
         else:
-            self.first.method = first
+            self.first.method = first._replace(potentials=self.first.method.potentials)
 
     def new_first(self) -> DocModel:
         """Return an untrained first stage.  RAISES ConfigError: If no attributes read its labels."""
@@ -329,14 +329,15 @@ class DocModel:
         """
         if strings is None and self.strings is not None:
             strings = self.strings if self.method.keep_names or len(self.strings) <= MAX_STRINGS else None
-        found = self._with_inputs(docs, read_docs(docs, columns, self.annotation.reads, self.features, strings))
+        found = read_docs(docs, columns, self.annotation.reads, self.features, strings)
         if self.first is None:
-            return found
+            return self._with_inputs(docs, found)
         labels = np.full(len(found.text.orths), MISSING, np.int32)
         if self.first.has_weights:
             known = self.held_out if training else {}
             labels = self.first.label(docs, found, given, preset, known)
-        return with_labels(found, docs, self.features, labels, self.first.labels.tags, strings)
+        found = with_labels(found, docs, self.features, labels, self.first.labels.tags, strings)
+        return self._with_inputs(docs, found)
 
     def label(
         self,
@@ -352,6 +353,7 @@ class DocModel:
         """
         there = [known.get(doc_key(doc)) for doc in docs] if known else []
         if not there or any(one is None for one in there):
+            columns = self._with_inputs(docs, columns)  # of the potentials of this stage
             labels: Ints = self._answers(docs, columns, given, preset)[0].all_labels
             if not there:
                 return labels

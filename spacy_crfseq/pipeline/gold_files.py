@@ -62,10 +62,9 @@ def read_gold(
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        wanted = reads_documents(nlp) if documents is None else documents
-        unit = "document" if wanted and marks_documents(path, layout) else "sentence"
-        if documents is None and reads_passages(nlp):
-            unit = "passage"
+        unit = "passage" if reads_passages(nlp) else "sentence"
+        if (reads_documents(nlp) if documents is None else documents) and marks_documents(path, layout):
+            unit = "document"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")

@@ -75,7 +75,7 @@ def test_the_layout_is_that_of_training_or_what_the_file_looks_like(
 @pytest.mark.parametrize("command", COMMANDS)
 def test_columns_and_encodings(command: str, call: Any, dev: Path, tmp_path: Path) -> None:
     latin = two_columns(dev, tmp_path / "latin.data", "latin-1", "Zoë")
-    columns = "--columns word,ent"
+    columns = "--columns word,ent --scheme IOB2"
     if not command.startswith("tag"):  # which leaves broken lines out
         message = 'not utf8. The file looks like latin-1: give --encoding latin-1, in a config encoding = "latin-1".'
         refused(call(command, latin, columns), "latin.data:", message)

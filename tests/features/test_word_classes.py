@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import gzip
+import json
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.corpora.word_classes import read_classes
+from spacy_crfseq.corpora.word_classes import lookups_languages, read_classes, read_lookups
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.features.word_classes import ClassTable, WordClasses
 
 BROWN = "0010\trome\t7\n00111101\tParis\t5\n1\tthe\t90\n"
+
+
+@pytest.fixture
+def lookups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package as `spacy-lookups-data` is, with a table for one language; paths are stored from the lowest bit up."""
+    package = tmp_path / "spacy_lookups_data"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    table = {"Rome": 0b100, "the": 0b1011, "\n\n": 0, "rare": 0}
+    (package / "data" / "qq_lexeme_cluster.json.gz").write_bytes(gzip.compress(json.dumps(table).encode()))
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("lookups")
+def test_tables_of_lookups() -> None:
+    assert [*lookups_languages()] == ["qq"]
+    assert read_lookups("qq") == {"Rome": "001", "the": "1101"}
+    with pytest.raises(ConfigError, match=r"word classes for qq, not for 'en'.*crfseq word-classes"):
+        read_lookups("en")
+
+
+def test_the_package_of_the_tables_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spacy_crfseq.corpora.word_classes.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="pip install spacy-lookups-data"):
+        WordClasses(lookups="en").class_of("the")
 
 
 @pytest.fixture

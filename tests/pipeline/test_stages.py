@@ -56,16 +56,16 @@ def _examples(nlp: Language) -> list[Example]:
     return found
 
 
-def _component(nlp: Language, other: Any = None, **settings: Any) -> CRFComponent:
+def _component(nlp: Language, method: Any = None, other: Any = None, **settings: Any) -> CRFComponent:
     block = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", **settings}
     attributes = {"doc": block, **({"other": other} if other else {})}
-    pipe: Any = nlp.add_pipe("crf_ner", config={"features": FEATURES, "attributes": attributes})
+    pipe: Any = nlp.add_pipe("crf_ner", config={"features": FEATURES, "attributes": attributes, **(method or {})})
     return pipe  # type: ignore[no-any-return]
 
 
-def _trained(**settings: Any) -> tuple[CRFComponent, list[Example]]:
+def _trained(method: Any = None, **settings: Any) -> tuple[CRFComponent, list[Example]]:
     nlp = spacy.blank("en")
-    pipe = _component(nlp, **settings)
+    pipe = _component(nlp, method, **settings)
     examples = _examples(nlp)
     nlp.initialize(lambda: iter(examples))
     pipe.fit()
@@ -138,6 +138,20 @@ def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     assert [[first.labels.tags[i] for i in first.posterior([e.predicted])[0].all_labels] for e in examples] == gold
 
 
+@pytest.mark.parametrize("settings", [{}, {"min_count": 2}, {"max_features": 9}, {"tag_dictionary_size": 2}])
+def test_encoded_texts_get_the_labels_of_their_docs(settings: Any) -> None:
+    nlp = spacy.blank("en")
+    config = {"features": FEATURES, "tag_dictionary_min_count": 2, **settings}
+    pipe: Any = nlp.add_pipe("crf_ner", config=config)
+    examples = _examples(nlp)
+    pipe.training.keeps = True
+    nlp.initialize(lambda: examples)
+    pipe.training.train_on(np.arange(4, 20))
+    expected = pipe.posterior([example.predicted for example in examples[:2]]).all_labels
+    assert pipe.training.labels_of(np.arange(4)).tolist() == expected.tolist()
+    assert len(set(expected.tolist())) > 1
+
+
 def test_copies_of_a_document_are_in_one_part() -> None:
     assert doc_key(_new("Zoe")) == doc_key(_new("Zoe")) != doc_key(_new("Ada"))
 
@@ -176,6 +190,22 @@ def test_a_model_keeps_its_first_stage(trained: tuple[CRFComponent, list[Example
     single: Any = spacy.blank("en").add_pipe("crf_ner", config={"features": FEATURES})
     with pytest.raises(ModelFileError, match="other feature templates"):
         single.from_bytes(pipe.to_bytes())
+
+
+def test_each_stage_has_its_own_potentials() -> None:
+    kernel = {"@crf_potentials": "spacy_crfseq.PolynomialKernel.v1"}
+    method = {
+        "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
+        "optimizer": {"@crf_optimizers": "spacy_crfseq.DualPerceptron.v1", "max_iterations": 2},
+        "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
+        "potentials": {"kernel": kernel},
+    }
+    pipe, _ = _trained(method)
+    docs = [_new("Zoe")]
+    expected = pipe.posterior(docs).labels
+    pipe.method = pipe.method._replace(decoder=pipe.method.decoder)
+    for one in (pipe, _component(spacy.blank("en"), method).from_bytes(pipe.to_bytes())):
+        assert [found.tolist() for found in one.posterior(docs).labels] == [found.tolist() for found in expected]
 
 
 def test_streams_and_zones(trained: tuple[CRFComponent, list[Example]]) -> None:
