@@ -36,8 +36,6 @@ TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """The task that learns from a column."""
 ALL = "all"
 SENTENCE = "sentence"
-JOINED = 0.3
-"""Share of the sentences that begin unmarked in training for entities; it does not cost accuracy on sentences."""
 NOT_COLUMNS = (DOCBIN, "conllu", ANNOTATIONS.name)
 METHOD_BLOCKS = {
     "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
@@ -49,6 +47,7 @@ class Goal(NamedTuple):
     """A training goal: methods by their short names, settings of `[training]`, and the reason for the optimizer.
 
     documents (bool): Whether entities get features of the whole document, or of a passage where none is marked.
+    joined (Mapping): How the training reader joins sentences for entities.
     """
 
     optimizer: str
@@ -57,6 +56,7 @@ class Goal(NamedTuple):
     training: dict[str, Any]
     why: str
     documents: bool = False
+    joined: Mapping[str, Any] = {"joined": 0.3}  # which costs no accuracy on sentences
 
 
 class Recipe(NamedTuple):
@@ -74,7 +74,8 @@ GOALS = {
     "fast": Goal("AdaGrad", "L2", 1, ONLINE, "four to six epochs, no rate to tune"),
     "accurate": Goal(
         "AdaGrad", "L2", 1, {**ONLINE, "max_epochs": 20},
-        "the average of several runs in different orders, more accurate than the optimum", documents=True,
+        "the average of several runs in different orders, more accurate than the optimum",
+        documents=True, joined={"joined": 0.7, "twice": True},
     ),
     "small": Goal("OWLQN", "L1", 10, BATCH, "the method for L1; more iterations did not improve results on CoNLL-2002"),
 }  # fmt: skip
@@ -86,7 +87,7 @@ RECIPES = {
     ("fast", "ner"): Recipe("Entities.v1"),
     ("accurate", "tagger"): Recipe("Tagging.v1", settings=_AVERAGED),
     ("accurate", "chunker"): Recipe("Chunking.v1", "MaxExpectedF1", _AVERAGED),
-    ("accurate", "ner"): Recipe("Entities.v1", "MaxExpectedF1", {**_AVERAGED, "regularizer": {"rho": 0.5}}),
+    ("accurate", "ner"): Recipe("Entities.v2", "MaxExpectedF1", {**_AVERAGED, "regularizer": {"rho": 0.5}}),
     ("small", "tagger"): Recipe("Tagging.v1", settings=_SMALL),
     ("small", "chunker"): Recipe("Chunking.v1", settings=_SMALL),
     ("small", "ner"): Recipe("Entities.v1", settings=_SMALL),
@@ -95,8 +96,8 @@ RECIPES = {
 ATTRIBUTE_COMMENTS = {
     "classes": "classes of words, learnt from raw text, which also tell something of words that the corpus lacks; the "
     "model\n# contains them",
-    "elsewhere": "what is around a word elsewhere in its document",
-    "stage": "how a first model labels a word elsewhere in its document; training takes six models more",
+    "context": "what is around a word elsewhere in its document",
+    "labels": "how a first model labels a word elsewhere in its document; training takes six models more",
 }
 DECODER_COMMENTS = {
     "Viterbi": "the best sequence that the tag scheme permits",
@@ -366,9 +367,9 @@ def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
     if settings.goal != "small" and settings.lang in lookups_languages():
         found["classes"] = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": settings.lang}
     if task == "ner" and settings.unit != SENTENCE:
-        found["elsewhere"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
+        found["context"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
         first = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
-        found["stage"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
+        found["labels"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
     return found
 
 
@@ -392,7 +393,7 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     given = _given(settings)
     form: dict[str, Any] = {} if settings.unit == SENTENCE else {"unit": settings.unit}
     if name == "train" and "ner" in settings.tasks:
-        form["joined"] = JOINED
+        form.update(GOALS[settings.goal].joined)
     if layout.name == "conllu":
         return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **form}, layout)
     if layout.name == ANNOTATIONS.name:
@@ -455,7 +456,9 @@ def _comments(settings: Settings) -> dict[str, str]:
     invalid = 'tags that violate the scheme are read as the CoNLL scorer does, with a warning; "error" rejects them'
     if settings.layout.name not in NOT_COLUMNS:
         if "ner" in settings.tasks:
-            comments["corpora.train.joined"] = "sentences that are joined to those before them, as a text has no marks"
+            comments["corpora.train.joined"] = (
+                "share joined to the sentence before, since texts mark no sentences"
+            )
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
         texts = _method_comments(task, settings)

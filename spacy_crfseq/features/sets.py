@@ -133,6 +133,11 @@ def entities() -> FeatureSet:
     return FeatureSet((*word, *context, *_grams("LOWER", 2, -1), *_grams("BRIEF_SHAPE", 3, -1)))
 
 
+def entities_v2() -> FeatureSet:
+    """Return `entities` with longer affixes, and pairs of shapes."""
+    return FeatureSet((*entities().templates, *_affixes(5, 6), *_grams("SHAPE", 2, -1)))
+
+
 def crfpp_chunking() -> FeatureSet:
     """Return the template file that CRF++ ships for CoNLL-2000: 19 attributes per token."""
     tags = ("TAG[-2..2]", *_grams("TAG", 2, -2), *_grams("TAG", 3, -2))

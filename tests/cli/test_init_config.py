@@ -268,7 +268,7 @@ def test_accurate_entities_read_the_document_or_a_passage(corpora: Path, tmp_pat
         config = util.load_config_from_str(init_config(made))
         assert config["corpora"]["train"].get("unit", unit) == unit
         attributes = config["components"][TASKS[task]]["attributes"]
-        assert list(attributes) == ([] if unit == "sentence" else ["elsewhere", "stage"])
+        assert list(attributes) == ([] if unit == "sentence" else ["context", "labels"])
         assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
 
 
