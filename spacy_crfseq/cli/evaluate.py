@@ -59,9 +59,9 @@ def evaluate_cli(
     A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
     of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
-    --raw prints scores on raw text beside these. The text of each document (of each sentence, if the file marks no
-    documents) is joined from its words, with spaces as the file says or as usual in print. Tokens and spans are
-    compared by their characters.
+    --raw prints scores on whole documents beside these (on sentences, if the file marks no documents): with the tokens
+    of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
+    file says or as usual in print. Tokens and spans are compared by their characters.
 
     \b
     Example:
@@ -179,16 +179,21 @@ def _with_raw(result: Evaluation, nlp: Language, docs: Sequence[Doc], scored: Se
     from ..pipeline.raw_text import TOKENS, score_raw
 
     key = chunks_key(nlp)
-    scores, tokens, seconds = score_raw(nlp, docs, scored, key)
-    of_file, metrics = {**result.metrics, f"{TOKENS}_f": 1.0}, {"tokens_per_second": tokens / seconds}
-    lines = ["F1      tokens of the file    raw text"]
-    for name, found in scores.items():
-        prefix = _prefix(name, key)
-        metrics.update(zip((f"{prefix}p", f"{prefix}r", f"{prefix}f"), found, strict=True))
-        known = of_file.get(f"{prefix}f", of_file.get(f"{prefix}acc"))
-        lines.append(f"{name:<8}{'-' if known is None else f'{100 * known:.2f}':>18}{100 * found.f1:12.2f}")
-    lines.append(f"{metrics['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer")
-    return Evaluation({**result.metrics, "raw": metrics}, "\n\n".join([result.report, "\n".join(lines)]))
+    of_file, figures = {**result.metrics, f"{TOKENS}_f": 1.0}, dict[str, dict[str, float]]()
+    shown = {name: f"{name:<8}" for name in (TOKENS, *scored)}
+    for name in shown:
+        known = of_file.get(f"{_prefix(name, key)}f", of_file.get(f"{_prefix(name, key)}acc"))
+        shown[name] += f"{'-' if known is None else f'{100 * known:.2f}':>18}"
+    for form, words in (("unsplit", True), ("raw", False)):
+        scores, tokens, seconds = score_raw(nlp, docs, scored, key, words=words)
+        figures[form] = {"tokens_per_second": tokens / seconds}
+        for name, found in scores.items():
+            names = (f"{_prefix(name, key)}{kind}" for kind in "prf")
+            figures[form].update(zip(names, found, strict=True))
+            shown[name] += f"{100 * found.f1:22.2f}" if words else f"{100 * found.f1:11.2f}"
+    lines = ["F1      tokens of the file  without its sentences   raw text", *shown.values()]
+    lines.append(f"{figures['raw']['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer")
+    return Evaluation({**result.metrics, **figures}, "\n\n".join([result.report, "\n".join(lines)]))
 
 
 def _prefix(name: str, key: str) -> str:

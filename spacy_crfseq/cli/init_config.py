@@ -21,7 +21,8 @@ from ..corpora import DOCBIN, Preset, check_file, guess
 from ..corpora.annotations import INCORRECT
 from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
-from ..corpora.presets import ANNOTATIONS
+from ..corpora.presets import ANNOTATIONS, marks_documents
+from ..corpora.word_classes import lookups_languages
 from ..errors import ConfigError, suggest
 from ..files import write_text
 from . import _options as options
@@ -34,6 +35,7 @@ TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """The task that learns from a column."""
 ALL = "all"
+SENTENCE = "sentence"
 NOT_COLUMNS = (DOCBIN, "conllu", ANNOTATIONS.name)
 METHOD_BLOCKS = {
     "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
@@ -42,32 +44,62 @@ METHOD_BLOCKS = {
 
 
 class Goal(NamedTuple):
-    """A training goal: methods by their short names, settings of `[training]` and of the optimizer, and the reason."""
+    """A training goal: methods by their short names, settings of `[training]`, and the reason for the optimizer.
+
+    documents (bool): Whether entities get features of the whole document, or of a passage where none is marked.
+    """
 
     optimizer: str
     regularizer: str
     inner_iterations: int
     training: dict[str, Any]
-    limits: dict[str, Any]
     why: str
+    documents: bool = False
+
+
+class Recipe(NamedTuple):
+    """What a goal uses for a task: a feature set and a decoder by their short names, and settings of blocks."""
+
+    features: str
+    decoder: str = "Viterbi"
+    settings: Mapping[str, Mapping[str, Any]] = {}
 
 
 BATCH = {"max_epochs": 40, "eval_frequency": 2, "patience": 10}
 """For `spacy train`: an epoch is `inner_iterations` of the optimizer."""
+ONLINE = {"max_epochs": 12, "eval_frequency": 1, "patience": 5}
 GOALS = {
-    "fast": Goal(
-        "AdaGrad", "L2", 1, {"max_epochs": 12, "eval_frequency": 1, "patience": 5}, {},
-        "four to six epochs, no rate to tune; spacy_crfseq.LBFGS.v1 converges to the optimum in five times the time",
-    ),
+    "fast": Goal("AdaGrad", "L2", 1, ONLINE, "four to six epochs, no rate to tune"),
     "accurate": Goal(
-        "LBFGS", "L2", 10, BATCH, {},
-        "converges to the optimum; spacy_crfseq.AdaGrad.v1 comes close in a fifth of the time",
+        "AdaGrad", "L2", 1, {**ONLINE, "max_epochs": 20},
+        "the average of several runs in different orders, more accurate than the optimum", documents=True,
     ),
-    "small": Goal(
-        "OWLQN", "L1", 10, BATCH, {"max_iterations": 200},
-        "the method for L1; more iterations did not improve results on CoNLL-2002",
-    ),
+    "small": Goal("OWLQN", "L1", 10, BATCH, "the method for L1; more iterations did not improve results on CoNLL-2002"),
 }  # fmt: skip
+_AVERAGED = {"optimizer": {"runs": 3}}
+_SMALL = {"optimizer": {"max_iterations": 200}}
+RECIPES = {
+    ("fast", "tagger"): Recipe("Tagging.v1"),
+    ("fast", "chunker"): Recipe("Chunking.v1"),
+    ("fast", "ner"): Recipe("Entities.v1"),
+    ("accurate", "tagger"): Recipe("Tagging.v1", settings=_AVERAGED),
+    ("accurate", "chunker"): Recipe("Chunking.v1", "MaxExpectedF1", _AVERAGED),
+    ("accurate", "ner"): Recipe("Entities.v1", "MaxExpectedF1", _AVERAGED),
+    ("small", "tagger"): Recipe("Tagging.v1", settings=_SMALL),
+    ("small", "chunker"): Recipe("Chunking.v1", settings=_SMALL),
+    ("small", "ner"): Recipe("Entities.v1", settings=_SMALL),
+}
+"""Recipes by goal and task."""
+ATTRIBUTE_COMMENTS = {
+    "classes": "classes of words, learnt from raw text, which also tell something of words that the corpus lacks; the "
+    "model\n# contains them",
+    "elsewhere": "what is around a word elsewhere in its document",
+    "stage": "how a first model labels a word elsewhere in its document; training takes six models more",
+}
+DECODER_COMMENTS = {
+    "Viterbi": "the best sequence that the tag scheme permits",
+    "MaxExpectedF1": "the spans with the highest expected F1, of those that the tag scheme permits",
+}
 
 
 @crfseq_cli.command("init-config")
@@ -144,7 +176,10 @@ class Wanted(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Settings of a config: tasks in pipeline order, the layout of the corpus, and more."""
+    """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
+
+    unit (str): What the readers make a Doc: a sentence, a passage or a document; see `create_conll_reader`.
+    """
 
     tasks: tuple[str, ...]
     lang: str
@@ -152,6 +187,7 @@ class Settings(NamedTuple):
     goal: str
     train: Path | None
     dev: Path | None
+    unit: str = SENTENCE
 
 
 Ask = Callable[[str, Sequence[str], str], str]
@@ -180,7 +216,15 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    return Settings(tasks, lang, layout, goal, train, dev)
+    return Settings(tasks, lang, layout, goal, train, dev, _unit(tasks, layout, goal, train))
+
+
+def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
+    if "ner" not in tasks or not GOALS[goal].documents or "weight" in layout.columns:  # which sentences have
+        return SENTENCE
+    if layout.name in (DOCBIN, ANNOTATIONS.name):
+        return "document"
+    return "document" if train is not None and marks_documents(train, layout) else "passage"
 
 
 def _ask_file(which: str, ask: Ask) -> Path | None:
@@ -248,7 +292,7 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     except ImportError as error:  # no such language, or one whose tokenizer is another package
         raise ConfigError(f"--lang {settings.lang}: {error}") from None
     for name, component in base["components"].items():
-        filled["components"][name].update({block: component[block] for block in METHOD_BLOCKS})
+        filled["components"][name].update({block: component[block] for block in ("attributes", *METHOD_BLOCKS)})
     filled["paths"] = base["paths"]
     filled.pop("pretraining")
     text = _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
@@ -294,21 +338,36 @@ def _base(settings: Settings) -> dict[str, Any]:
 
 
 def _component(task: str, settings: Settings) -> dict[str, Any]:
-    goal, has_tags = GOALS[settings.goal], _has_tags(settings)
+    goal, recipe = GOALS[settings.goal], RECIPES[settings.goal, task]
     own: dict[str, dict[str, Any]] = {
         "tagger": {"attr": "tag" if "tag" in settings.layout.columns else "pos"},
         "chunker": {"spans_key": "chunks"},
         "ner": {"scheme": "BILUO"},
     }
-    features = {"tagger": "Tagging", "chunker": "Chunking" if has_tags else "Entities", "ner": "Entities"}[task]
-    names = (features, "SequentialLog", goal.regularizer, goal.optimizer, "Viterbi")
+    # a chunker without tags has to do with words
+    features = RECIPES[settings.goal, "ner" if task == "chunker" and not _has_tags(settings) else task].features
+    names = (features, "SequentialLog.v1", f"{goal.regularizer}.v1", f"{goal.optimizer}.v1", f"{recipe.decoder}.v1")
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
-    blocks = {block: {f"@{registry}": f"spacy_crfseq.{name}.v1"} for (block, registry), name in named}
-    blocks["optimizer"].update(goal.limits)
+    blocks = {
+        block: {f"@{registry}": f"spacy_crfseq.{name}", **recipe.settings.get(block, {})}
+        for (block, registry), name in named
+    }
     if settings.layout.name == ANNOTATIONS.name:
         own["ner"]["incorrect_spans_key"] = INCORRECT
     common = {"support": "observed", "inner_iterations": goal.inner_iterations}
-    return {"factory": TASKS[task], **own[task], **common, **blocks}
+    return {"factory": TASKS[task], **own[task], **common, "attributes": _attributes(task, settings), **blocks}
+
+
+def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the plug-ins that add attributes: word classes where there are some, the document where it is marked."""
+    found: dict[str, dict[str, Any]] = {}
+    if settings.goal != "small" and settings.lang in lookups_languages():
+        found["classes"] = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": settings.lang}
+    if task == "ner" and settings.unit != SENTENCE:
+        found["elsewhere"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
+        first = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
+        found["stage"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
+    return found
 
 
 def _has_tags(settings: Settings) -> bool:
@@ -329,8 +388,9 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     if layout.name == DOCBIN:
         return {"@readers": "spacy.Corpus.v1", "path": path}
     given = _given(settings)
+    unit = {} if settings.unit == SENTENCE else {"unit": settings.unit}
     if layout.name == "conllu":
-        return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given}, layout)
+        return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **unit}, layout)
     if layout.name == ANNOTATIONS.name:
         return _encoded({"@readers": "spacy_crfseq.AnnotationReader.v1", "path": path}, layout)
     used = {"word", "weight", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
@@ -340,6 +400,7 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
         "columns": [column if column in used else "_" for column in layout.columns],
         "scheme": layout.scheme if layout.scheme != "plain" else "IOB2",
         "given": given,
+        **unit,
         "on_invalid": "conlleval",
         "encoding": layout.encoding,
     }
@@ -391,14 +452,16 @@ def _comments(settings: Settings) -> dict[str, str]:
     if settings.layout.name not in NOT_COLUMNS:
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
-        texts = _method_comments(task, GOALS[settings.goal])
+        texts = _method_comments(task, settings)
+        texts.update({f"attributes.{name}": ATTRIBUTE_COMMENTS[name] for name in _attributes(task, settings)})
         comments.update({f"components.{TASKS[task]}.{key}": text for key, text in texts.items()})
     if "chunker" in settings.tasks and not _has_tags(settings):
         comments["components.crf_chunker.features"] = "words only, since the corpus has no tags"
     return comments
 
 
-def _method_comments(task: str, goal: Goal) -> dict[str, str]:
+def _method_comments(task: str, settings: Settings) -> dict[str, str]:
+    goal, recipe = GOALS[settings.goal], RECIPES[settings.goal, task]
     features = {
         "tagger": "the word, its affixes, spelling and neighbours",
         "chunker": "words and tags around the token",
@@ -415,7 +478,7 @@ def _method_comments(task: str, goal: Goal) -> dict[str, str]:
             "L2": "keeps weights small; a higher rho [1.0] keeps them smaller",
         }[goal.regularizer],
         "optimizer": goal.why,
-        "decoder": "the best sequence that the tag scheme permits",
+        "decoder": DECODER_COMMENTS[recipe.decoder],
     }
 
 

@@ -46,8 +46,8 @@ def word_classes_cli(
     raw: Annotated[
         list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
     ],
-    output: Annotated[Path, options.output("File for the classes: path, word and count, with tabs between")],
-    sizes: Annotated[str, typer.Option(help="Numbers of classes, with commas between, such as 100,320,1000")] = "1000",
+    output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
+    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "1000",
     min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
     max_words: Annotated[int, typer.Option(min=1, help="Most words with a class; the most frequent ones")] = 1_000_000,
     passes: Annotated[
@@ -64,7 +64,7 @@ def word_classes_cli(
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed")] = False,
     force: options.Force = False,
 ) -> None:
-    """Learn classes of words from raw text: words that stand between the same words.
+    """Learn classes of words from raw text: words that occur in similar contexts.
 
     Words are moved between classes as long as a bigram model of classes fits the text better. Then the classes are
     merged two by two into a binary tree, whose paths are written: a prefix of a path is a coarser class. Models that
@@ -72,8 +72,8 @@ def word_classes_cli(
     spacy_crfseq.WordClasses.v1. Take text of the same kind as the texts to annotate, the more the better, and the
     training corpus.
 
-    With several --sizes, the largest is in the output, and the others, each improved on its own, are beside it:
-    FILE-100.tsv. The memory grows with the number of different pairs of words, not with the length of the text.
+    With several --sizes, the output has the most classes, and files such as FILE-100.tsv in its folder have fewer, each
+    improved on its own. The memory grows with the number of different pairs of words, not with the length of the text.
     Results do not depend on the number of threads. Ctrl-C writes the classes so far; --resume continues.
 
     \b
@@ -112,7 +112,7 @@ class Learnt(NamedTuple):
 
 def _numbers(sizes: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(found := set(map(int, sizes.split(",")))) < 2:
-        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, with commas between, such as 100,320,1000.")
+        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
     return tuple(sorted(found, reverse=True))
 
 

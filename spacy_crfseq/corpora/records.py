@@ -14,6 +14,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -35,7 +37,6 @@ class Record(NamedTuple):
     columns: Token attributes that are given, such as "tag", [T].
     entry: The object of a line of JSON.
     attributes: Those that a DocBin has noted on the Doc, see `features.noted`; None for none.
-    document: The number of a document that the file marks; None outside of one.
     """
 
     line: int
@@ -46,7 +47,6 @@ class Record(NamedTuple):
     columns: Mapping[str, Sequence[str]] = {}
     entry: Mapping[str, Any] = {}
     attributes: Any = None
-    document: int | None = None
 
     @property
     def size(self) -> int:
@@ -87,7 +87,7 @@ def stream_records(
         lines = _lines(file, path, start, encoding)
         if layout.name not in RAW:
             pieces = _from_corpus(path, layout, given, lines)
-            yield from _by_document(pieces) if documents else pieces
+            yield from _by_document(pieces) if documents else (piece for _, piece in pieces)
             return
         for line, place in lines:
             if isinstance(line, FormatError):
@@ -152,44 +152,35 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     return entry
 
 
-def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[Piece]:
+def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[tuple[int, Piece]]:
+    """Yield sentences and errors, and how many documents have been marked before each."""
     parse: Parse = parse_conllu if layout.name == "conllu" else partial(parse_columns, columns=layout.columns)
-    document: int | None = None
+    document = 0
     for block, place in _blocks(path, lines):
         try:
             if isinstance(block, FormatError):
                 raise block
+            document += any(is_mark(line, layout) for _, line in block)
             sentences = list(parse(path, block, None))
         except FormatError as error:
-            yield error, place
+            yield document, (error, place)
             continue
-        if any(is_mark(line, layout) for _, line in block):
-            document = 0 if document is None else document + 1
         for sentence in sentences:
             columns = {name: sentence.columns[name] for name in given}
-            record = Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns, document=document)
-            yield record, place
+            yield document, (Record(sentence.line, "", sentence.words, sentence.spaces, columns=columns), place)
 
 
-def _by_document(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Join the sentences of each document that is marked; its errors come before it, at its end."""
-    sentences: list[Record] = []
-    errors: list[FormatError] = []
-    place = BEGINNING
-    for piece, end in pieces:
-        if isinstance(piece, FormatError):
-            errors.append(piece)
-        elif sentences and piece.document is not None and piece.document == sentences[0].document:
-            sentences.append(piece)
-        else:
-            yield from ((error, place) for error in errors)
-            if sentences:
-                yield _joined(sentences), place
-            sentences, errors = [piece], []
-        place = end
-    yield from ((error, place) for error in errors)
-    if sentences:
-        yield _joined(sentences), place
+def _by_document(pieces: Iterator[tuple[int, Piece]]) -> Iterator[Piece]:
+    """Join the sentences of each document that is marked; its errors come before it, both with its end."""
+    for document, group in groupby(pieces, key=itemgetter(0)):
+        if not document:
+            yield from (piece for _, piece in group)
+            continue
+        found = [piece for _, piece in group]
+        end = found[-1][1]
+        yield from ((error, end) for error, _ in found if isinstance(error, FormatError))
+        if sentences := [record for record, _ in found if isinstance(record, Record)]:
+            yield _joined(sentences), end
 
 
 def _joined(sentences: Sequence[Record]) -> Record:
@@ -197,8 +188,7 @@ def _joined(sentences: Sequence[Record]) -> Record:
     known = [space for sentence in sentences for space in sentence.spaces or ()]
     columns = {name: [value for one in sentences for value in one.columns[name]] for name in first.columns}
     starts: list[bool | None] = [i == 0 for sentence in sentences for i in range(len(sentence.words or ()))]
-    spaces, marks = known if first.spaces else None, starts if first.document is not None else None
-    return first._replace(words=words, spaces=spaces, starts=marks, columns=columns)
+    return first._replace(words=words, spaces=known if first.spaces else None, starts=starts, columns=columns)
 
 
 def _blocks(path: Path, lines: _Lines) -> Iterator[tuple[list[tuple[int, str]] | FormatError, Place]]:

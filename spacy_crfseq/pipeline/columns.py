@@ -37,6 +37,11 @@ def chunks_key(nlp: Language) -> str:
     return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
 
 
+def reads_passages(nlp: Language) -> bool:
+    """Whether a pipeline was trained on passages, a few sentences in a row, since its corpus marks no documents."""
+    return bool(corpus_block(nlp.config.interpolate(), "train_corpus").get("unit") == "passage")
+
+
 def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
     """Return the columns of a file that features of a pipeline read but none of its components sets."""
     predicted = predicted_columns(nlp)
@@ -52,4 +57,6 @@ def reads_documents(nlp: Language) -> bool:
     pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
     if all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values()):
         return False
-    return bool(corpus_block(nlp.config.interpolate(), "train_corpus").get("unit", "document") == "document")
+    block = corpus_block(nlp.config.interpolate(), "train_corpus")
+    of_sentences = str(block.get("@readers", "")).startswith("spacy_crfseq.Conll")
+    return bool(block.get("unit", "sentence" if of_sentences else "document") == "document")

@@ -28,7 +28,7 @@ from .evidence import WEIGHT_KEY
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 SPANS = ("ent", "chunk")
-_UNITS = ("sentence", "document")
+_UNITS = ("sentence", "passage", "document")
 _ON_INVALID = ("error", "conlleval")
 _HINTS = {
     "pos": f"give one of {', '.join(sorted(UPOS))}, or call the column 'tag'.",

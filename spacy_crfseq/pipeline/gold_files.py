@@ -10,7 +10,7 @@ from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
 from ..corpora.layouts import check_choice, file_columns
 from ..corpora.presets import marks_documents
 from ..errors import DataError
-from .columns import chunks_key, missing_columns, reads_documents
+from .columns import chunks_key, missing_columns, reads_documents, reads_passages
 from .examples import bare
 from .texts import load_docs
 
@@ -44,7 +44,7 @@ def names_of(given: str | None) -> list[str] | None:
 def read_gold(
     nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool | None = None
 ) -> Gold:
-    """Return an annotated file: its sentences, or marked documents if the pipeline reads documents.
+    """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
 
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
     documents (bool | None): Whether to read documents where the file marks them; None for what the pipeline reads.
@@ -64,6 +64,8 @@ def read_gold(
     else:
         wanted = reads_documents(nlp) if documents is None else documents
         unit = "document" if wanted and marks_documents(path, layout) else "sentence"
+        if documents is None and reads_passages(nlp):
+            unit = "passage"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,23 +29,26 @@ class RawScores(NamedTuple):
     seconds: float
 
 
-def score_raw(nlp: Language, docs: Sequence[Doc], columns: Sequence[str], key: str) -> RawScores:
-    """Annotate the texts of gold Docs anew, and compare with the gold annotation.
+def score_raw(
+    nlp: Language, docs: Sequence[Doc], columns: Sequence[str], key: str, *, words: bool = False
+) -> RawScores:
+    """Annotate the texts of gold Docs anew, without their sentences, and compare with the gold annotation.
 
     A tag is correct if a token has the same characters and the same tag, as in the CoNLL 2018 shared task (Zeman et
     al. 2018, section 5); a span if its first and last character and its label are the same.  Where the spaces of a Doc
     are unknown, `guess_spaces` adds them.
 
     key (str): Of the chunks in doc.spans.
+    words (bool): Keep the gold tokens.
     """
-    texts, places = zip(*map(_text, docs), strict=True)
-    list(nlp.pipe(texts[:WARM_UP]))
+    bare = list(map(_bare, docs))
+    texts: list[Any] = bare if words else [doc.text for doc in bare]
+    list(nlp.pipe([doc.copy() if words else doc for doc in texts[:WARM_UP]]))
     started = perf_counter()
     found = list(nlp.pipe(texts))
     seconds = perf_counter() - started
     counts = {name: [0, 0, 0] for name in (TOKENS, *columns)}
-    for gold_doc, of_gold, doc in zip(docs, places, found, strict=True):
-        of_found = [(token.idx, token.idx + len(token)) for token in doc]
+    for gold_doc, of_gold, doc, of_found in zip(docs, map(_places, bare), found, map(_places, found), strict=True):
         for name, total in counts.items():
             gold, unknown = set(_items(gold_doc, of_gold, name, key)), set(_unknown(gold_doc, of_gold, name))
             mine = {item for item in _items(doc, of_found, name, key) if unknown.isdisjoint(range(*item[:2]))}
@@ -70,13 +72,17 @@ def guess_spaces(words: Sequence[str]) -> list[bool]:
     return spaces
 
 
-def _text(doc: Doc) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text of a gold Doc, and where each word begins and ends in it."""
+def _bare(doc: Doc) -> Doc:
+    """Return the words and spaces of a gold Doc."""
+    from spacy.tokens import Doc
+
     words = [token.text for token in doc]
     spaces = guess_spaces(words) if doc.has_unknown_spaces else [bool(token.whitespace_) for token in doc]
-    parts = [word + " " * space for word, space in zip(words, spaces, strict=True)]
-    starts = accumulate(map(len, parts), initial=0)
-    return "".join(parts), [(start, start + len(word)) for start, word in zip(starts, words, strict=False)]
+    return Doc(doc.vocab, words=words, spaces=spaces)
+
+
+def _places(doc: Doc) -> list[tuple[int, int]]:
+    return [(token.idx, token.idx + len(token)) for token in doc]
 
 
 def _items(doc: Doc, places: Sequence[tuple[int, int]], name: str, key: str) -> Iterator[tuple[int, int, str]]:

@@ -5,6 +5,7 @@ A file is parsed once per vocabulary; each call then yields the same reference d
 
 # No `from __future__ import annotations`: spaCy validates a config with the evaluated annotations.
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, islice
@@ -26,6 +27,9 @@ from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
 from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, Starts, check_setting, example_of
 from .texts import read_texts
+
+PASSAGE = 25
+"""Sentences of a passage."""
 
 
 def create_conll_reader(
@@ -52,7 +56,8 @@ def create_conll_reader(
     given (list[str]): Columns that the predicted doc also has because they are an input of the task, such as the
         automatic part-of-speech tags of CoNLL-2000.
     unit (str): "sentence" makes each a doc, "document" all up to the next -DOCSTART- line, with sentence starts on
-        both docs; a file without such lines is one doc.
+        both docs; a file without such lines is one doc.  "passage" makes a doc of up to 25 sentences in a row, which
+        stand in for documents where the file marks none.
     chunks_key (str): The key of the chunks in doc.spans.
     on_invalid (str): Tags that violate the scheme are an "error", or read as the CoNLL scorer does ("conlleval"), with
         one warning per file.
@@ -102,7 +107,7 @@ def create_conllu_reader(
 
     Sets tag, pos, morph and lemma, and head and dep in docs where each sentence's heads make a tree.
 
-    unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``.
+    unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``, "passage" up to 25 sentences.
     The other settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(
@@ -254,9 +259,10 @@ class CorpusReader:
     def _docs(self, nlp: Language) -> Iterator[tuple[list[Sentence], list[Starts]]]:
         """Yield the sentences of each doc, and its forms."""
         sentences, joined, draw = self._read(nlp), self._layout.joined, Random(0).random
-        if self._layout.unit == "document":
-            for _, group in groupby(sentences, key=lambda sentence: sentence.document):
-                doc = list(group)
+        if self._layout.unit != "sentence":
+            most = PASSAGE if self._layout.unit == "passage" else sys.maxsize
+            for _, group in groupby(enumerate(sentences), key=lambda one: (one[1].document, one[0] // most)):
+                doc = [sentence for _, sentence in group]
                 joining = [i == 0 or draw() >= joined for i in range(len(doc))]
                 yield doc, [*([[True] * len(doc)] if self._layout.twice else []), joining]
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -135,34 +135,32 @@ class Exchange:
     """Classes of the words of a text, and the moves of words between them.
 
     n_classes: C, at most the number of words.
-    start [V]: Classes to begin with; else, each of the C most frequent words has its own, and the first pass puts the
-        other words into them, the most frequent first.
+    start [V]: Classes to begin with.  By default, each of the C most frequent words has its own, and the first pass
+        puts the other words into these, the most frequent first.
     """
 
     def __init__(self, bigrams: Bigrams, n_classes: int, start: Ints | None = None) -> None:
         n_words = len(bigrams.words)
         self.bigrams, self.n_classes = bigrams, min(n_classes, n_words)
-        first = np.minimum(np.arange(n_words), self.n_classes + RARE) if start is None else start
         if start is None:
-            first[self.n_classes :] = self.n_classes + RARE
-        self.classes: Ints = np.r_[first, self.n_classes + END, self.n_classes + RARE].astype(np.int32)
+            numbers = np.arange(n_words)
+            start = np.where(numbers < self.n_classes, numbers, self.n_classes + RARE)
+        self.classes: Ints = np.r_[start, self.n_classes + END, self.n_classes + RARE].astype(np.int32)
         a, b = self.classes[bigrams.pairs].T
         width = self.n_classes + 2
-        self.right: Ints = np.bincount(a * np.int64(width) + b, bigrams.times, width**2).astype(np.int32)
-        self.right = self.right.reshape(width, width)
-        self.left = np.ascontiguousarray(self.right.T)
-        self.sizes: Offsets = self.right.sum(axis=1, dtype=np.int64)
+        cells = np.bincount(a * np.int64(width) + b, bigrams.times, width**2).astype(np.int32).reshape(width, width)
+        self.both: Ints = np.stack([cells, cells.T])
+        self.sizes: Offsets = cells.sum(axis=1, dtype=np.int64)
         numbers = np.arange(1, TABLE)
-        self._table = np.r_[0.0, numbers * np.log(numbers)]
-        self._following = _neighbours(bigrams.pairs, bigrams.times, n_words)
+        self.table = np.r_[0.0, numbers * np.log(numbers)]
         order = np.argsort(bigrams.pairs[:, 1], kind="stable")
-        self._preceding = _neighbours(bigrams.pairs[order, ::-1], bigrams.times[order], n_words)
+        before = _rows(bigrams.pairs[order, ::-1], bigrams.times[order], n_words)
+        self.neighbours = _rows(bigrams.pairs, bigrams.times, n_words), before
 
     @property
     def objective(self) -> float:
         """The log-likelihood of the text by the model of classes."""
-        words = _h(self.bigrams.counts)
-        return float(_h(self.right.ravel()) - 2 * _h(self.sizes) + words)
+        return _h(self.both[0]) - 2 * _h(self.sizes) + _h(self.bigrams.counts)
 
     @property
     def perplexity(self) -> float:
@@ -175,30 +173,19 @@ class Exchange:
         Words of one block choose their classes at the same time and move one after the other, if that still helps, so
         the result does not depend on the number of threads.
         """
-        shared = (self._following, self._preceding, self.bigrams.counts, self.classes, self.right, self.left)
-        n_moved = 0
-        for block in self._blocks():
-            proposed = np.empty(len(block), np.int32)
-            tasks = []
-            for part in threads.parts(len(block), n_threads):
-                task = partial(kernels.exchange.propose, block[part], *shared, self.sizes, self._table, proposed[part])
-                tasks.append(task)
-            threads.run(tasks)
-            moved, _ = kernels.exchange.move(block, proposed, *shared, self.sizes, self._table)
-            n_moved += moved
+        counts = (self.neighbours, self.bigrams.counts, self.classes, self.both, self.sizes, self.table)
+        work = sum(np.minimum(np.diff(bounds), self.n_classes + 2) for bounds, _, _ in self.neighbours)
+        ends = np.flatnonzero(np.diff(np.cumsum(work) // BLOCK)) + 1
+        n_moved, propose = 0, kernels.exchange.propose
+        for block in np.split(np.arange(len(self.bigrams.words), dtype=np.int32), ends):
+            found = np.empty(len(block), np.int32)
+            threads.run([partial(propose, block[p], found[p], *counts) for p in threads.parts(len(block), n_threads)])
+            n_moved += kernels.exchange.move(block, found, *counts)[0]
             show(len(block))
         return n_moved
 
-    def _blocks(self) -> Iterator[Ints]:
-        n_words, width = len(self.bigrams.words), self.n_classes + 2
-        work = np.zeros(n_words, np.int64)
-        for bounds, _, _ in (self._following, self._preceding):
-            work += np.minimum(np.diff(bounds), width)
-        ends = np.flatnonzero(np.diff(np.cumsum(work) // BLOCK)) + 1
-        return iter(np.split(np.arange(n_words, dtype=np.int32), ends))
 
-
-def _neighbours(pairs: Ints, times: Ints, n_words: int) -> tuple[Offsets, Ints, Ints]:
+def _rows(pairs: Ints, times: Ints, n_words: int) -> tuple[Offsets, Ints, Ints]:
     bounds = np.searchsorted(pairs[:, 0], np.arange(n_words + 1))
     return bounds, np.ascontiguousarray(pairs[:, 1]), times
 
@@ -237,11 +224,9 @@ class Tree(NamedTuple):
 def merge(exchange: Exchange, n_threads: int, show: Callable[[int], object] = lambda n: None) -> Tree:
     """Merge the two classes whose merging costs least, until one is left (Brown et al. 1992, section 3)."""
     n = exchange.n_classes
-    counts = (exchange.right.copy(), exchange.left.copy(), exchange.sizes.copy(), exchange._table)
-    gains, alive, nodes = np.zeros((n, n)), np.arange(n, dtype=np.int32), np.arange(n)
-    run = [partial(kernels.exchange.merge_gains, i, n_threads, *counts, gains) for i in range(n_threads)]
-    threads.run(run)
-    children = np.empty((n - 1, 2), np.int32)
+    counts, gains = (exchange.both.copy(), exchange.sizes.copy(), exchange.table), np.zeros((n, n))
+    threads.run([partial(kernels.exchange.merge_gains, i, n_threads, *counts, gains) for i in range(n_threads)])
+    children, alive, nodes = np.empty((n - 1, 2), np.int32), np.arange(n, dtype=np.int32), np.arange(n)
     a, b = 0, 0
     for m in range(n - 1):
         a, b = kernels.exchange.merge(alive, a, b, *counts, gains)

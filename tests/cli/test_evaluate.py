@@ -89,8 +89,13 @@ def test_report_of_a_tiny_file(tmp_path: Path) -> None:
     tiny = tmp_path / "tiny.conll"
     tiny.write_text("the DT B-NP\ndog NN I-NP\nsees VBZ B-VP\nan DT B-NP\nold JJ I-NP\nmap NN I-NP\n\n")
     # spaCy has no score for a component without a scorer: the report counts for itself
-    report = evaluate(tmp_path / "model", tiny, "conll2000").report
-    assert report.splitlines()[:4] == [
+    result = evaluate(tmp_path / "model", tiny, "conll2000", raw=True)
+    assert (
+        result.metrics["raw"]["spans_chunks_f"] == result.metrics["unsplit"]["spans_chunks_f"] == pytest.approx(2 / 3)
+    )
+    assert result.report.splitlines()[-3].split() == ["token", "100.00", "100.00", "100.00"]
+    assert result.report.splitlines()[-2].split() == ["chunk", "-", "66.67", "66.67"]
+    assert result.report.splitlines()[:4] == [
         "processed 6 tokens with 3 phrases; found: 3 phrases; correct: 2.",
         "accuracy:  83.33%; precision:  66.67%; recall:  66.67%; FB1:  66.67",
         "               NP: precision:  50.00%; recall:  50.00%; FB1:  50.00  2",
@@ -131,6 +136,7 @@ def test_tags_are_given_where_only_features_need_them(
     assert "tag_acc" not in given
     blind = evaluate(model, dev, "conll2000", given=[]).metrics
     assert blind["token_label_acc"] < given["token_label_acc"]
+    refused(run("evaluate", model, dev, "--format conll2000 --raw"), "--raw: features read tag")
     result = run("evaluate", model, dev, "--format conll2000 --given", "", "--json")
     assert json.loads(result.stdout)["token_label_acc"] == blind["token_label_acc"]
 

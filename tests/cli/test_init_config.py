@@ -82,7 +82,7 @@ def test_every_config_loads_with_nothing_to_add(tasks: tuple[str, ...], tmp_path
 def resolved_optimizer(goal: str) -> Any:
     return {
         "fast": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(),
-        "accurate": util.registry.crf_optimizers.get("spacy_crfseq.LBFGS.v1")(),
+        "accurate": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(runs=3),
         "small": util.registry.crf_optimizers.get("spacy_crfseq.OWLQN.v1")(max_iterations=200),
     }[goal]
 
@@ -91,7 +91,7 @@ def resolved_optimizer(goal: str) -> Any:
     ("all", "conll2003", "fast"),
     ("chunker", "conll2000", "small"),
     ("chunker", "spacy", "fast"),
-    ("ner", "iob", "accurate"),
+    ("ner", "iob", "accurate"),  # in passages
     ("tagger", "conllu", "small"),
 ])  # fmt: skip
 def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path: Path, run: Run) -> None:
@@ -255,3 +255,28 @@ def test_the_language_of_a_corpus(code: str, tmp_path: Path) -> None:
     words = " ".join(import_module(f"spacy.lang.{code}.examples").sentences).split()
     (tmp_path / "train.iob").write_text("".join(f"{word} O\n" for word in words), encoding="utf8")
     assert likely_language(tmp_path / "train.iob", GOLD["iob"]) == code
+
+
+def test_accurate_entities_read_the_document_or_a_passage(corpora: Path, tmp_path: Path) -> None:
+    marked, unmarked, export = tmp_path / "marked.conll", tmp_path / "unmarked.conll", corpora / "train.jsonl"
+    unmarked.write_text("Ada NNP B-NP B-PER\nsings VBZ B-VP O\n\n", encoding="utf8")
+    marked.write_text("-DOCSTART- -X- -X- O\n\n" + unmarked.read_text(encoding="utf8"), encoding="utf8")
+    units = [("ner", marked, "document"), ("ner", unmarked, "passage"), ("ner", export, "document")]
+    for task, train, unit in [*units, ("tagger", marked, "sentence")]:
+        made = complete(Wanted(task, "xx", goal="accurate", train=train))
+        assert made.unit == unit
+        config = util.load_config_from_str(init_config(made))
+        assert config["corpora"]["train"].get("unit", unit) == unit
+        attributes = config["components"][TASKS[task]]["attributes"]
+        assert list(attributes) == ([] if unit == "sentence" else ["elsewhere", "stage"])
+        assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
+
+
+def test_takes_up_word_classes_where_a_language_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("spacy_crfseq.cli.init_config")
+    for installed, taken in ({}, []), ({"xx": Path("xx.json.gz")}, ["classes"]):
+        monkeypatch.setattr(module, "lookups_languages", lambda found=installed: found)
+        for goal in GOALS:
+            config = util.load_config_from_str(init_config(settings(("tagger", "ner"), "conll2003", goal)))
+            for block in config["components"].values():
+                assert list(block["attributes"]) == (taken if goal != "small" else [])

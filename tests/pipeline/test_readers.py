@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.batchers import create_full_batch
 from spacy_crfseq.pipeline.readers import (
+    PASSAGE,
     create_conll_reader,
     create_conllu_reader,
     create_crfsuite_reader,
@@ -130,9 +131,51 @@ def test_documents(nlp: Language, tmp_path: Path) -> None:
     assert [t.tag_ for t in second.reference] == ["RB"]
 
 
+def _starts(found: Sequence[Example]) -> list[list[bool | None]]:
+    """Return the sentence starts of predicted docs, which their reference docs share."""
+    for example in found:
+        assert [t.is_sent_start for t in example.reference] == [t.is_sent_start for t in example.predicted]
+    return [[t.is_sent_start for t in example.predicted] for example in found]
+
+
+def test_joined_sentences(nlp: Language, tmp_path: Path) -> None:
+    path = write(tmp_path, FILE)
+    one = [True]
+    joined, plain = [True, None, None, None, None, None], [True, False, False, False, True, False]
+    assert _starts(read(nlp, path, joined=1.0)) == [joined, one]  # not beyond the document
+    assert _starts(read(nlp, path, joined=1.0, twice=True)) == [plain, joined, one, one]
+    first, *_ = read(nlp, path, joined=1.0)
+    assert ents(first.reference) == [(1, 3, "ORG"), (4, 5, "PER"), (5, 6, "PER")]
+    in_document = [True, False, False, False, False, False]
+    assert _starts(read(nlp, path, joined=1.0, unit="document")) == [in_document, one]
+    assert _starts(read(nlp, path, joined=1.0, unit="document", twice=True)) == [plain, in_document, one, one]
+    assert len(list(create_conllu_reader(write(tmp_path, CONLLU), joined=1.0, twice=True)(nlp))) == 4
+
+
+def test_a_share_of_the_sentences_is_joined(nlp: Language, tmp_path: Path) -> None:
+    path = write(tmp_path, "a O\n\n" * 400)
+    found = read(nlp, path, ["word", "ent"], joined=0.3)
+    assert 250 < len(found) < 310
+    assert sum(len(example.reference) for example in found) == 400
+    assert [e.text for e in found] == [e.text for e in read(nlp, path, ["word", "ent"], joined=0.3)]
+
+
+def test_weighted_sentences_stay_apart(nlp: Language, tmp_path: Path) -> None:
+    path = write(tmp_path, "a 1\nb _\n\nc 2\n")
+    assert [e.text for e in read(nlp, path, ["word", "weight"], joined=1.0)] == ["a b ", "c "]
+
+
+def test_passages_are_sentences_in_a_row_of_one_document(nlp: Language, tmp_path: Path) -> None:
+    text = "-DOCSTART- O\n\n" + "a O\n\n" * (PASSAGE + 1) + "-DOCSTART- O\n\n" + "b O\n\n"
+    docs = [one.predicted for one in read(nlp, write(tmp_path, text), ["word", "ent"], unit="passage")]
+    assert [len(doc) for doc in docs] == [PASSAGE, 1, 1]
+    assert all(token.is_sent_start for doc in docs for token in doc)
+
+
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (create_conll_reader, {"scheme": "plain"}, "no spans"),
     (create_conll_reader, {"unit": "doc"}, "unit: 'doc'"),
+    (create_conll_reader, {"joined": 1.5}, "joined = 1.5"),
     (create_conll_reader, {"given": ["word"]}, "given: 'word'"),
     (create_conll_reader, {"on_invalid": "ignore"}, "conlleval"),
     (create_conllu_reader, {"path": None}, r"--paths\.train"),

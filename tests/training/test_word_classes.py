@@ -102,21 +102,20 @@ def test_the_gain_of_each_move_and_the_counts_after_it(texts: list[list[str]], d
     exchange = Exchange(bigrams, n_classes, np.array(start, np.int32))
     assert exchange.objective == pytest.approx(likelihood(bigrams, exchange.classes.tolist()), abs=1e-8)
     word = np.array([data.draw(st.integers(0, n_words - 1))], np.int32)
-    parts = (exchange._following, exchange._preceding, bigrams.counts, exchange.classes, exchange.right, exchange.left)
+    state = (exchange.neighbours, bigrams.counts, exchange.classes, exchange.both, exchange.sizes, exchange.table)
     values = []
     for c in range(n_classes):
         other = Exchange(bigrams, n_classes, np.where(np.arange(n_words) == word, c, start).astype(np.int32))
         values.append(other.objective)
     best = np.array([-1], np.int32)
-    kernels.exchange.propose(word, *parts, exchange.sizes, exchange._table, best)
+    kernels.exchange.propose(word, best, *state)
     assert values[best[0]] == pytest.approx(max(values), abs=1e-8)
     before = exchange.objective
-    moved, gain = kernels.exchange.move(word, best, *parts, exchange.sizes, exchange._table)
+    moved, gain = kernels.exchange.move(word, best, *state)
     assert before + gain == pytest.approx(exchange.objective, abs=1e-8)
     assert exchange.objective == pytest.approx(max(values) if moved else before, abs=1e-6)
     scratch = Exchange(bigrams, n_classes, exchange.classes[:-2])
-    assert np.array_equal(exchange.right, scratch.right)
-    assert np.array_equal(exchange.left, scratch.left)
+    assert np.array_equal(exchange.both, scratch.both)
     assert np.array_equal(exchange.sizes, scratch.sizes)
 
 
