@@ -80,14 +80,15 @@ GOALS = {
     "small": Goal("OWLQN", "L1", 10, BATCH, "the method for L1; more iterations did not improve results on CoNLL-2002"),
 }  # fmt: skip
 _AVERAGED = {"optimizer": {"runs": 3}}
+_WEAK = {"regularizer": {"rho": 0.5}}  # many features for each word need less of a penalty
 _SMALL = {"optimizer": {"max_iterations": 200}}
 RECIPES = {
-    ("fast", "tagger"): Recipe("Tagging.v1"),
-    ("fast", "chunker"): Recipe("Chunking.v1"),
+    ("fast", "tagger"): Recipe("Tagging.v2", settings=_WEAK),
+    ("fast", "chunker"): Recipe("Chunking.v2", settings=_WEAK),
     ("fast", "ner"): Recipe("Entities.v1"),
-    ("accurate", "tagger"): Recipe("Tagging.v1", settings=_AVERAGED),
-    ("accurate", "chunker"): Recipe("Chunking.v1", "MaxExpectedF1", _AVERAGED),
-    ("accurate", "ner"): Recipe("Entities.v2", "MaxExpectedF1", {**_AVERAGED, "regularizer": {"rho": 0.5}}),
+    ("accurate", "tagger"): Recipe("Tagging.v2", settings={**_AVERAGED, **_WEAK}),
+    ("accurate", "chunker"): Recipe("Chunking.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),
+    ("accurate", "ner"): Recipe("Entities.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),
     ("small", "tagger"): Recipe("Tagging.v1", settings=_SMALL),
     ("small", "chunker"): Recipe("Chunking.v1", settings=_SMALL),
     ("small", "ner"): Recipe("Entities.v1", settings=_SMALL),
@@ -344,7 +345,7 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
     goal, recipe = GOALS[settings.goal], RECIPES[settings.goal, task]
     own: dict[str, dict[str, Any]] = {
         "tagger": {"attr": "tag" if "tag" in settings.layout.columns else "pos"},
-        "chunker": {"spans_key": "chunks"},
+        "chunker": {"spans_key": "chunks", "scheme": "BILUO" if settings.goal == "accurate" else "IOB2"},
         "ner": {"scheme": "BILUO"},
     }
     # a chunker without tags has to do with words

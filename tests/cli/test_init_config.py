@@ -210,8 +210,8 @@ def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
 def test_a_chunker_gets_tags_where_there_are_some() -> None:
     with_tags, without = (init_config(settings(("chunker",), name, "fast")) for name in ("conll2000", "spacy"))
     assert 'given = ["tag"]' in with_tags
-    assert "Chunking.v1" in with_tags
-    assert "Chunking.v1" not in without
+    assert "Chunking.v2" in with_tags
+    assert "Chunking.v2" not in without
     assert 'annotating_components = ["crf_tagger"]' in init_config(settings(("tagger", "chunker"), "spacy", "fast"))
 
 
