@@ -457,9 +457,7 @@ def _comments(settings: Settings) -> dict[str, str]:
     invalid = 'tags that violate the scheme are read as the CoNLL scorer does, with a warning; "error" rejects them'
     if settings.layout.name not in NOT_COLUMNS:
         if "ner" in settings.tasks:
-            comments["corpora.train.joined"] = (
-                "share joined to the sentence before, since texts mark no sentences"
-            )
+            comments["corpora.train.joined"] = "share joined to the sentence before, since texts mark no sentences"
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:
         texts = _method_comments(task, settings)
