@@ -137,7 +137,7 @@ def init_config_cli(
 
     Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
     expected F1, and, for entities, labels words as they are labelled elsewhere in the document, or in 25 sentences if
-    the training file marks no documents (-DOCSTART-); training takes up to fifteen times as long. Both use word
+    the training file marks no documents (-DOCSTART-); training takes three to fifteen times as long. Both use word
     classes if the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1
     penalty, which leaves most weights zero, for 'crfseq prune' to remove.
 
