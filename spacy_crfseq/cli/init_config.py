@@ -137,7 +137,7 @@ def init_config_cli(
 
     Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
     expected F1, and, for entities, labels words as they are labelled elsewhere in the document, or in 25 sentences if
-    the training file marks no documents (-DOCSTART-); training takes up to fifteen times as long. Both use word
+    the training file marks no documents (-DOCSTART-); training takes three to fifteen times as long. Both use word
     classes if the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1
     penalty, which leaves most weights zero, for 'crfseq prune' to remove.
 
@@ -393,8 +393,8 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
         return {"@readers": "spacy.Corpus.v1", "path": path}
     given = _given(settings)
     form: dict[str, Any] = {} if settings.unit == SENTENCE else {"unit": settings.unit}
-    if name == "train" and "ner" in settings.tasks:
-        form.update(GOALS[settings.goal].joined)
+    if name == "train":
+        form.update(_joined(settings))
     if layout.name == "conllu":
         return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **form}, layout)
     if layout.name == ANNOTATIONS.name:
@@ -410,6 +410,11 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
         "on_invalid": "conlleval",
         "encoding": layout.encoding,
     }
+
+
+def _joined(settings: Settings) -> Mapping[str, Any]:
+    """Return how the training reader joins sentences; where passages are read, that would cost accuracy."""
+    return GOALS[settings.goal].joined if "ner" in settings.tasks and settings.unit != "passage" else {}
 
 
 def _head(settings: Settings, output: str) -> str:
@@ -456,7 +461,7 @@ def _comments(settings: Settings) -> dict[str, str]:
         comments[f"corpora.{name}.given"] = "tags are an input of the task: text to be chunked needs them, too"
     invalid = 'tags that violate the scheme are read as the CoNLL scorer does, with a warning; "error" rejects them'
     if settings.layout.name not in NOT_COLUMNS:
-        if "ner" in settings.tasks:
+        if _joined(settings):
             comments["corpora.train.joined"] = "share joined to the sentence before, since texts mark no sentences"
         comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
     for task in settings.tasks:

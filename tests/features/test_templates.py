@@ -107,7 +107,10 @@ def test_affixes_are_absent_on_shorter_words(length: int) -> None:
         assert function("aBcD") == expected
 
 
-@pytest.mark.parametrize(("first", "second"), [(sets.tagging, sets.tagging_v2), (sets.chunking, sets.chunking_v2)])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(sets.tagging, sets.tagging_v2), (sets.chunking, sets.chunking_v2), (sets.entities, sets.entities_v2)],
+)
 def test_second_versions_add_templates(first: Any, second: Any) -> None:
     old, new = first().plans()[0].templates, second().plans()[0].templates
     assert list(new[: len(old)]) == list(old)
