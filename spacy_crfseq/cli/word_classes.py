@@ -78,7 +78,7 @@ def word_classes_cli(
 
     \b
     Example:
-      python -m spacy crfseq word-classes news.txt train.conll -o classes.tsv
+      python -m spacy crfseq word-classes news/ train.conll -o classes.tsv
       python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
           --coverage dev.conll --output classes.tsv
     """
