@@ -47,7 +47,7 @@ def word_classes_cli(
         list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
     ],
     output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
-    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "1000",
+    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "500",
     min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
     max_words: Annotated[int, typer.Option(min=1, help="Most words with a class; the most frequent ones")] = 1_000_000,
     passes: Annotated[
@@ -78,7 +78,7 @@ def word_classes_cli(
 
     \b
     Example:
-      python -m spacy crfseq word-classes news.txt train.conll -o classes.tsv
+      python -m spacy crfseq word-classes news/ train.conll -o classes.tsv
       python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
           --coverage dev.conll --output classes.tsv
     """
@@ -92,7 +92,7 @@ def word_classes_cli(
 class Settings(NamedTuple):
     """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
 
-    sizes: tuple[int, ...] = (1000,)
+    sizes: tuple[int, ...] = (500,)
     min_count: int = 5
     max_words: int = 1_000_000
     passes: int = 20

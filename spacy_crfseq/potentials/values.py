@@ -1,7 +1,6 @@
 """Features with values: emissions of a token are the sum of value times W[name] over the numbers that it has.
 
-The numbers of a token are kept as bytes, 16 for each: the hash of the name, and the value.  Tokens with the same
-numbers share them.
+The numbers of a token are bytes, 16 for each: the hash of its name and the value.  Equal tokens share them.
 """
 
 from __future__ import annotations

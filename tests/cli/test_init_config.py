@@ -210,8 +210,8 @@ def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
 def test_a_chunker_gets_tags_where_there_are_some() -> None:
     with_tags, without = (init_config(settings(("chunker",), name, "fast")) for name in ("conll2000", "spacy"))
     assert 'given = ["tag"]' in with_tags
-    assert "Chunking.v1" in with_tags
-    assert "Chunking.v1" not in without
+    assert "Chunking.v2" in with_tags
+    assert "Chunking.v2" not in without
     assert 'annotating_components = ["crf_tagger"]' in init_config(settings(("tagger", "chunker"), "spacy", "fast"))
 
 
@@ -268,7 +268,7 @@ def test_accurate_entities_read_the_document_or_a_passage(corpora: Path, tmp_pat
         config = util.load_config_from_str(init_config(made))
         assert config["corpora"]["train"].get("unit", unit) == unit
         attributes = config["components"][TASKS[task]]["attributes"]
-        assert list(attributes) == ([] if unit == "sentence" else ["elsewhere", "stage"])
+        assert list(attributes) == ([] if unit == "sentence" else ["context", "labels"])
         assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
 
 
