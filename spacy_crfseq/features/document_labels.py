@@ -63,7 +63,7 @@ class DocumentLabels:
             strings.update(zip(keys.tolist(), texts, strict=True))
         # the labels of each group and their counts, then those of each token, less its own
         found, counts = np.unique(groups.group * n + own, return_counts=True)
-        ptr = np.searchsorted(found, np.arange(groups.size + 1) * n)
+        ptr = np.append(0, np.cumsum(np.bincount(found // max(1, n))))
         sizes = np.diff(ptr)[groups.group]
         row = np.repeat(np.arange(len(tokens)), sizes)
         place = np.arange(len(row)) + np.repeat(ptr[groups.group] - np.cumsum(sizes) + sizes, sizes)

@@ -56,11 +56,6 @@ class Groups(NamedTuple):
     tokens: Offsets
     group: Offsets
 
-    @property
-    def size(self) -> int:
-        """The number of groups."""
-        return int(self.group[-1]) + 1 if len(self.group) else 0
-
     def of(self, tokens: Bools) -> Groups:
         """Return the groups without the tokens for which `tokens` [T] is false."""
         kept = tokens[self.tokens]

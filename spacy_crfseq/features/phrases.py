@@ -163,13 +163,12 @@ class Phrases:
                 yield name, line
                 continue
             try:
-                entry = json.loads(line)
-            except ValueError as error:
-                raise FormatError(file, number, f"not JSON ({error}).") from error
-            try:
-                yield _read_pattern(entry, "the line", self.lower)
+                found = _read_pattern(json.loads(line), "the line", self.lower)
             except ConfigError as error:
                 raise FormatError(file, number, str(error)) from None
+            except (ValueError, RecursionError) as error:
+                raise FormatError(file, number, f"not JSON ({error}).") from error
+            yield found
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens; a phrase may go beyond a sentence, but not beyond a Doc."""

@@ -72,9 +72,8 @@ class FeatureSet:
     @property
     def set_names(self) -> set[str]:
         """Names of attributes that have several values for a token."""
-        in_docs = (name for block, plugin in self.doc_attributes.items() for name in plugin.names(block))
-        of_labels = (name for block, plugin in self.label_attributes.items() for name in plugin.names(block))
-        return {*self.token_functions, *in_docs, *of_labels}
+        plugins: dict[str, DocAttributes | LabelAttributes] = {**self.doc_attributes, **self.label_attributes}
+        return {*self.token_functions, *(name for block, plugin in plugins.items() for name in plugin.names(block))}
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:
