@@ -81,10 +81,11 @@ GOALS = {
 }  # fmt: skip
 _AVERAGED = {"optimizer": {"runs": 3}}
 _WEAK = {"regularizer": {"rho": 0.5}}  # many features for each word need less of a penalty
+_QUICK = {"optimizer": {"tolerance": 0.2}, **_WEAK}  # as long as with fewer features, since fewer epochs are enough
 _SMALL = {"optimizer": {"max_iterations": 200}}
 RECIPES = {
-    ("fast", "tagger"): Recipe("Tagging.v2", settings=_WEAK),
-    ("fast", "chunker"): Recipe("Chunking.v2", settings=_WEAK),
+    ("fast", "tagger"): Recipe("Tagging.v2", settings=_QUICK),
+    ("fast", "chunker"): Recipe("Chunking.v2", settings=_QUICK),
     ("fast", "ner"): Recipe("Entities.v1"),
     ("accurate", "tagger"): Recipe("Tagging.v2", settings={**_AVERAGED, **_WEAK}),
     ("accurate", "chunker"): Recipe("Chunking.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),

@@ -10,7 +10,7 @@ from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
 from ..corpora.layouts import check_choice, file_columns
 from ..corpora.presets import marks_documents
 from ..errors import DataError
-from .columns import chunks_key, missing_columns, reads_documents, reads_passages
+from .columns import chunks_key, missing_columns, unit_of
 from .examples import bare
 from .texts import load_docs
 
@@ -42,12 +42,12 @@ def names_of(given: str | None) -> list[str] | None:
 
 
 def read_gold(
-    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool | None = None
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool = False
 ) -> Gold:
     """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
 
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
-    documents (bool | None): Whether to read documents where the file marks them; None for what the pipeline reads.
+    documents (bool): Read documents where the file marks them, whatever the pipeline was trained on.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
     from spacy.training import Example
@@ -62,9 +62,9 @@ def read_gold(
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        unit = "passage" if reads_passages(nlp) else "sentence"
-        if (reads_documents(nlp) if documents is None else documents) and marks_documents(path, layout):
-            unit = "document"
+        usual = unit_of(nlp)
+        marked = (documents or usual == "document") and marks_documents(path, layout)
+        unit = "document" if marked else "passage" if usual == "passage" else "sentence"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")
