@@ -143,8 +143,12 @@ def init_config_cli(
     penalty, which leaves most weights zero, for 'crfseq prune' to remove.
 
     \b
-    F1 on the development part, CPU seconds of 'fit', megabytes of the model:
-                         fast               accurate           small, pruned
+    F1 of entities on the development part, with word classes, CPU seconds of
+    'fit', megabytes of the pipeline:
+                       fast              accurate
+      CoNLL-2003 en    91.91  12 s  4    94.17  63 s  8
+      CoNLL-2002 es    80.24  13 s  5    82.09  40 s  8
+
     \b
     Example:
       python -m spacy crfseq init-config ner.cfg --task ner --goal fast \\

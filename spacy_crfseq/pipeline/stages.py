@@ -9,17 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from ..training.dataset import Dataset
 from ..training.folds import folds
-from ..types import MISSING, Ints
+from ..types import MISSING, Ints, Offsets
 
-if TYPE_CHECKING:
-    from .training import Training
+
+class FirstStage(Protocol):
+    """The training of a first stage, whose corpus is encoded and kept."""
+
+    @property
+    def data(self) -> Dataset:
+        """The training corpus."""
+
+    def train_on(self, sequences: Offsets) -> None:
+        """Train anew on some sequences, as if the others had never been read."""
+
+    def labels_of(self, sequences: Offsets) -> Ints:
+        """Return the labels that the present model gives to some sequences."""
 
 
 def doc_key(doc: Doc) -> int:
@@ -44,11 +56,10 @@ class Noted:
             yield example
 
 
-def jackknife(first: Training, texts: Noted, k: int, seed: int, report: Callable[[str], None]) -> dict[int, Ints]:
+def jackknife(first: FirstStage, texts: Noted, k: int, seed: int, report: Callable[[str], None]) -> dict[int, Ints]:
     """Return the labels of the Docs of a corpus, by their keys: of each by a first stage that has not seen it.
 
     A document is split if it is the only one.  Labels are `MISSING` if there is but one sentence.
-    first (Training): That of a first stage, which keeps the encoded corpus.
     texts (Noted): The corpus, which has been read.
     k (int): Parts of the corpus, or as many as there are different documents.
     report (Callable): Called with a line of progress before each part.
