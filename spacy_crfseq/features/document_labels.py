@@ -53,7 +53,7 @@ class DocumentLabels:
         self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
     ) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
-        groups, n = groups_of(read_words(docs)).of(labels >= 0), len(names)
+        groups, n = groups_of(read_words(docs), labels >= 0), len(names)
         tokens, own = groups.tokens, labels[groups.tokens]
         types = [_type_of(name) for name in names]
         kinds = list(dict.fromkeys(types))
