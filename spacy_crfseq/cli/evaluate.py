@@ -19,6 +19,7 @@ from ..evaluation.errors import FAMILIAR, Familiarity, text_of
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import names_of, read_gold
+from ..pipeline.raw_text import TOKENS, score_raw, value_of
 from ..pipeline.select import load_pipeline
 from ..prf import prf
 from ..schemes import Span
@@ -176,8 +177,6 @@ def _evaluation(
 
 
 def _with_raw(result: Evaluation, nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> Evaluation:
-    from ..pipeline.raw_text import TOKENS, score_raw
-
     key = chunks_key(nlp)
     of_file, figures = {**result.metrics, f"{TOKENS}_f": 1.0}, dict[str, dict[str, float]]()
     shown = {name: f"{name:<8}" for name in (TOKENS, *scored)}
@@ -201,14 +200,14 @@ def _prefix(name: str, key: str) -> str:
 
 
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
-    counts, attribute = SpanCounts(), name if name == "morph" else f"{name}_"
+    counts = SpanCounts()
     for example in examples:
         if name in SPAN_COLUMNS:
             known = [name == "chunk" or token.ent_iob != 0 for token in example.reference]
             counts.add(_spans(example.reference, name, key), _spans(example.predicted, name, key), known)
             continue
         docs = example.reference, example.predicted
-        gold, found = ([str(getattr(token, attribute)) for token in doc] for doc in docs)
+        gold, found = ([value_of(token, name) for token in doc] for doc in docs)
         counts.tokens += sum(map(bool, gold))
         counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
     return counts
@@ -241,9 +240,8 @@ def _units(doc: Doc, name: str, key: str, gold: Doc | None = None) -> list[Span]
     gold = doc if gold is None else gold
     if name in SPAN_COLUMNS:
         return [s for s in _spans(doc, name, key) if name == "chunk" or all(t.ent_iob for t in gold[s.start : s.end])]
-    attribute = name if name == "morph" else f"{name}_"
-    tags = ((token.i, str(getattr(token, attribute))) for token in doc)
-    return [Span(i, i + 1, tag) for i, tag in tags if tag and str(getattr(gold[i], attribute))]
+    tags = ((token.i, value_of(token, name)) for token in doc)
+    return [Span(i, i + 1, tag) for i, tag in tags if tag and value_of(gold[i], name)]
 
 
 def _spans(doc: Doc, name: str, key: str) -> list[Span]:

@@ -27,7 +27,7 @@ from ..training.dataset import Dataset
 from ..types import MISSING, Bools, Floats, Ints, Loss, TextLoss
 from . import storage
 from .doc_posterior import DocPosterior
-from .encode import read_inputs, sequence_weights
+from .encode import check_rows, read_inputs, sequence_weights
 from .evidence import DocEvidence
 from .extract import DocColumns, lexeme_reader, read_docs, with_labels
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
@@ -368,16 +368,11 @@ class DocModel:
 
     def _with_inputs(self, docs: list[Doc], found: DocColumns) -> DocColumns:
         potentials = self.method.potentials
-        if not potentials:
-            return found
         inputs = tuple(potential.read(docs) for potential in potentials.values())
         for (name, potential), values in zip(potentials.items(), inputs, strict=True):
-            if len(values) != len(found.text.orths):
-                raise ConfigError(
-                    f"{self.name}: the potential {name!r} ({type(potential).__name__}) read {len(values)} rows for "
-                    f"{len(found.text.orths)} tokens; its function read(docs) must return one row a token."
-                )
-        return found._replace(text=found.text._replace(inputs=inputs))
+            what = f"{self.name}: the potential {name!r} ({type(potential).__name__})"
+            check_rows(values, len(found.text.orths), what)
+        return found._replace(text=found.text._replace(inputs=inputs)) if inputs else found
 
     def read(self, docs: list[Doc], columns: Sequence[str], training: bool = True) -> DocColumns:
         """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""

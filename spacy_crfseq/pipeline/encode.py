@@ -197,13 +197,17 @@ class _Corpus:
 
 def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]:
     """Return what a loss reads from Docs [T, ...].  RAISES ConfigError: If it does not have a row for each token."""
-    inputs, n_tokens = loss.read(docs), sum(map(len, docs))
-    if len(inputs) != n_tokens:
-        raise ConfigError(
-            f"{component}: the loss {part_name(loss)} read {len(inputs)} rows for {n_tokens} tokens; its function "
-            "read(docs) must return one row a token."
-        )
+    inputs = loss.read(docs)
+    check_rows(inputs, sum(map(len, docs)), f"{component}: the loss {part_name(loss)}")
     return inputs
+
+
+def check_rows(found: NDArray[Any], n_tokens: int, what: str) -> None:
+    """RAISES ConfigError: If `what` has not read a row for each token."""
+    if len(found) != n_tokens:
+        raise ConfigError(
+            f"{what} read {len(found)} rows for {n_tokens} tokens; its function read(docs) must return one row a token."
+        )
 
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:

@@ -89,16 +89,17 @@ def _items(doc: Doc, places: Sequence[tuple[int, int]], name: str, key: str) -> 
     if name in SPAN_COLUMNS:
         spans: Any = doc.ents if name == "ent" else doc.spans.get(key, ())
         return ((places[span.start][0], places[span.end - 1][1], span.label_) for span in spans)
-    values = (str(not token.is_space or "") if name == TOKENS else _value(token, name) for token in doc)
+    values = (str(not token.is_space or "") if name == TOKENS else value_of(token, name) for token in doc)
     return ((*place, value) for value, place in zip(values, places, strict=True) if value)
 
 
 def _unknown(doc: Doc, places: Sequence[tuple[int, int]], name: str) -> Iterator[int]:
     """Yield the characters of a gold Doc whose annotation is missing."""
     for token, place in zip(doc, () if name in (TOKENS, "chunk") else places, strict=False):
-        if not (token.ent_iob if name == "ent" else _value(token, name)):
+        if not (token.ent_iob if name == "ent" else value_of(token, name)):
             yield from range(*place)
 
 
-def _value(token: Any, name: str) -> str:
+def value_of(token: Any, name: str) -> str:
+    """Return the value of a column at a token, empty if it has none."""
     return str(getattr(token, name if name == "morph" else f"{name}_"))
