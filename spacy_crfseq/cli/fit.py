@@ -165,11 +165,20 @@ def set_up(
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     """Return a config without interpolating its variables.
 
+    A block that an override gives another function loses the settings of the former one, which are not its own.
     RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8.
     """
     if str(config_path) != "-":
         _check_config_file(Path(config_path))
-    return util.load_config(config_path, overrides=overrides, interpolate=False)
+    config = util.load_config(config_path, interpolate=False)
+    for key, function in overrides.items():
+        *parts, name = key.split(".")
+        if name.startswith("@"):
+            block: Any = reduce(lambda outer, part: outer.get(part, {}), parts, config)
+            if block.get(name, function) != function:
+                block.clear()
+                block[name] = function
+    return util.load_config_from_str(config.to_str(interpolate=False), overrides=overrides, interpolate=False)
 
 
 def _check_config_file(path: Path) -> None:
