@@ -194,7 +194,7 @@ class LinearChainCRF:
 
     @property
     def _needs_features(self) -> bool:
-        return any(isinstance(one, SupportPotential) and one.needs_features for one in self.added)
+        return any(one.needs_features for one in self.small)
 
     def _restricted(self, layout: Layout, theta: Floats) -> LinearChainCRF:
         # the model with this layout of the same features, less those that have no place in it

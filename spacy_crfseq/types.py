@@ -484,14 +484,7 @@ class TokenPotential(Protocol):
 
 @runtime_checkable
 class SupportPotential(Protocol):
-    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has: tokens, names, ...
-
-    needs_features (bool): Whether its scores depend on the features of the component, so that none may be removed.
-    """
-
-    @property
-    def needs_features(self) -> bool:
-        """See above."""
+    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has."""
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
         """Return the inputs [T, ...] of the tokens of some Docs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,27 +30,27 @@ def read_classes(path: Path | str) -> dict[str, str]:
     path = check_file(path)
     lines = _text(path).replace("\r\n", "\n").split("\n")
     separator = "\t" if any("\t" in line for line in lines[:100]) else None
-    numbers, columns = list[int](), (list[str](), list[str]())
+    rows: list[tuple[int, str, str]] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        row = line.split(separator, 2)[:2]
-        if len(row) < 2 or not all(map(str.strip, row)):
+        first, second = (*line.split(separator, 2), "")[:2]
+        if not first.strip() or not second.strip():
             raise FormatError(path, number, "no word and class. Write for example: 0110<tab>house, or house<tab>17")
-        numbers.append(number)
-        for column, value in zip(columns, row, strict=True):
-            column.append(value)
-    if not numbers:
+        rows.append((number, first, second))
+    if not rows:
         raise FormatError(path, 0, "no word in the file. A line is for example: 0110<tab>house<tab>25")
-    classes, words = columns if _first_is_class(*columns) else columns[::-1]
+    _, one, other = zip(*rows, strict=True)
+    first_is_class = _first_is_class(one, other)
     found: dict[str, str] = {}
-    for number, word, name in zip(numbers, words, classes, strict=True):
+    for number, first, second in rows:
+        name, word = (first, second) if first_is_class else (second, first)
         if found.setdefault(word, name) != name:
             raise FormatError(path, number, f"the word {word!r} is in class {found[word]} already. Remove a line.")
     return found
 
 
-def _first_is_class(first: list[str], second: list[str]) -> bool:
+def _first_is_class(first: Sequence[str], second: Sequence[str]) -> bool:
     """Tell which column has the classes: the one of bits, else the one with fewer values."""
     bits = [all(map(_BITS.fullmatch, column)) for column in (first, second)]
     return bits[0] if bits[0] != bits[1] else len(set(first)) < len(set(second))

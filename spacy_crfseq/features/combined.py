@@ -15,26 +15,24 @@ from .template_file import Features, TemplateFile
 def with_attributes(features: Features, attributes: Mapping[str, Attributes]) -> FeatureSet:
     """Return features with the attributes of plug-ins, given by the names of their blocks.
 
-    RAISES ConfigError: If two attributes share a name, or a template cannot be read.
+    RAISES ConfigError: If two attributes share a name, or a name or a template cannot be read.
     """
     base = features.imported.features if isinstance(features, TemplateFile) else features
     functions, templates = dict[str, LexemeFunction](base.functions), list(base.templates)
-    in_docs, of_labels = dict[str, DocAttributes](), dict[str, LabelAttributes]()
+    in_docs = dict[str, DocAttributes | LabelAttributes]()
     taken = {*BUILT_IN, *functions, *base.token_functions}
-    for block, plugin in ((name.upper(), plugin) for name, plugin in attributes.items()):
+    for name, plugin in attributes.items():
+        block = name.upper()
+        if not (block.isascii() and block.isidentifier()):
+            raise ConfigError(f"[attributes.{name}]: rename the block, to letters, digits and underscores.")
         own = plugin.functions(block) if isinstance(plugin, WordAttributes) else {}
         names = set(own)
-        if isinstance(plugin, DocAttributes):
+        if isinstance(plugin, DocAttributes | LabelAttributes):
             in_docs[block] = plugin
             names.update(plugin.names(block))
-        elif isinstance(plugin, LabelAttributes):
-            of_labels[block] = plugin
-            names.update(plugin.names(block))
         if twice := names & taken:
-            raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {block.lower()!r}.")
+            raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {name!r}.")
         taken |= names
         functions.update(own)
         templates += plugin.templates(block)
-    return FeatureSet(
-        tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs, of_labels, base.numbers
-    )
+    return FeatureSet(tuple(templates), base.bigram_templates, functions, base.token_functions, in_docs, base.numbers)

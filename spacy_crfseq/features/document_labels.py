@@ -53,7 +53,7 @@ class DocumentLabels:
         self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
     ) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
-        groups, n = groups_of(read_words(docs)).of(labels >= 0), len(names)
+        groups, n = groups_of(read_words(docs), labels >= 0), len(names)
         tokens, own = groups.tokens, labels[groups.tokens]
         types = [_type_of(name) for name in names]
         kinds = list(dict.fromkeys(types))
@@ -63,7 +63,7 @@ class DocumentLabels:
             strings.update(zip(keys.tolist(), texts, strict=True))
         # the labels of each group and their counts, then those of each token, less its own
         found, counts = np.unique(groups.group * n + own, return_counts=True)
-        ptr = np.searchsorted(found, np.arange(groups.size + 1) * n)
+        ptr = np.append(0, np.cumsum(np.bincount(found // max(1, n))))
         sizes = np.diff(ptr)[groups.group]
         row = np.repeat(np.arange(len(tokens)), sizes)
         place = np.arange(len(row)) + np.repeat(ptr[groups.group] - np.cumsum(sizes) + sizes, sizes)

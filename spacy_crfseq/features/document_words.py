@@ -56,16 +56,6 @@ class Groups(NamedTuple):
     tokens: Offsets
     group: Offsets
 
-    @property
-    def size(self) -> int:
-        """The number of groups."""
-        return int(self.group[-1]) + 1 if len(self.group) else 0
-
-    def of(self, tokens: Bools) -> Groups:
-        """Return the groups without the tokens for which `tokens` [T] is false."""
-        kept = tokens[self.tokens]
-        return Groups(self.tokens[kept], self.group[kept])
-
     def pairs(self, most: int) -> Iterator[tuple[Offsets, Offsets]]:
         """Yield tokens, and another occurrence of each: in all the `most` nearest, in turn after and before it."""
         for i in range(most):
@@ -75,9 +65,12 @@ class Groups(NamedTuple):
             yield (one, other) if i % 2 == 0 else (other, one)
 
 
-def groups_of(words: Words) -> Groups:
-    """Group the words that count by Doc and lower-cased word, leaving out those that occur once."""
-    tokens = np.flatnonzero(words.counts)
+def groups_of(words: Words, among: Bools | bool = True) -> Groups:
+    """Group the words that count by Doc and lower-cased word, leaving out those that occur once.
+
+    among (Bools | bool): [T] which words are looked at.
+    """
+    tokens = np.flatnonzero(words.counts & among)
     keys = mixed(words.lower[tokens], words.doc[tokens])
     order = np.argsort(keys, kind="stable")
     tokens, keys = tokens[order], keys[order]

@@ -84,8 +84,10 @@ class Phrases:
     ) -> None:
         if not 0 <= window <= MAX_OFFSET:
             raise ConfigError(f"Phrases: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
-        paths = path if isinstance(path, list) else [path] if path else []
-        self._paths, self._lists, self._encoding = [Path(each) for each in paths], lists or {}, encoding
+        paths, lists = path if isinstance(path, list) else [path] if path else [], lists or {}
+        if not isinstance(lists, dict) or not all(isinstance(each, str | Path) for each in paths):
+            raise ConfigError("Phrases: path must be a file, a folder or a list of them, and lists a block of lists.")
+        self._paths, self._lists, self._encoding = [Path(each) for each in paths], lists, encoding
         self.lower, self.window = lower, window
         if not paths and not lists:
             raise ConfigError("Phrases: give path, a file or folder of phrases, or lists.")
@@ -163,13 +165,12 @@ class Phrases:
                 yield name, line
                 continue
             try:
-                entry = json.loads(line)
-            except ValueError as error:
-                raise FormatError(file, number, f"not JSON ({error}).") from error
-            try:
-                yield _read_pattern(entry, "the line", self.lower)
+                found = _read_pattern(json.loads(line), "the line", self.lower)
             except ConfigError as error:
                 raise FormatError(file, number, str(error)) from None
+            except (ValueError, RecursionError) as error:
+                raise FormatError(file, number, f"not JSON ({error}).") from error
+            yield found
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens; a phrase may go beyond a sentence, but not beyond a Doc."""

@@ -24,8 +24,8 @@ class FeatureSet:
     functions (Mapping[str, LexemeFunction]): Your own attributes by name: functions of a word's text.
     token_functions (Mapping[str, TokenFunction]): Your own sets of attributes by name: functions of a token in its
         sequence.  A function that reads columns of earlier components has an attribute ``reads = ("TAG",)``.
-    doc_attributes (Mapping[str, DocAttributes]): Plug-ins that read attributes from Docs, by the names of their blocks.
-    label_attributes (Mapping[str, LabelAttributes]): Plug-ins that read the labels of a first stage, likewise.
+    doc_attributes (Mapping): Plug-ins that read attributes from Docs, some of them from the labels of a first stage, by
+        the names of their blocks.
     numbers (bool): Whether numbers that token functions return are left to a potential, and no features.
     RAISES ConfigError: If a template cannot be read, a function has the name of a built-in attribute, or no template
         names a token function.
@@ -35,8 +35,7 @@ class FeatureSet:
     bigram_templates: tuple[str, ...] = ()
     functions: Mapping[str, LexemeFunction] = field(default_factory=dict)
     token_functions: Mapping[str, TokenFunction] = field(default_factory=dict)
-    doc_attributes: Mapping[str, DocAttributes] = field(default_factory=dict)
-    label_attributes: Mapping[str, LabelAttributes] = field(default_factory=dict)
+    doc_attributes: Mapping[str, DocAttributes | LabelAttributes] = field(default_factory=dict)
     numbers: bool = False
 
     def __post_init__(self) -> None:
@@ -73,8 +72,7 @@ class FeatureSet:
     def set_names(self) -> set[str]:
         """Names of attributes that have several values for a token."""
         in_docs = (name for block, plugin in self.doc_attributes.items() for name in plugin.names(block))
-        of_labels = (name for block, plugin in self.label_attributes.items() for name in plugin.names(block))
-        return {*self.token_functions, *in_docs, *of_labels}
+        return {*self.token_functions, *in_docs}
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:

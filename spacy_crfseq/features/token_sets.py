@@ -16,12 +16,6 @@ import numpy as np
 from ..errors import DataError
 from ..types import Hashes, Offsets
 
-VALUES = (
-    "For weights times values, add a block [components.NAME.potentials.values] with @crf_potentials = "
-    '"spacy_crfseq.Values.v1"'
-)
-"""What to do with numbers."""
-
 
 class TokenSets(NamedTuple):
     """The set of each of T tokens: hashes of names, ``values[ptr[t]:ptr[t + 1]]``.
@@ -105,8 +99,9 @@ def _names_of(entries: Mapping[Any, Any], values: dict[str, float] | None) -> li
                 values[name] = number
             elif number not in (0.0, 1.0):
                 raise DataError(
-                    f"{name!r} has the value {value!r}, but a feature is present or absent. {VALUES}, "
-                    f"or give the number as text, such as {{{name!r}: str({value!r})}}."
+                    f"{name!r} has the value {value!r}, but a feature is present or absent. For weights times values, "
+                    "add a block [components.NAME.potentials.values] with @crf_potentials = "
+                    f'"spacy_crfseq.Values.v1", or give the number as text, such as {{{name!r}: str({value!r})}}.'
                 )
             elif number:
                 names.append(name)

@@ -18,6 +18,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -158,14 +159,11 @@ class WordClasses:
 
     def functions(self, block: str) -> Mapping[str, LexemeFunction]:
         """Return a function for each prefix."""
-        return {f"{block}{n or ''}": self._function(n) for n in self._prefixes}
+        return {f"{block}{n or ''}": partial(self._prefix, n) if n else self.class_of for n in self._prefixes}
 
-    def _function(self, n: int) -> LexemeFunction:
-        def prefix(text: str) -> str | None:
-            name = self.class_of(text)
-            return name[:n] if name and self.table.are_paths else None
-
-        return prefix if n else self.class_of
+    def _prefix(self, n: int, text: str) -> str | None:
+        name = self.class_of(text)
+        return name[:n] if name and self.table.are_paths else None
 
     def class_of(self, text: str) -> str | None:
         """Return the class of a word, if it has one; errors as in the class."""

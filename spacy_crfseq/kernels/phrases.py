@@ -76,21 +76,9 @@ def first_words(hashes: Hashes, powers: Hashes, bits: Hashes, slots: Ints, keys:
 
 @kernel
 def longest(
-    words: Ints,
-    offsets: Offsets,
-    hashes: Hashes,
-    powers: Hashes,
-    first: Ints,
-    bits: Hashes,
-    slots: Ints,
-    keys: Hashes,
-    entries: Ints,
-    values: Hashes,
-    state: Offsets,
-    sums: Hashes,
-    ptr: Offsets,
-    sets: Hashes,
-) -> int:
+    words: Ints, offsets: Offsets, hashes: Hashes, powers: Hashes, first: Ints, bits: Hashes, slots: Ints, keys: Hashes,
+    entries: Ints, values: Hashes, state: Offsets, sums: Hashes, ptr: Offsets, sets: Hashes,
+) -> int:  # fmt: skip
     """Write the set of values of each token in the longest phrases of each of K lists, from left to right.
 
     words [T] are rows of hashes, powers and first [W] (see `first_words`), -1 for tokens without text; texts begin at

@@ -93,7 +93,8 @@ def _sets(
         for name, function in functions.items()
     }
     for block, plugin in features.doc_attributes.items():
-        sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
+        if isinstance(plugin, DocAttributes):
+            sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
     return sets
 
 
@@ -107,9 +108,10 @@ def with_labels(
 ) -> DocColumns:
     """Add the attributes that depend on the labels of a first stage [T], numbers of `names`, to columns of Docs."""
     sets = dict(found.text.sets)
-    for block, plugin in features.label_attributes.items():
-        read = plugin.read_labels(block, docs, labels, names, strings)
-        sets.update(_checked(block, plugin, read, len(labels)))
+    for block, plugin in features.doc_attributes.items():
+        if isinstance(plugin, LabelAttributes):
+            read = plugin.read_labels(block, docs, labels, names, strings)
+            sets.update(_checked(block, plugin, read, len(labels)))
     return found._replace(text=found.text._replace(sets=sets))
 
 

@@ -258,25 +258,27 @@ class CorpusReader:
 
     def _docs(self, nlp: Language) -> Iterator[tuple[list[Sentence], list[Starts]]]:
         """Yield the sentences of each doc, and its forms."""
-        sentences, joined, draw = self._read(nlp), self._layout.joined, Random(0).random
-        if self._layout.unit != "sentence":
-            most = PASSAGE if self._layout.unit == "passage" else sys.maxsize
+        sentences, layout, draw = self._read(nlp), self._layout, Random(0).random
+
+        def forms(n: int, starts: Starts) -> list[Starts]:
+            return [*([[True] * n] if layout.twice else []), starts]
+
+        if layout.unit != "sentence":
+            most = PASSAGE if layout.unit == "passage" else sys.maxsize
             for _, group in groupby(enumerate(sentences), key=lambda one: (one[1].document, one[0] // most)):
                 doc = [sentence for _, sentence in group]
-                joining = [i == 0 or draw() >= joined for i in range(len(doc))]
-                yield doc, [*([[True] * len(doc)] if self._layout.twice else []), joining]
+                yield doc, forms(len(doc), [i == 0 or draw() >= layout.joined for i in range(len(doc))])
             return
-        if not joined:
-            same: list[Starts] = [None] * (1 + self._layout.twice)
-            yield from (([sentence], same) for sentence in sentences)
+        if not layout.joined:  # a stream is read as it goes
+            yield from (([sentence], forms(1, None)) for sentence in sentences)
             return
         run = list(islice(sentences, 1))
         for sentence in sentences:
-            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= joined:
-                yield run, [*([[True] * len(run)] if self._layout.twice else []), None]
+            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= layout.joined:
+                yield run, forms(len(run), None)
                 run = []
             run.append(sentence)
-        yield run, [*([[True] * len(run)] if self._layout.twice else []), None]
+        yield run, forms(len(run), None)
 
 
 class TextReader:

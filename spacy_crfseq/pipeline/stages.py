@@ -49,7 +49,8 @@ class Noted:
 
     def __iter__(self) -> Iterator[Example]:
         for example in self._examples:
-            if isinstance(example, Example):  # others are refused where they are encoded
+            # what is no example is refused where it is encoded; an empty Doc is no document to learn from
+            if isinstance(example, Example) and len(example.predicted):
                 self.keys.append(doc_key(example.predicted))
                 self.sizes.append(len(example.predicted))
             yield example

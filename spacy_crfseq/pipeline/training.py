@@ -21,6 +21,7 @@ from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
+from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
 from ..schemes import TagTable, span_f1
@@ -156,7 +157,7 @@ class Training:
         if model.first is None:
             return
         first, model.held_out = model.new_first(), {}
-        settings = next(iter(model.features.label_attributes.values()))
+        (folds,) = (one.folds for one in model.method.attributes.values() if isinstance(one, LabelAttributes))
         if get_examples is not None:
             training, texts = Training(first), Noted(get_examples())
             training.keeps, training.seed = True, self.seed
@@ -164,7 +165,7 @@ class Training:
                 training.initialize(lambda: texts, labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return
-            found = jackknife(training, texts, settings.folds, self.seed or 0, self.report)
+            found = jackknife(training, texts, folds, self.seed or 0, self.report)
             model.held_out = found if not keep else _renamed(found, first.labels.tags, model.first.labels.tags)
             if not keep:
                 self.report("First stage: training on the whole corpus")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ class PolynomialKernel:
 
     degree: int = 2
     max_tokens: int = 50_000
-    needs_features: ClassVar[bool] = True
     supports: tuple[Offsets, Ints] = field(
         default=(np.zeros(1, np.int64), np.zeros(0, np.int32)), init=False, repr=False
     )
@@ -81,6 +80,7 @@ class PolynomialKernel:
 class KernelScores(Small):
     """Implements `protocol.Potential` with a `PolynomialKernel`, for prediction and for `DualPerceptron`."""
 
+    needs_features = True
     keys = np.zeros(0, np.uint64)  # tokens of different texts have nothing in common
 
     def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:

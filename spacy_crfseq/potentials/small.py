@@ -25,9 +25,11 @@ class Small(ABC):
 
     width (int): Parameters in a row, for optimizers that treat those of a row alike.
     keys (Hashes | None): What each row belongs to, if that differs between training texts.
+    needs_features (bool): Whether the scores depend on the features of the component, so that none may be removed.
     """
 
     width = 1
+    needs_features = False
     keys: Hashes | None = None
 
     def __init__(self, plugin: TokenPotential | SupportPotential, n_labels: int, number: int = 0) -> None:

@@ -43,7 +43,6 @@ class Values:
     """
 
     function: TokenFunction | None = None
-    needs_features: ClassVar[bool] = False
     reads_numbers: ClassVar[bool] = True
     names: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64), init=False, repr=False, compare=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,6 @@ class Vectors:
 
     window: int = 1
     scale: float = 2.0
-    needs_features: ClassVar[bool] = False
     width: int = field(default=0, init=False)
     _least: int = field(default=0, init=False, repr=False)
     _table: _Table | None = field(default=None, init=False, repr=False, compare=False)

@@ -64,6 +64,9 @@ def test_attributes_are_added_to_a_feature_set() -> None:
 def test_names_are_unique(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         with_attributes(FeatureSet(("LOWER[0]",)), {"city": Classes("CITY"), "other": Classes(name)})
+    for block, message in (("shape", "rename the block 'shape'"), ("my-list", r"\[attributes.my-list\]: rename")):
+        with pytest.raises(ConfigError, match=message):
+            with_attributes(FeatureSet(("LOWER[0]",)), {block: Places()})
 
 
 def test_values_are_read_for_every_token() -> None:

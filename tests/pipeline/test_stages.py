@@ -176,8 +176,9 @@ def test_one_document_is_split(copies: int) -> None:
     examples = [_examples(nlp)[0] for _ in range(copies)]
     nlp.initialize(lambda: examples)
     assert all((labels >= 0).all() for labels in pipe.doc_model.held_out.values())
+    empty = Example(Doc(nlp.vocab), Doc(nlp.vocab))
     single = [Example(*(doc[:3].as_doc() for doc in (example.predicted, example.reference))) for example in examples]
-    nlp.initialize(lambda: single)
+    nlp.initialize(lambda: [*single, empty])
     assert all((labels == -1).all() for labels in pipe.doc_model.held_out.values())
     pipe.fit()
 
