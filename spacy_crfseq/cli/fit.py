@@ -331,7 +331,7 @@ class Walk:
             pipe.training.use_texts(self._setup.nlp)
         docs = [example.predicted for example in self._train.head(100)]
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
-        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
+        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
         for term in pipe.training.terms:
             size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
             printer().info(f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")

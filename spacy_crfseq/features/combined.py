@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ..errors import ConfigError
@@ -9,6 +10,8 @@ from ..types import LexemeFunction
 from .protocol import Attributes, DocAttributes, LabelAttributes, WordAttributes
 from .sets import FeatureSet
 from .template_file import Features, TemplateFile
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def with_attributes(features: Features, attributes: Mapping[str, Attributes]) -> FeatureSet:
@@ -20,7 +23,10 @@ def with_attributes(features: Features, attributes: Mapping[str, Attributes]) ->
     functions, templates = dict[str, LexemeFunction](base.functions), list(base.templates)
     in_docs: dict[str, DocAttributes] = {}
     of_labels: dict[str, LabelAttributes] = {}
-    for block, plugin in ((name.upper(), plugin) for name, plugin in attributes.items()):
+    for name, plugin in attributes.items():
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"The block {name!r} of attributes must have a name of letters, digits and '_'.")
+        block = name.upper()
         own = plugin.functions(block) if isinstance(plugin, WordAttributes) else {}
         names = set(own)
         others = [name for other, one in (in_docs | of_labels).items() for name in one.names(other)]

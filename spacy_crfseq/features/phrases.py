@@ -86,6 +86,8 @@ class Phrases:
         if not 0 <= window <= MAX_OFFSET:
             raise ConfigError(f"Phrases: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
         paths = path if isinstance(path, list) else [path] if path else []
+        if not all(isinstance(each, str | Path) for each in paths) or not isinstance(lists, dict | None):
+            raise ConfigError(f"Phrases: path must be files, and lists a block, not {path!r} and {lists!r}.")
         self._paths, self._lists, self._encoding = [Path(each) for each in paths], lists or {}, encoding
         self.lower, self.window = lower, window
         if not paths and not lists:

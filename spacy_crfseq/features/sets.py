@@ -43,7 +43,7 @@ class FeatureSet:
         names = {*self.functions, *self.token_functions}
         if BUILT_IN & names:
             raise ConfigError(
-                f"Feature functions {sorted(BUILT_IN & names)} have the names of built-in attributes; rename them."
+                f"Feature functions {sorted(BUILT_IN & names)} have the names of built-in attributes; rename them or their blocks."
             )
         if len(names) < len(self.functions) + len(self.token_functions):
             twice = sorted(set(self.functions) & set(self.token_functions))

@@ -42,12 +42,14 @@ def names_of(given: str | None) -> list[str] | None:
 
 
 def read_gold(
-    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool | None = None
-) -> Gold:
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool | None = None,
+    others: Sequence[Language] = (),
+) -> Gold:  # fmt: skip
     """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
 
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
     documents (bool | None): Whether to read documents where the file marks them; None for what the pipeline reads.
+    others (Sequence[Language]): Pipelines that read the same texts: the units are the largest that one of them needs.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
     from spacy.training import Example
@@ -62,8 +64,8 @@ def read_gold(
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        unit = "passage" if reads_passages(nlp) else "sentence"
-        if (reads_documents(nlp) if documents is None else documents) and marks_documents(path, layout):
+        unit = "passage" if any(map(reads_passages, [nlp, *others])) else "sentence"
+        if (any(map(reads_documents, [nlp, *others])) if documents is None else documents) and marks_documents(path, layout):
             unit = "document"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
