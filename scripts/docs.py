@@ -469,11 +469,12 @@ def plugin_pages() -> dict[str, str]:
 
 
 def _short(entry: EntryPoint) -> str:
-    return entry.name.split(".")[1]
+    """Return the name without the package and the first version."""
+    return entry.name.partition(".")[2].removesuffix(".v1")
 
 
 def _anchor(entry: EntryPoint) -> str:
-    return _short(entry).lower()
+    return _short(entry).lower().replace(".", "")
 
 
 def _summary(entry: EntryPoint) -> str:

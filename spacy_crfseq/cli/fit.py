@@ -216,11 +216,17 @@ def set_up_from(config: Config) -> Setup:
     return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report), read_dev)
 
 
-def encode(setup: Setup) -> None:
-    """Read the training corpus and initialize the components to train."""
+def encode(setup: Setup, postpone: bool = True) -> None:
+    """Read the training corpus and initialize the components to train.
+
+    postpone (bool): Leave first stages to `Walk` where it initializes the component again, after annotating components.
+    """
     printer().text("Reading and encoding the training corpus")
+    names = setup.nlp.pipe_names
     for name, pipe in setup.to_train.items():
         pipe.training.report = partial(_report, name)
+        annotated = not set(setup.training["annotating_components"]).isdisjoint(names[: names.index(name)])
+        pipe.training.postponed = postpone and annotated and name not in setup.resumed
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
 
@@ -323,7 +329,8 @@ class Walk:
         """Initialize a component again if its features have changed, and show its size."""
         from ..training.compatibility import part_name
 
-        if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
+        if (self._annotated or pipe.training.postponed) and name not in self._setup.resumed:  # features have changed
+            pipe.training.postponed = False
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
             pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))

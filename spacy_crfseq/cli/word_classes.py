@@ -29,12 +29,12 @@ from ..errors import ConfigError, DataError
 from ..files import replacing
 from . import _options as options
 from ._app import crfseq_cli
-from ._console import INTERRUPTED, Rows, count_of, printer, reported_errors
+from ._console import Rows, count_of, printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from ..training.word_classes import Bigrams, Exchange, Tree
+    from ..training.word_classes import Bigrams, Exchange
     from ..types import Ints
 
 COLUMNS = ("Classes", "Pass", "Moves", "Perplexity", "Seconds")
@@ -49,7 +49,7 @@ def word_classes_cli(
         list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
     ],
     output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
-    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "1000",
+    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "500",
     min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
     max_words: Annotated[int, typer.Option(min=1, help="Most words with a class; the most frequent ones")] = 1_000_000,
     passes: Annotated[
@@ -80,7 +80,7 @@ def word_classes_cli(
 
     \b
     Example:
-      python -m spacy crfseq word-classes news.txt train.conll -o classes.tsv
+      python -m spacy crfseq word-classes news/ train.conll -o classes.tsv
       python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
           --coverage dev.conll --output classes.tsv
     """
@@ -88,28 +88,17 @@ def word_classes_cli(
         settings = Settings(_numbers(sizes), min_count, max_words, passes, n_threads or threads.available())
         said = Asked(format_, columns, encoding=encoding)
         others = coverage or []
-        learnt = word_classes(raw, output, settings, said, lang=lang, coverage=others, resume=resume, force=force)
-        for path, n_words in learnt.files.items():
-            printer().good(f"Saved {count_of(n_words, 'word')} with a class each to {path}")
-    if learnt.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        word_classes(raw, output, settings, said, lang=lang, coverage=others, resume=resume, force=force)
 
 
 class Settings(NamedTuple):
     """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
 
-    sizes: tuple[int, ...] = (1000,)
+    sizes: tuple[int, ...] = (500,)
     min_count: int = 5
     max_words: int = 1_000_000
     passes: int = 20
     n_threads: int = 1
-
-
-class Learnt(NamedTuple):
-    """The files written, how many words each has, and whether Ctrl-C ended the run early."""
-
-    files: dict[Path, int]
-    interrupted: bool
 
 
 def _numbers(sizes: str) -> tuple[int, ...]:
@@ -128,9 +117,10 @@ def word_classes(
     coverage: Sequence[Path] = (),
     resume: bool = False,
     force: bool = False,
-) -> Learnt:
-    """Learn classes of the words of some files, and write them.
+) -> list[Path]:
+    """Learn classes of the words of some files, write them, and return the paths.
 
+    RAISES KeyboardInterrupt: At Ctrl-C, after the classes so far are written.
     RAISES CrfError: If a file cannot be read, the text has too few words, an output exists without `force`, or there
         is no run to resume, or one of other texts or settings.
     """
@@ -157,9 +147,10 @@ def word_classes(
         raise DataError(f"{sizes[0]:,} classes are too many. {there}. Give more text, or lower --sizes or --min-count.")
     rows = [("RAW", bigrams.coverage)]
     rows += [(str(path), covered(_read(nlp, [path], asked(format_name)), bigrams.words)) for path in coverage]
-    cells = [(name, f"{n:,}", f"{a:.1%}", f"{types:,}", f"{b:.1%}") for name, (n, a, types, b) in rows]
+    cells = [(name, f"{n:,}", f"{a / (n or 1):.1%}", f"{m:,}", f"{b / (m or 1):.1%}") for name, (n, a, m, b) in rows]
     printer().table(cells, header=("Text", "Tokens", "Covered", "Types", "Covered"), aligns=("l", *"rrrr"))
-    return _learn(bigrams, settings, outputs, checkpoint, resume)
+    _learn(bigrams, settings, outputs, checkpoint, resume)
+    return list(outputs.values())
 
 
 def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[str]]:
@@ -172,14 +163,14 @@ def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[
                 bar.update(len(example.reference))
 
 
-def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> Learnt:
-    from ..training.word_classes import Exchange, merge
+def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> None:
+    from ..training.word_classes import Exchange, cut, merge
 
     identity = _digest(bigrams, settings.sizes)
     size, done, start = settings.sizes[0], 0, None
     if resume:
         size, done, start = _load(checkpoint, identity)
-    files, interrupted = dict[Path, int](), False
+    interrupted = False
     rows = Rows(COLUMNS, NAMES, (7, 4, 10, 10, 8), "rrrrr")
     rows.begin()
     for n_classes in (n for n in settings.sizes if n <= size):
@@ -196,31 +187,32 @@ def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], check
                     break
         except KeyboardInterrupt:
             interrupted = True
-            print("\nInterrupted: writing the classes so far; --resume continues.", file=sys.stderr)
+            print("\nWriting the classes so far; --resume continues.", file=sys.stderr)
             _save(checkpoint, identity, n_classes, number, exchange.classes)
         with _bar(n_classes, "merging", " classes") as bar:
             tree = merge(exchange, settings.n_threads, bar.update)
-        files[outputs[n_classes]] = _write(outputs[n_classes], exchange, tree)
+        _write(outputs[n_classes], exchange, tree)
         if interrupted:
-            return Learnt(files, True)
+            raise KeyboardInterrupt
         done, smaller = 0, [n for n in settings.sizes if n < n_classes]
-        start = tree.cut(smaller[0])[exchange.classes[:-2]] if smaller else None
+        start = cut(tree, smaller[0])[exchange.classes[:-2]] if smaller else None
     checkpoint.unlink(missing_ok=True)
-    return Learnt(files, False)
 
 
 def _bar(total: int, what: str, unit: str) -> Any:
     return tqdm(total=total, desc=what, disable=None, leave=False, file=sys.stderr, unit=unit, unit_scale=True)
 
 
-def _write(path: Path, exchange: Exchange, tree: Tree) -> int:
-    """Write a Brown path file, ordered by the paths; return the number of words."""
-    counts, words, paths = exchange.bigrams.counts.tolist(), exchange.bigrams.words, tree.paths()
+def _write(path: Path, exchange: Exchange, tree: Ints) -> None:
+    """Write a Brown path file, ordered by the paths."""
+    from ..training.word_classes import paths_of
+
+    counts, words, paths = exchange.bigrams.counts.tolist(), exchange.bigrams.words, paths_of(tree)
     placed = [(paths[c], i) for i, c in enumerate(exchange.classes[:-2].tolist()) if c < exchange.n_classes]
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with replacing(path) as temporary, opened(temporary, "wt", encoding="utf8", newline="\n") as file:
         file.writelines(f"{bits}\t{words[i]}\t{counts[i]}\n" for bits, i in sorted(placed))
-    return len(placed)
+    printer().good(f"Saved {count_of(len(placed), 'word')} with a class each to {path}")
 
 
 def _digest(bigrams: Bigrams, sizes: Sequence[int]) -> str:

@@ -44,8 +44,8 @@ def brief_shape(text: str) -> str:
 
 
 TEXT_FUNCTIONS: dict[str, LexemeFunction] = {
-    **{f"PREFIX{n}": _prefix(n) for n in (1, 2, 3, 4)},
-    **{f"SUFFIX{n}": _suffix(n) for n in (1, 2, 3, 4)},
+    **{f"PREFIX{n}": _prefix(n) for n in range(1, 7)},
+    **{f"SUFFIX{n}": _suffix(n) for n in range(1, 7)},
     "BRIEF_SHAPE": brief_shape,
     "LENGTH": lambda text: str(len(text)),
     "INITIAL_LOWER": lambda text: _fires(text[:1].islower()),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ..errors import ConfigError
 from ..types import LexemeFunction
+from .attributes import BUILT_IN
 from .protocol import Attributes, DocAttributes, LabelAttributes, WordAttributes
 from .sets import FeatureSet
 from .template_file import Features, TemplateFile
@@ -21,24 +22,23 @@ def with_attributes(features: Features, attributes: Mapping[str, Attributes]) ->
     """
     base = features.imported.features if isinstance(features, TemplateFile) else features
     functions, templates = dict[str, LexemeFunction](base.functions), list(base.templates)
-    in_docs: dict[str, DocAttributes] = {}
-    of_labels: dict[str, LabelAttributes] = {}
+    in_docs, of_labels = dict[str, DocAttributes](), dict[str, LabelAttributes]()
+    taken = {*BUILT_IN, *functions, *base.token_functions}
     for name, plugin in attributes.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(f"The block {name!r} of attributes must have a name of letters, digits and '_'.")
         block = name.upper()
         own = plugin.functions(block) if isinstance(plugin, WordAttributes) else {}
         names = set(own)
-        others = [name for other, one in (in_docs | of_labels).items() for name in one.names(other)]
         if isinstance(plugin, DocAttributes):
             in_docs[block] = plugin
             names.update(plugin.names(block))
         elif isinstance(plugin, LabelAttributes):
             of_labels[block] = plugin
             names.update(plugin.names(block))
-        twice = names & {*functions, *base.token_functions, *others}
-        if twice:
+        if twice := names & taken:
             raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {block.lower()!r}.")
+        taken |= names
         functions.update(own)
         templates += plugin.templates(block)
     return FeatureSet(

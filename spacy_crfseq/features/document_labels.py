@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..types import Ints, Optimizer
 from .document_words import groups_of, read_words, sets_of
+from .index import hash_of_name
 from .token_sets import TokenSets
 
 
@@ -58,7 +58,7 @@ class DocumentLabels:
         types = [_type_of(name) for name in names]
         kinds = list(dict.fromkeys(types))
         texts = [*names, *(f"mostly {kind}" for kind in kinds)]
-        keys = np.array([_hash_of(text) for text in texts], np.uint64)
+        keys = np.array(list(map(hash_of_name, texts)), np.uint64)
         if strings is not None:
             strings.update(zip(keys.tolist(), texts, strict=True))
         # the labels of each group and their counts, then those of each token, less its own
@@ -83,7 +83,3 @@ class DocumentLabels:
 def _type_of(label: str) -> str:
     """Return the type of a tag such as B-PER, or the label itself."""
     return label[2:] if label[1:2] == "-" and len(label) > 2 else label
-
-
-def _hash_of(name: str) -> int:
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1

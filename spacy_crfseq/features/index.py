@@ -1,7 +1,8 @@
-"""Dense ids for 64-bit keys, and arrays that grow: the containers of the encoder."""
+"""64-bit keys, dense ids for them, and arrays that grow: the containers of the encoder."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,11 @@ from numpy.typing import DTypeLike, NDArray
 
 from .. import kernels
 from ..types import Bools, Hashes, Ints, Offsets
+
+
+def hash_of_name(name: str) -> int:
+    """Return the hash of the name, never 0."""
+    return int.from_bytes(blake2b(name.encode("utf8", "surrogatepass"), digest_size=8).digest(), "little") or 1
 
 
 class Growable:

@@ -7,14 +7,13 @@ K..2K-1 are 1..K positions after its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 
 import numpy as np
 
 from .. import kernels
 from ..types import Hashes, Ints, Offsets
 from .attributes import PADDED
-from .index import Growable, HashIndex
+from .index import Growable, HashIndex, hash_of_name
 
 LexemeValues = Callable[[int], Sequence[int]]
 """Maps a word's hash to the values of the lexical attributes, 0 for attributes without a value."""
@@ -27,8 +26,7 @@ def pad_names(width: int) -> list[str]:
 
 def pad_values(width: int) -> Hashes:
     """Return the hashes of `pad_names`."""
-    digests = [blake2b(name.encode(), digest_size=8).digest() for name in pad_names(width)]
-    return np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
+    return np.array([hash_of_name(name) for name in pad_names(width)], np.uint64)
 
 
 class Lexicon:

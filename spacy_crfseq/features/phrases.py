@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -25,7 +24,7 @@ from .. import kernels
 from ..corpora import check_file, read_lines
 from ..errors import ConfigError, FormatError
 from ..types import Hashes, Ints, Offsets
-from .index import Growable, HashIndex
+from .index import Growable, HashIndex, hash_of_name
 from .templates import MAX_OFFSET
 from .token_sets import TokenSets
 
@@ -145,8 +144,7 @@ class Phrases:
     def _values(self) -> dict[int, str]:
         # by list, then by place
         texts = [f"{name}-{place}" for name in self.table.names for place in PLACES]
-        digests = [blake2b(text.encode("utf8", "surrogatepass"), digest_size=8).digest() for text in texts]
-        return {int.from_bytes(digest, "little"): text for digest, text in zip(digests, texts, strict=True)}
+        return {hash_of_name(text): text for text in texts}
 
     def _entries(self) -> Iterator[tuple[str, str]]:
         for path in self._paths:

@@ -43,7 +43,7 @@ class FeatureSet:
         names = {*self.functions, *self.token_functions}
         if BUILT_IN & names:
             raise ConfigError(
-                f"Feature functions {sorted(BUILT_IN & names)} have the names of built-in attributes; rename them or their blocks."
+                f"Feature functions {sorted(BUILT_IN & names)} have the names of built-in attributes; rename them."
             )
         if len(names) < len(self.functions) + len(self.token_functions):
             twice = sorted(set(self.functions) & set(self.token_functions))
@@ -125,12 +125,32 @@ def chunking() -> FeatureSet:
     return FeatureSet(("LOWER[-2..2]", *tags, *_grams("LOWER", 2, -1), "SUFFIX3[0]", "SHAPE[0]"))
 
 
+def tagging_v2() -> FeatureSet:
+    """Return `tagging` with longer affixes, pairs of a prefix and a suffix, and brief shapes of the word and around."""
+    affixes = (*_affixes(5, 6), "PREFIX1|SUFFIX3", "PREFIX2|SUFFIX2")
+    shapes = ("BRIEF_SHAPE", *_grams("BRIEF_SHAPE", 2, -1), *_grams("BRIEF_SHAPE", 3, -1))
+    return FeatureSet((*tagging().templates, *affixes, *shapes))
+
+
+def chunking_v2() -> FeatureSet:
+    """Return `chunking` with conjunctions of words and tags, more word bigrams, affixes and shapes."""
+    mixed = [f"LOWER[{i}]|TAG[{k}]" for i, k in ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0), (-1, 1))]
+    words = ("LOWER[-2]|LOWER[-1]", "LOWER[1]|LOWER[2]")
+    affixes = ("SUFFIX2", "SUFFIX4", "PREFIX2", "PREFIX3", "SUFFIX3[-1]", "SUFFIX3[1]")
+    return FeatureSet((*chunking().templates, *mixed, *words, *affixes, "BRIEF_SHAPE[-1..1]"))
+
+
 def entities() -> FeatureSet:
     """Return the default of `crf_ner`: words, affixes and shapes in a window of two; no other component is needed."""
     near, far = ["ORTH", "LOWER", "SHAPE", "SUFFIX3", "INITIAL_UPPER"], ["LOWER", "SHAPE"]
     word = _at(0, ["ORTH", "LOWER", *_affixes(1, 2, 3, 4), "SHAPE", "BRIEF_SHAPE", *SPELLING])
     context = (*_at(-1, near), *_at(1, near), *_at(-2, far), *_at(2, far))
     return FeatureSet((*word, *context, *_grams("LOWER", 2, -1), *_grams("BRIEF_SHAPE", 3, -1)))
+
+
+def entities_v2() -> FeatureSet:
+    """Return `entities` with longer affixes, and pairs of shapes."""
+    return FeatureSet((*entities().templates, *_affixes(5, 6), *_grams("SHAPE", 2, -1)))
 
 
 def crfpp_chunking() -> FeatureSet:

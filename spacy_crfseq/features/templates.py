@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from hashlib import blake2b
 from typing import NamedTuple
 
 from ..errors import ConfigError, suggest
+from .index import hash_of_name
 
 MAX_OFFSET = 16
 _PART = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\[\s*([+-]?\d+)\s*(?:\.\.\s*([+-]?\d+)\s*)?\])?\s*")
@@ -44,7 +44,7 @@ class Template(NamedTuple):
     @property
     def seed(self) -> int:
         """A 64-bit hash of the name, so that attribute keys do not depend on the order of templates."""
-        return int.from_bytes(blake2b(self.name.encode(), digest_size=8).digest(), "little") or 1
+        return hash_of_name(self.name)
 
 
 def parse(texts: Iterable[str], known: Collection[str]) -> list[Template]:

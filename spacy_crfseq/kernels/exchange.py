@@ -30,13 +30,15 @@ def _h(n: int, table: Floats) -> float:
 
 @inlined
 def _collect(word: int, neighbours: Neighbours, classes: Ints, near: Ints, found: Ints, n_found: Ints) -> int:
-    """Add the neighbours of a word to near [2, K], the counts of their classes; return how often it follows itself.
+    """Write the counts of the classes of a word's neighbours to near [2, K]; return how often it follows itself.
 
-    near is zero before; found [2, K] lists the n_found [2] classes above 0.
+    found [2, K] lists the n_found [2] classes above 0, now and before.
     """
     itself = 0
-    n_found[:] = 0
     for side in range(2):
+        for c in found[side, : n_found[side]]:
+            near[side, c] = 0
+        n_found[side] = 0
         bounds, words, times = neighbours[side]
         for i in range(bounds[word], bounds[word + 1]):
             if words[i] == word:
@@ -86,7 +88,7 @@ def propose(
     counts, classes [V + 2]: Of the words and the contexts.  sizes [K]: The counts of the classes, N.
     """
     width = both.shape[1]
-    near, found, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.empty(2, np.int32)
+    near, found, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.zeros(2, np.int32)
     reduced, gains = np.empty(width, np.int32), np.empty(width - CONTEXTS)
     for i in range(words.shape[0]):
         own, size = classes[words[i]], counts[words[i]]
@@ -108,9 +110,6 @@ def propose(
         if own < gains.shape[0]:
             gains[own] = _added(own, own, size, itself, near, found, n_found, both, sizes, table)
         proposed[i] = np.argmax(gains)
-        for side in range(2):
-            for other in found[side, : n_found[side]]:
-                near[side, other] = 0
 
 
 @kernel
@@ -123,7 +122,7 @@ def move(
     A word whose own class is only a context is moved in any case.  Returns the number of moves and the gain.
     """
     width = both.shape[1]
-    near, found, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.empty(2, np.int32)
+    near, found, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.zeros(2, np.int32)
     n_moved, total = 0, 0.0
     for i in range(words.shape[0]):
         c, own, size = proposed[i], classes[words[i]], counts[words[i]]
@@ -140,7 +139,6 @@ def move(
                 both[1 - side, other, own] -= k
                 both[side, c, other] += k
                 both[1 - side, other, c] += k
-                near[side, other] = 0
         if moves:
             both[:, own, own] -= itself
             both[:, c, c] += itself

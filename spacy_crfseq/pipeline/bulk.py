@@ -23,7 +23,7 @@ from ..corpora.layouts import STDIN
 from ..corpora.records import Piece, Place, Record
 from ..corpora.resumable import Counts, Output, Target, stream_output
 from ..errors import ConfigError, CrfError, DataError, FormatError
-from .columns import reads_documents
+from .columns import unit_of
 from .select import crfs_of, load_pipeline
 from .texts import given_columns, make_doc, read_records
 from .written import Write, check_target, form_of, make_write
@@ -126,7 +126,7 @@ class Tagger:
         if output.state.done:
             return
         started = perf_counter()
-        records = read_records(job.source, layout, given, place, documents=reads_documents(self._nlp))
+        records = read_records(job.source, layout, given, place, documents=unit_of(self._nlp) == "document")
         for portion in _portions(records):
             new, messages = self._annotate(job.source, portion, output, write)
             counts, read = counts.plus(new), portion[-1][1]

@@ -37,11 +37,6 @@ def chunks_key(nlp: Language) -> str:
     return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
 
 
-def reads_passages(nlp: Language) -> bool:
-    """Whether a pipeline was trained on passages, a few sentences in a row, since its corpus marks no documents."""
-    return bool(corpus_block(nlp.config.interpolate(), "train_corpus").get("unit") == "passage")
-
-
 def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
     """Return the columns of a file that features of a pipeline read but none of its components sets."""
     predicted = predicted_columns(nlp)
@@ -49,14 +44,17 @@ def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
 
 
-def reads_documents(nlp: Language) -> bool:
-    """Whether a pipeline has features of whole documents, and was trained on documents as far as its config tells."""
+def unit_of(nlp: Language) -> str:
+    """Return what Docs were when a pipeline was trained, as far as its config tells: sentence, passage or document.
+
+    A pipeline without features of the whole document reads sentences instead of documents.
+    """
     from ..features.protocol import WordAttributes
     from .component import CRFComponent
 
-    pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
-    if all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values()):
-        return False
     block = corpus_block(nlp.config.interpolate(), "train_corpus")
     of_sentences = str(block.get("@readers", "")).startswith("spacy_crfseq.Conll")
-    return bool(block.get("unit", "sentence" if of_sentences else "document") == "document")
+    unit = str(block.get("unit", "sentence" if of_sentences else "document"))
+    pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
+    of_words = all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values())
+    return "sentence" if unit == "document" and of_words else unit

@@ -10,7 +10,7 @@ from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
 from ..corpora.layouts import check_choice, file_columns
 from ..corpora.presets import marks_documents
 from ..errors import DataError
-from .columns import chunks_key, missing_columns, reads_documents, reads_passages
+from .columns import chunks_key, missing_columns, unit_of
 from .examples import bare
 from .texts import load_docs
 
@@ -42,13 +42,13 @@ def names_of(given: str | None) -> list[str] | None:
 
 
 def read_gold(
-    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool | None = None,
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool = False,
     others: Sequence[Language] = (),
 ) -> Gold:  # fmt: skip
     """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
 
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
-    documents (bool | None): Whether to read documents where the file marks them; None for what the pipeline reads.
+    documents (bool): Read documents where the file marks them, whatever the pipeline was trained on.
     others (Sequence[Language]): Pipelines that read the same texts: the units are the largest that one of them needs.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
@@ -64,9 +64,9 @@ def read_gold(
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        unit = "passage" if any(map(reads_passages, [nlp, *others])) else "sentence"
-        if (any(map(reads_documents, [nlp, *others])) if documents is None else documents) and marks_documents(path, layout):
-            unit = "document"
+        usual = {unit_of(one) for one in (nlp, *others)}
+        marked = (documents or "document" in usual) and marks_documents(path, layout)
+        unit = "document" if marked else "passage" if "passage" in usual else "sentence"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")

@@ -15,7 +15,7 @@ from ..corpora.presets import RAW
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import FormatError
 from ..files import collecting
-from .columns import missing_columns, reads_documents
+from .columns import missing_columns, unit_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -42,7 +42,8 @@ def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
     RAISES CrfError: If a line is reached that cannot be read.
     """
     is_corpus, number = layout.name not in RAW, 0
-    for record, _ in read_records(path, layout, given_columns(nlp, layout), documents=reads_documents(nlp)):
+    documents = unit_of(nlp) == "document"
+    for record, _ in read_records(path, layout, given_columns(nlp, layout), documents=documents):
         if isinstance(record, FormatError):
             raise record
         if (size := len(record.text)) > nlp.max_length:

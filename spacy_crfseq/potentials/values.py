@@ -1,7 +1,6 @@
 """Features with values: emissions of a token are the sum of value times W[name] over the numbers that it has.
 
-The numbers of a token are kept as bytes, 16 for each: the hash of the name, and the value.  Tokens with the same
-numbers share them.
+The numbers of a token are bytes, 16 for each: the hash of its name and the value.  Equal tokens share them.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import pairwise
 from struct import Struct
 from typing import Any, ClassVar
@@ -20,18 +18,14 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded
+from ..features.index import hash_of_name
 from ..features.noted import noted_attributes
 from ..features.token_sets import names_in
 from ..types import Floats, Hashes, Offsets, TokenFunction
 from .small import Adder, RowScores
 
 _PACKED = np.dtype([("name", "<u8"), ("value", "<f8")])
-_pack = Struct("<Qd").pack
-
-
-@lru_cache(1 << 16)
-def _hash(name: str) -> int:
-    return max(1, int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little"))  # 0 is no key
+_pack, _hash = Struct("<Qd").pack, lru_cache(1 << 16)(hash_of_name)
 
 
 @dataclass

@@ -21,15 +21,15 @@ from ..features.index import Growable, HashIndex
 from ..types import Floats, Hashes, Ints, Offsets
 from .small import Adder, RowScores
 
-MAX_FLOATS = 1 << 22
-"""Numbers in the table of vectors in prediction, 16 MiB; it begins anew when they do not suffice."""
+MAX_FLOATS = 1 << 23
+"""Numbers in the table of vectors in prediction, 32 MiB; it begins anew when they do not suffice."""
 
 
 class _Table:
     """Vectors of distinct words; row 0 is zero, for what has none."""
 
     def __init__(self, vectors: Any) -> None:
-        self.vectors, self.data = vectors, getattr(vectors, "data", None)
+        self.vectors, self.data = vectors, vectors.data
         self.index, self.rows = HashIndex(), Growable(np.float32, vectors.shape[1])
         self.rows.resize(1)
 
@@ -43,14 +43,12 @@ class Vectors:
     `scale` counts as much as ``scale ** 2`` of them under the same penalty.
 
     window (int): Tokens before and after, whose vectors have weights of their own.
-    scale (float): Length of each vector, or factor.
-    normalize (bool): Whether vectors are scaled to the same length.
+    scale (float): Length that every vector is scaled to; 0 leaves them as they are.
     RAISES ConfigError: On a setting out of range; in use, if the pipeline has no vectors or others than in training.
     """
 
     window: int = 1
     scale: float = 2.0
-    normalize: bool = True
     needs_features: ClassVar[bool] = False
     width: int = field(default=0, init=False)
     _least: int = field(default=0, init=False, repr=False)
@@ -58,27 +56,25 @@ class Vectors:
     _lock: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.window <= 16 or not 0 < self.scale < np.inf:
-            raise ConfigError("Vectors: window must be from 0 to 16, and scale a positive number.")
+        if not 0 <= self.window <= 16 or not 0 <= self.scale < np.inf:
+            raise ConfigError("Vectors: window must be from 0 to 16, and scale 0 or more.")
 
-    def __reduce__(self) -> tuple[type[Vectors], tuple[int, float, bool]]:
-        return Vectors, (self.window, self.scale, self.normalize)  # a model holds its width, the vocab the vectors
+    def __reduce__(self) -> tuple[type[Vectors], tuple[int, float]]:
+        return Vectors, (self.window, self.scale)  # a model holds its width, the vocab the vectors
 
     def read(self, docs: Sequence[Any]) -> Hashes:
         """Return the hash of each word [T].  RAISES ConfigError: If there are no vectors."""
-        for vocab in {id(doc.vocab): doc.vocab for doc in docs}.values():
-            vectors = vocab.vectors
-            if not all(vectors.shape):
-                raise ConfigError(
-                    "spacy_crfseq.Vectors.v1: this pipeline has no word vectors. Name a pipeline that has them as "
-                    "'vectors' under [initialize] (or --initialize.vectors); 'python -m spacy init vectors' makes one."
-                )
-            with self._lock:
-                old, data = self._table, getattr(vectors, "data", None)
-                if old is None or vectors is not old.vectors or data is not old.data:
-                    self._table = _Table(vectors)
-        hashes = [doc.to_array(getattr(doc.vocab.vectors, "attr", "ORTH")) for doc in docs]
-        return np.concatenate([np.zeros(0, np.uint64), *hashes])
+        if not docs:
+            return np.zeros(0, np.uint64)
+        vectors, old = docs[0].vocab.vectors, self._table
+        if not all(vectors.shape):
+            raise ConfigError(
+                "spacy_crfseq.Vectors.v1: this pipeline has no word vectors. Name a pipeline that has them as "
+                "'vectors' under [initialize] (or --initialize.vectors); 'python -m spacy init vectors' makes one."
+            )
+        if old is None or vectors is not old.vectors or vectors.data is not old.data:
+            self._table = _Table(vectors)
+        return np.concatenate([doc.to_array(vectors.attr) for doc in docs])
 
     def bind(self, text: Encoded, number: int) -> None:
         self.width = self._table.rows.array.shape[1] if self._table else 0
@@ -114,27 +110,24 @@ class Vectors:
                 self._table = table = _Table(table.vectors)
             if n_unknown:
                 ids, new = table.index.add(words)
-                table.rows.append(self._scaled(_look_up(table.vectors, words[new])))
+                table.rows.append(_look_up(table.vectors, words[new].tolist(), self.scale))
             found: Floats = table.rows.array[ids + 1]
             return found
 
-    def _scaled(self, vectors: Floats) -> Floats:
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True) if self.normalize else np.ones((len(vectors), 1))
-        scaled: Floats = vectors * (self.scale / np.where(lengths > 0, lengths, 1))
-        return scaled
 
-
-def _look_up(vectors: Any, words: Hashes) -> Floats:
-    keys = words.tolist()
-    if getattr(vectors, "mode", "") != "default":
-        found = vectors.get_batch(keys)
-    else:
-        rows = vectors.find(keys=keys)
+def _look_up(vectors: Any, words: list[int], scale: float) -> Floats:
+    """Return the vectors of some words [U, d], zeros for none, scaled to a length unless that is 0."""
+    if vectors.mode == "default":
+        rows = vectors.find(keys=words)
         missing = np.flatnonzero(rows < 0)
-        rows[missing] = vectors.find(keys=[vectors.strings[keys[i]].lower() for i in missing])
+        rows[missing] = vectors.find(keys=[vectors.strings[words[i]].lower() for i in missing])
         found = vectors.data[rows]
         found[rows < 0] = 0
-    return np.asarray(found.get() if hasattr(found, "get") else found)  # from a GPU
+    else:
+        found = vectors.get_batch(words)
+    found = found.get() if hasattr(found, "get") else found  # from a GPU
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.asarray(found * (scale / np.where(lengths > 0, lengths, 1)) if scale else found)
 
 
 class VectorScores(RowScores):

@@ -33,39 +33,30 @@ class Bigrams(NamedTuple):
 
     words [V], counts [V + 2]: By falling counts, then by the alphabet; at the end, those of the contexts.
     pairs [P, 2], times [P]: Each bigram and how often it occurs, ordered by the first word.
+    coverage: How much of the text is in the vocabulary.
     """
 
     words: list[str]
     counts: Offsets
     pairs: Ints
     times: Ints
-    n_tokens: int
-    n_types: int
-
-    @property
-    def coverage(self) -> Coverage:
-        """How much of the text is in the vocabulary."""
-        shares = int(self.counts[: len(self.words)].sum()) / self.n_tokens, len(self.words) / self.n_types
-        return Coverage(self.n_tokens, shares[0], self.n_types, shares[1])
+    coverage: Coverage
 
 
 class Coverage(NamedTuple):
-    """The tokens and types of a text, and the shares of them that are known."""
+    """The numbers of tokens and types of a text, and of those that are known."""
 
-    n_tokens: int
-    of_tokens: float
-    n_types: int
-    of_types: float
+    tokens: int
+    known_tokens: int
+    types: int
+    known_types: int
 
 
 def covered(texts: Iterable[Iterable[str]], known: Iterable[str]) -> Coverage:
     """Return how much of some texts, given by their words, is known."""
     found = Counter(word for words in texts for word in words)
     shared = found.keys() & set(known)
-    n = max(found.total(), 1)
-    return Coverage(
-        found.total(), sum(found[word] for word in shared) / n, len(found), len(shared) / max(len(found), 1)
-    )
+    return Coverage(found.total(), sum(found[word] for word in shared), len(found), len(shared))
 
 
 class BigramCounter:
@@ -90,7 +81,9 @@ class BigramCounter:
             return
         ids = np.r_[np.uint64(END), np.frombuffer(self._buffer, np.uint32)]  # texts begin and end with one context
         self._buffer = array("I")
-        self._counts = _lengthened(self._counts, len(self._ids)) + np.bincount(ids[1:], minlength=len(self._ids))
+        found = np.bincount(ids[1:], minlength=len(self._ids))
+        found[: len(self._counts)] += self._counts
+        self._counts = found
         keys = np.concatenate([self._keys, ids[:-1] << np.uint64(32) | ids[1:]])
         self._keys, self._times = _summed(keys, np.concatenate([self._times, np.ones(len(ids) - 1, np.int64)]))
 
@@ -115,12 +108,8 @@ class BigramCounter:
         )
         pairs = np.stack([keys >> np.uint64(32), keys & np.uint64(2**32 - 1)], axis=1).astype(np.int32)
         totals = np.bincount(pairs[:, 1], times, len(kept) + 2).astype(np.int64)
-        words, n_tokens = [texts[i] for i in kept], int(self._counts[1:].sum())
-        return Bigrams(words, totals, pairs, times.astype(np.int32), n_tokens, len(texts) - 1)
-
-
-def _lengthened(counts: Offsets, length: int) -> Offsets:
-    return np.concatenate([counts, np.zeros(length - len(counts), np.int64)])
+        coverage = Coverage(sum(counts[1:]), sum(counts[i] for i in kept), len(texts) - 1, len(kept))
+        return Bigrams([texts[i] for i in kept], totals, pairs, times.astype(np.int32), coverage)
 
 
 def _summed(keys: Hashes, times: Offsets) -> tuple[Hashes, Offsets]:
@@ -195,34 +184,30 @@ def _h(counts: Ints | Offsets) -> float:
     return float(positive @ np.log(positive))
 
 
-class Tree(NamedTuple):
-    """A binary tree over C classes; the merge number m makes the node C + m of two nodes.
+def paths_of(tree: Ints) -> list[str]:
+    """Return the path of each class from the root of a tree, see `merge`, in bits."""
+    n = len(tree) + 1
+    paths = [""] * (2 * n - 1)
+    for node in range(2 * n - 2, n - 1, -1):
+        for bit, child in zip("01", tree[node - n], strict=True):
+            paths[child] = paths[node] + bit
+    return paths[:n]
 
-    children [C - 1, 2]: In the order of the merges.
+
+def cut(tree: Ints, n_classes: int) -> Ints:
+    """Return, for each class, the number of the class that it is part of when `n_classes` are left."""
+    n = len(tree) + 1
+    parent = np.arange(2 * n - 1)
+    for m in range(n - n_classes - 1, -1, -1):
+        parent[tree[m]] = parent[n + m]
+    return np.unique(parent[:n], return_inverse=True)[1].astype(np.int32)
+
+
+def merge(exchange: Exchange, n_threads: int, show: Callable[[int], object] = lambda n: None) -> Ints:
+    """Merge the two classes whose merging costs least, until one is left (Brown et al. 1992, section 3).
+
+    Returned is a binary tree over the C classes, [C - 1, 2]: the merge number m makes the node C + m of two nodes.
     """
-
-    children: Ints
-
-    def paths(self) -> list[str]:
-        """Return the path of each class from the root, in bits."""
-        n = len(self.children) + 1
-        paths = [""] * (2 * n - 1)
-        for node in range(2 * n - 2, n - 1, -1):
-            for bit, child in zip("01", self.children[node - n], strict=True):
-                paths[child] = paths[node] + bit
-        return paths[:n]
-
-    def cut(self, n_classes: int) -> Ints:
-        """Return, for each class, the number of the class that it is part of when `n_classes` are left."""
-        n = len(self.children) + 1
-        parent = np.arange(2 * n - 1)
-        for m in range(n - n_classes - 1, -1, -1):
-            parent[self.children[m]] = parent[n + m]
-        return np.unique(parent[:n], return_inverse=True)[1].astype(np.int32)
-
-
-def merge(exchange: Exchange, n_threads: int, show: Callable[[int], object] = lambda n: None) -> Tree:
-    """Merge the two classes whose merging costs least, until one is left (Brown et al. 1992, section 3)."""
     n = exchange.n_classes
     counts, gains = (exchange.both.copy(), exchange.sizes.copy(), exchange.table), np.zeros((n, n))
     threads.run([partial(kernels.exchange.merge_gains, i, n_threads, *counts, gains) for i in range(n_threads)])
@@ -233,4 +218,4 @@ def merge(exchange: Exchange, n_threads: int, show: Callable[[int], object] = la
         children[m] = nodes[a], nodes[b]
         nodes[a], alive = n + m, alive[alive != b]
         show(1)
-    return Tree(children)
+    return children

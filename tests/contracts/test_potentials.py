@@ -80,7 +80,7 @@ VECTORS = {101: (3.0, 4.0), 102: (0.0, 1.0), 103: (-2.0, 0.0), 104: (0.0, 0.0)}
 def make_vectors(encoded: Encoded) -> Vectors:
     """Return a plug-in that has read a Doc with vectors for these words, and knows its training text."""
     table = np.array(list(VECTORS.values()), np.float32)
-    vectors = SimpleNamespace(shape=table.shape, data=table, mode="default")
+    vectors = SimpleNamespace(shape=table.shape, data=table, mode="default", attr="ORTH")
     vectors.find = lambda keys: np.array([list(VECTORS).index(key) for key in keys], np.int32)
     plugin = Vectors(window=1, scale=2.0)
     plugin.read([SimpleNamespace(vocab=SimpleNamespace(vectors=vectors), to_array=lambda _: encoded.inputs[1])])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.features import sets
 from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
 from spacy_crfseq.features.templates import MAX_OFFSET, parse
 from tests import reference
@@ -104,3 +105,13 @@ def test_affixes_are_absent_on_shorter_words(length: int) -> None:
         function = TEXT_FUNCTIONS[f"{kind}{length}"]
         assert function("abcd"[: length - 1]) is None
         assert function("aBcD") == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(sets.tagging, sets.tagging_v2), (sets.chunking, sets.chunking_v2), (sets.entities, sets.entities_v2)],
+)
+def test_second_versions_add_templates(first: Any, second: Any) -> None:
+    old, new = first().plans()[0].templates, second().plans()[0].templates
+    assert list(new[: len(old)]) == list(old)
+    assert len(set(new)) == len(new) == len(second().plans()[0].templates) > len(old)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import DocBin
 from spacy.vectors import Vectors as SpacyVectors
 
 from spacy_crfseq import registry
@@ -93,9 +94,9 @@ def test_the_table_of_vectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     assert plugin._table.rows.size <= 12
 
 
-@pytest.mark.parametrize("settings", [{"window": -1}, {"window": 17}, {"scale": 0}])
+@pytest.mark.parametrize("settings", [{"window": -1}, {"window": 17}, {"scale": -1.0}])
 def test_settings_of_vectors_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="window must be from 0 to 16, and scale a positive"):
+    with pytest.raises(ConfigError, match="window must be from 0 to 16, and scale 0 or more"):
         blank("crf_ner", **block("Vectors", **settings))
 
 
@@ -224,3 +225,13 @@ def test_a_damaged_state_is_refused(file: Path) -> None:
     values.names = values.names[::-1].copy()
     with pytest.raises(ModelFileError, match="the names of values are not in order"):
         pipe.from_bytes(pipe.to_bytes())
+
+
+def test_values_of_stored_docs_are_the_same(file: Path) -> None:
+    nlp = blank("crf_tagger", features=GIVEN, **block("Values"))
+    doc = next(iter(create_crfsuite_reader(file)(nlp))).reference
+    stored = DocBin().from_bytes(DocBin(docs=[doc], store_user_data=True).to_bytes())
+    values = pipe_of(nlp).method.potentials["own"]
+    found = values.read([doc]).tolist()
+    assert [len(each) for each in found] == [32, 16, 16]  # a value of 0 counts as much as none
+    assert values.read(list(stored.get_docs(nlp.vocab))).tolist() == found

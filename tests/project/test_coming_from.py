@@ -110,7 +110,14 @@ def test_names_of_plugins_exist() -> None:
     """What the tables call by its name alone is registered under that name."""
     known = {
         name.split(".")[1]
-        for kind in ("crf_losses", "crf_regularizers", "crf_optimizers", "crf_decoders", "crf_features")
+        for kind in (
+            "crf_losses",
+            "crf_regularizers",
+            "crf_optimizers",
+            "crf_decoders",
+            "crf_features",
+            "crf_potentials",
+        )
         for name in registry.get_registry_names() and getattr(registry, kind).get_all()
         if name.startswith("spacy_crfseq.")
     }

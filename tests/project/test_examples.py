@@ -64,6 +64,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = (ROOT / "assets" / "raw.txt").read_text(encoding="utf8")
     lines = [line for line in texts.splitlines() if line]
     (folder / "news.txt").write_text(texts, encoding="utf8")
+    (folder / "news").mkdir()  # with enough words for a thousand classes
+    many = [f"w{i * (i % 7 + 1) % 1201}" for i in range(12_000)]
+    (folder / "news" / "words.txt").write_text(
+        "\n".join(map(" ".join, zip(*[iter(many)] * 12, strict=True))), encoding="utf8"
+    )
     (folder / "more.txt").write_text("\n".join(reversed(lines)), encoding="utf8")
     (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)

@@ -233,3 +233,21 @@ def test_weights_that_no_sequence_touches_go_to_zero(optimizer: SGD | AdaGrad) -
     training = training_problem(3, n_sequences=9, support="all", regularizer=ElasticNet(300.0, 0.0))
     theta, _ = run(optimizer, training, start=np.full(training.layout.size, 0.01))
     assert not theta.any()
+
+
+def test_runs_are_averaged() -> None:
+    training, method = training_problem(), AdaGrad(runs=3, seed=4)
+    zeros = np.zeros(training.objective.potential.size)
+    several, single = method.start(zeros), AdaGrad(seed=4).start(zeros)
+    for _ in range(2):
+        method.iterate(training.objective, several)
+        AdaGrad(seed=4).iterate(training.objective, single)
+    found = []
+    for state in (single, *several.others, several):
+        theta = np.empty_like(zeros)
+        method.export(state, theta)
+        found.append(theta)
+    np.testing.assert_allclose(found[-1], np.mean(found[:-1], axis=0), rtol=1e-12)
+    assert len({theta.tobytes() for theta in found}) == 4
+    with pytest.raises(ConfigError, match="runs at least 1"):
+        AdaGrad(runs=0)

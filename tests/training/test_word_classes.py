@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 from spacy_crfseq import kernels
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.training import word_classes as module
-from spacy_crfseq.training.word_classes import END, RARE, BigramCounter, Bigrams, Exchange, covered, merge
+from spacy_crfseq.training.word_classes import (
+    END,
+    RARE,
+    BigramCounter,
+    Bigrams,
+    Exchange,
+    covered,
+    cut,
+    merge,
+    paths_of,
+)
 
 GRAMMAR = [["the", "a", "this"], ["old", "red", "odd", "tall"], ["dog", "cat", "bird", "man", "tree"], ["sees", "eats"]]
 Text = list[list[str]]
@@ -77,7 +87,7 @@ def test_counts_are_those_of_plain_python(monkeypatch: pytest.MonkeyPatch) -> No
     found = count(texts, min_count=5)
     tokens = Counter(chain.from_iterable(texts))
     assert dict(zip(found.words, found.counts.tolist(), strict=False)) == {w: n for w, n in tokens.items() if n >= 5}
-    assert (found.n_tokens, found.n_types) == (tokens.total(), len(tokens))
+    assert (found.coverage.tokens, found.coverage.types) == (tokens.total(), len(tokens))
     names = [*found.words, "END", "RARE"]
     expected: Counter[tuple[str, str]] = Counter()
     for words in texts:
@@ -138,7 +148,7 @@ def test_classes_are_those_of_the_grammar_whatever_the_number_of_threads(monkeyp
     for n_threads in (1, 3):
         exchange = Exchange(bigrams, 4)
         assert sum(exchange.pass_over(n_threads) for _ in range(5)) >= 10
-        found.append((exchange.classes.tolist(), merge(exchange, n_threads).children.tolist()))
+        found.append((exchange.classes.tolist(), merge(exchange, n_threads).tolist()))
     assert found[0] == found[1]
     class_of = dict(zip(bigrams.words, found[0][0], strict=False))
     assert len({class_of[part[0]] for part in GRAMMAR}) == len(GRAMMAR)
@@ -151,7 +161,7 @@ def test_each_merge_is_the_one_that_costs_least() -> None:
     exchange.pass_over(1)
     tree = merge(exchange, 2)
     classes, names = exchange.classes[:-2], {c: c for c in range(7)}
-    for m, (a, b) in enumerate(tree.children.tolist()):
+    for m, (a, b) in enumerate(tree.tolist()):
         costs = {}
         for one, other in combinations(sorted(names), 2):
             merged = np.where(classes == names[other], names[one], classes)
@@ -161,8 +171,8 @@ def test_each_merge_is_the_one_that_costs_least() -> None:
         classes = np.where(classes == names[b], names[a], classes)
         names[7 + m] = names.pop(a)
         del names[b]
-        cut = tree.cut(6 - m)[exchange.classes[:-2]]
-        assert len(set(zip(cut.tolist(), classes.tolist(), strict=True))) == len(set(cut.tolist())) == 6 - m
-    paths = tree.paths()
+        left = cut(tree, 6 - m)[exchange.classes[:-2]]
+        assert len(set(zip(left.tolist(), classes.tolist(), strict=True))) == len(set(left.tolist())) == 6 - m
+    paths = paths_of(tree)
     assert not any(one != other and other.startswith(one) for one in paths for other in paths)
     assert sum(0.5 ** len(path) for path in paths) == 1  # a full binary tree
