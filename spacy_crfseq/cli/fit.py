@@ -225,11 +225,17 @@ def set_up_from(config: Config) -> Setup:
     return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report), read_dev)
 
 
-def encode(setup: Setup) -> None:
-    """Read the training corpus and initialize the components to train."""
+def encode(setup: Setup, postpone: bool = True) -> None:
+    """Read the training corpus and initialize the components to train.
+
+    postpone (bool): Leave first stages to `Walk` where it initializes the component again, after annotating components.
+    """
     printer().text("Reading and encoding the training corpus")
+    names = setup.nlp.pipe_names
     for name, pipe in setup.to_train.items():
         pipe.training.report = partial(_report, name)
+        annotated = not set(setup.training["annotating_components"]).isdisjoint(names[: names.index(name)])
+        pipe.training.postponed = postpone and annotated and name not in setup.resumed
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
 
@@ -332,7 +338,8 @@ class Walk:
         """Initialize a component again if its features have changed, and show its size."""
         from ..training.compatibility import part_name
 
-        if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
+        if (self._annotated or pipe.training.postponed) and name not in self._setup.resumed:  # features have changed
+            pipe.training.postponed = False
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
             pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
@@ -340,7 +347,7 @@ class Walk:
             pipe.training.use_texts(self._setup.nlp)
         docs = [example.predicted for example in self._train.head(100)]
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
-        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
+        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
         for term in pipe.training.terms:
             size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
             printer().info(f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")
