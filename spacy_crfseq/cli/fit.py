@@ -178,7 +178,9 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
             if block.get(name, function) != function:
                 block.clear()
                 block[name] = function
-    return util.load_config_from_str(config.to_str(interpolate=False), overrides=overrides, interpolate=False)
+    text = config.to_str(interpolate=False)
+    replaced: Config = util.load_config_from_str(text, overrides=overrides, interpolate=False)
+    return replaced
 
 
 def _check_config_file(path: Path) -> None:
