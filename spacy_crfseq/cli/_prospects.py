@@ -113,7 +113,7 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
     from .fit import encode
 
     started = perf_counter()
-    encode(setup)
+    encode(setup, postpone=False)
     encoding = perf_counter() - started
     costs = {}
     for name, pipe in setup.to_train.items():

@@ -161,7 +161,7 @@ def _judge_both(
             with warnings.catch_warnings():
                 if judged:  # the warnings about the file have been shown
                     warnings.simplefilter("ignore")
-                gold = read_gold(nlp, file, layout, given)
+                gold = read_gold(nlp, file, layout, given, others=pipelines)
             docs = docs or [example.reference for example in gold.examples]
             judged.append(for_each_component(nlp, of, gold.examples, work, required=False, skipped=DataError)[0])
     return judged, docs

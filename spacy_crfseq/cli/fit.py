@@ -165,11 +165,22 @@ def set_up(
 def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     """Return a config without interpolating its variables.
 
+    A block that an override gives another function loses the settings of the former one, which are not its own.
     RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8.
     """
     if str(config_path) != "-":
         _check_config_file(Path(config_path))
-    return util.load_config(config_path, overrides=overrides, interpolate=False)
+    config = util.load_config(config_path, interpolate=False)
+    for key, function in overrides.items():
+        *parts, name = key.split(".")
+        if name.startswith("@"):
+            block: Any = reduce(lambda outer, part: outer.get(part, {}), parts, config)
+            if block.get(name, function) != function:
+                block.clear()
+                block[name] = function
+    text = config.to_str(interpolate=False)
+    replaced: Config = util.load_config_from_str(text, overrides=overrides, interpolate=False)
+    return replaced
 
 
 def _check_config_file(path: Path) -> None:
@@ -216,11 +227,17 @@ def set_up_from(config: Config) -> Setup:
     return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report), read_dev)
 
 
-def encode(setup: Setup) -> None:
-    """Read the training corpus and initialize the components to train."""
+def encode(setup: Setup, postpone: bool = True) -> None:
+    """Read the training corpus and initialize the components to train.
+
+    postpone (bool): Leave first stages to `Walk` where it initializes the component again, after annotating components.
+    """
     printer().text("Reading and encoding the training corpus")
+    names = setup.nlp.pipe_names
     for name, pipe in setup.to_train.items():
         pipe.training.report = partial(_report, name)
+        annotated = not set(setup.training["annotating_components"]).isdisjoint(names[: names.index(name)])
+        pipe.training.postponed = postpone and annotated and name not in setup.resumed
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
 
@@ -323,7 +340,8 @@ class Walk:
         """Initialize a component again if its features have changed, and show its size."""
         from ..training.compatibility import part_name
 
-        if self._annotated and name not in self._setup.resumed:  # features have changed since nlp.initialize
+        if (self._annotated or pipe.training.postponed) and name not in self._setup.resumed:  # features have changed
+            pipe.training.postponed = False
             nlp = self._setup.nlp
             block = nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
             pipe.initialize(lambda: self._train, nlp=nlp, **util.registry.resolve(block))
@@ -331,7 +349,7 @@ class Walk:
             pipe.training.use_texts(self._setup.nlp)
         docs = [example.predicted for example in self._train.head(100)]
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
-        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.layout.size:,} parameters")
+        printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
         for term in pipe.training.terms:
             size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
             printer().info(f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")

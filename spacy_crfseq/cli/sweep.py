@@ -446,7 +446,7 @@ class Worker:
         n_bytes = len(pipe.doc_model.pack() or b"")
         outcome = Result(
             run.key, run.combination.settings, None, best.score, finite(best.report.value), finite(best.report.loss),
-            int(np.count_nonzero(crf.theta)), crf.layout.size, n_bytes, len(result.history),
+            int(np.count_nonzero(crf.theta)), crf.theta.size, n_bytes, len(result.history),
             round(result.history[-1].seconds, 3), result.reason,
         )  # fmt: skip
         if self._is_best(outcome):

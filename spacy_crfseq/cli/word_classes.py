@@ -5,6 +5,7 @@ Martin, Liermann & Ney (1998), "Algorithms for bigram and trigram word clusterin
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -21,6 +22,7 @@ import typer
 from tqdm import tqdm
 
 from .. import threads
+from ..corpora import check_file
 from ..corpora.layouts import TEXTS_FILE_HELP, Asked, Format, asked
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
@@ -126,6 +128,9 @@ def word_classes(
 
     sizes, checkpoint = settings.sizes, output.with_name(f".{output.name}.checkpoint")
     outputs = {size: output if size == sizes[0] else output.with_stem(f"{output.stem}-{size}") for size in sizes}
+    for path in coverage:  # before hours of work
+        if not path.is_dir():
+            check_file(path)
     for path in outputs.values():
         check_output_file(path, *raw, *coverage, force=force or resume)
     if resume and not checkpoint.exists():
@@ -138,8 +143,8 @@ def word_classes(
     bigrams = counter.bigrams(settings.min_count, settings.max_words)
     del counter
     if len(bigrams.words) <= sizes[0]:
-        there = f"only {count_of(len(bigrams.words), 'word')} occur {settings.min_count} times or more"
-        raise DataError(f"{sizes[0]:,} classes are too many: {there}. Give more text, or lower --sizes or --min-count.")
+        there = f"Words that occur {settings.min_count} times or more: {len(bigrams.words):,}"
+        raise DataError(f"{sizes[0]:,} classes are too many. {there}. Give more text, or lower --sizes or --min-count.")
     rows = [("RAW", bigrams.coverage)]
     rows += [(str(path), covered(_read(nlp, [path], asked(format_name)), bigrams.words)) for path in coverage]
     cells = [(name, f"{n:,}", f"{a / (n or 1):.1%}", f"{m:,}", f"{b / (m or 1):.1%}") for name, (n, a, m, b) in rows]
@@ -204,7 +209,8 @@ def _write(path: Path, exchange: Exchange, tree: Ints) -> None:
 
     counts, words, paths = exchange.bigrams.counts.tolist(), exchange.bigrams.words, paths_of(tree)
     placed = [(paths[c], i) for i, c in enumerate(exchange.classes[:-2].tolist()) if c < exchange.n_classes]
-    with replacing(path) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with replacing(path) as temporary, opened(temporary, "wt", encoding="utf8", newline="\n") as file:
         file.writelines(f"{bits}\t{words[i]}\t{counts[i]}\n" for bits, i in sorted(placed))
     printer().good(f"Saved {count_of(len(placed), 'word')} with a class each to {path}")
 

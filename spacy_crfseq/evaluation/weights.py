@@ -64,7 +64,7 @@ def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
 class TemplateWeights(NamedTuple):
     """The parameters of a template, or of a group without templates.
 
-    kind (str): "unigram", "bigram", "transitions" or "boundaries" (start and end scores).
+    kind (str): "unigram", "bigram", "transitions", "boundaries" (start and end scores) or "potentials" (added).
     template (str): The template, `UNKNOWN` if the model does not store templates, or empty.
     features (int): Number of its features in the model.
     weights, nonzero (int): Number of its weights, with and without zeros.
@@ -106,7 +106,9 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
         rows += [TemplateWeights(kind, *row) for row in each]
     views = crf.views
     boundaries = np.concatenate([views.start, views.end])
-    for kind, values in (("transitions", views.transitions), ("boundaries", boundaries)):
+    groups = [("transitions", views.transitions), ("boundaries", boundaries)]
+    groups += [("potentials", np.concatenate(crf.added_views))] if crf.added else []
+    for kind, values in groups:
         total = float((values.astype(np.float64) ** 2).sum())
         rows.append(TemplateWeights(kind, "", 0, values.size, int(np.count_nonzero(values)), total))
     return rows

@@ -112,7 +112,7 @@ def _number(name: str, value: Any) -> float:
     """Return a number; DataError if it is none, or not finite."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"{name!r} has the value {_shown(value)}, but must be a string, True, False, None, a list of strings or "
             "a dictionary."

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..evaluation.weights import TemplateWeights
     from ..types import Floats
 
-GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)"}
+GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)", "potentials": "(added potentials)"}
 """Names of weights that belong to no template."""
 
 

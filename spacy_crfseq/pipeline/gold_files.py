@@ -42,12 +42,14 @@ def names_of(given: str | None) -> list[str] | None:
 
 
 def read_gold(
-    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool = False
-) -> Gold:
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool = False,
+    others: Sequence[Language] = (),
+) -> Gold:  # fmt: skip
     """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
 
     given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
     documents (bool): Read documents where the file marks them, whatever the pipeline was trained on.
+    others (Sequence[Language]): Pipelines that read the same texts: the units are the largest that one of them needs.
     RAISES CrfError: If the file cannot be read, or holds nothing.
     """
     from spacy.training import Example
@@ -62,9 +64,9 @@ def read_gold(
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        usual = unit_of(nlp)
-        marked = (documents or usual == "document") and marks_documents(path, layout)
-        unit = "document" if marked else "passage" if usual == "passage" else "sentence"
+        usual = {unit_of(one) for one in (nlp, *others)}
+        marked = (documents or "document" in usual) and marks_documents(path, layout)
+        unit = "document" if marked else "passage" if "passage" in usual else "sentence"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
     if not examples:
         raise DataError(f"{path} holds no documents.")

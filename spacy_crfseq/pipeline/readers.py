@@ -298,7 +298,7 @@ class TextReader:
             return [self._path]
         files = sorted(file for file in self._path.rglob("*") if file.is_file() and file.name[:1] != ".")
         if not files:
-            raise ConfigError(f"{self._path}: there is no file in this folder. Check the path of the corpus reader.")
+            raise ConfigError(f"{self._path}: there is no file in this folder. Check the path.")
         return files
 
 

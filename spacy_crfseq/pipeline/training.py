@@ -48,6 +48,7 @@ class Training:
     """Trains a model; its `Session` holds the state between two calls of `update`.
 
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
+    postponed (bool): Whether `initialize` leaves the first stage without training.
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
     annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
@@ -58,6 +59,7 @@ class Training:
     def __init__(self, model: DocModel) -> None:
         self._model = model
         self.seed: int | None = None
+        self.postponed = False
         self.keeps = False
         self.annotators: list[Any] = []
         self.watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
@@ -158,7 +160,7 @@ class Training:
             return
         first, model.held_out = model.new_first(), {}
         (folds,) = (one.folds for one in model.method.attributes.values() if isinstance(one, LabelAttributes))
-        if get_examples is not None:
+        if get_examples is not None and not self.postponed:
             training, texts = Training(first), Noted(get_examples())
             training.keeps, training.seed = True, self.seed
             try:

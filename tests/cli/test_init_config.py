@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from spacy_crfseq.cli import init_config
 from spacy_crfseq.cli._language import LANGUAGES, likely_language
+from spacy_crfseq.cli.fit import load_config
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
 from spacy_crfseq.corpora.layouts import GOLD, NAMES
 from spacy_crfseq.errors import ConfigError, FormatError
@@ -114,8 +115,7 @@ def test_configs_train_in_spacy(tasks: tuple[str, ...], name: str, goal: str, co
 
 
 def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path) -> None:
-    # of all goals the one with a setting of its own, the optimizer's
-    path = write_config(tmp_path, corpora, tuple(TASKS), "conll2003", "small")
+    path = write_config(tmp_path, corpora, tuple(TASKS), "conll2003", "accurate")
     needed = {
         "features": "S2", "loss": "Hinge", "regularizer": "NoRegularizer", "optimizer": "SGD", "decoder": "Posterior",
     }  # fmt: skip
@@ -124,8 +124,10 @@ def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path)
         overrides = {f"components.{factory}.{block}.@{registry}": name}
         if block in ("loss", "regularizer"):
             overrides[f"components.{factory}.optimizer.@crf_optimizers"] = "spacy_crfseq.SGD.v1"
-        nlp = util.load_model_from_config(util.load_config(path, overrides=overrides), validate=True)
+        nlp = util.load_model_from_config(load_config(path, overrides), validate=True)
         assert nlp.config["components"][factory][block][f"@{registry}"] == name
+    kept = load_config(path, {"components.crf_ner.optimizer.@crf_optimizers": "spacy_crfseq.AdaGrad.v1"})
+    assert kept["components"]["crf_ner"]["optimizer"]["runs"] == 3, "the same function keeps its settings"
 
 
 def test_never_overwrites_silently(tmp_path: Path, run: Run) -> None:

@@ -90,6 +90,7 @@ def test_a_run_that_is_stopped_is_resumed(raw: Path, tmp_path: Path, run: Run, m
         ("--sizes 500", ["500 classes are too many", "5 times", "--min-count"]),
         ("--min-count 1000", ["no word occurs 1000 times"]),
         ("--columns word,what", ["unknown column 'what'"]),
+        ("--coverage missing.txt", ["missing.txt: no such file"]),
     ],
 )
 def test_what_cannot_work_is_refused(options: str, parts: list[str], raw: Path, tmp_path: Path, run: Run) -> None:

@@ -100,3 +100,9 @@ def test_a_model_stores_the_data_of_its_attributes() -> None:
     assert any("CITY[0]=city" in name for found in other.doc_model.largest_names() for name in found.values())
     with pytest.raises(ModelFileError, match=r"\['city'\], but the config names \['town'\]"):
         _component("town").get_pipe("crf_ner").from_bytes(pipe.to_bytes())
+
+
+@pytest.mark.parametrize("name", ["my-classes", "a b", "4", ""])
+def test_the_name_of_a_block_must_be_that_of_an_attribute(name: str) -> None:
+    with pytest.raises(ConfigError, match="letters, digits and underscores"):
+        with_attributes(FeatureSet(("LOWER[0]",)), {name: Classes()})
