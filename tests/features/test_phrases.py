@@ -136,7 +136,13 @@ def test_bad_files(content: str | bytes | None, said: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({}, "give path"), ({"lists": {"A": 1}}, "'A' must be"), ({"path": "x", "window": 17}, "from 0 to 16")],
+    [
+        ({}, "give path"),
+        ({"lists": {"A": 1}}, "'A' must be"),
+        ({"path": [1]}, "path must be"),
+        ({"lists": ["A"]}, "lists a block"),
+        ({"path": "x", "window": 17}, "from 0 to 16"),
+    ],
 )
 def test_bad_settings(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
