@@ -349,6 +349,7 @@ class Walk:
             pipe.training.use_texts(self._setup.nlp)
         docs = [example.predicted for example in self._train.head(100)]
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
+        _warn_of_sentences(self._setup.nlp, name, pipe)
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
         for term in pipe.training.terms:
             size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
@@ -368,6 +369,19 @@ class Walk:
         self._annotated = True
         for name in self._left:
             self._setup.to_train[name].training.annotators.append(pipe)
+
+
+def _warn_of_sentences(nlp: Language, name: str, pipe: CRFComponent) -> None:
+    from ..features.document_words import DocumentWords
+    from ..features.protocol import LabelAttributes
+    from ..pipeline.columns import unit_of
+
+    plugins = pipe.method.attributes.values()
+    if unit_of(nlp) == "sentence" and any(isinstance(one, DocumentWords | LabelAttributes) for one in plugins):
+        printer().warn(
+            f'{name} has attributes of whole documents, but learns from single sentences: set unit = "document" in '
+            'both corpus readers, or unit = "passage" if the files mark no documents'
+        )
 
 
 def warn_of_empty_columns(name: str, reads: Set[str], docs: Sequence[Doc], documents: str, section: str) -> None:

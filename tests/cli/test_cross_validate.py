@@ -47,11 +47,14 @@ def test_without_output_no_model_is_written(run: Run, configure: Any, paths: lis
     refused(run("fit", config, "--cross-validate 500", *paths), "different documents", silent=False)
 
 
-def test_each_fold_has_its_own_first_stage(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+def test_each_fold_has_one_first_stage_of_its_own(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
     block = "[components.crf_ner.attributes]\n[components.crf_ner.attributes.document]\nfolds = 3\n"
     block += '@crf_attributes = "spacy_crfseq.DocumentLabels.v1"\n'
-    config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    shown = worked(run("fit", config, "--cross-validate 2", *paths, "--corpora.train.limit 30"), "2-fold").stdout
+    annotating = 'annotating_components = ["crf_tagger"]'
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_ner", components=block, training=annotating)
+    result = worked(run("fit", config, "--cross-validate 2", *paths, "--corpora.train.limit 30"), "2-fold")
+    shown = result.stdout
+    assert "learns from single sentences" in result.output
     assert shown.count("crf_ner: First stage: part 3 of 3") == shown.count("on the whole corpus") == 2
 
 

@@ -48,6 +48,8 @@ def test_all_sizes_are_written_and_coverage_is_shown(raw: Path, tmp_path: Path, 
     assert (len(set(fine.values())), len(set(coarse.values()))) == (6, 3)
     assert list(tmp_path.glob(".*")) == []
     refused(run("word-classes", raw, OPTIONS, tmp_path / "c.tsv"), "exists", "--force")
+    worked(run("word-classes", raw, OPTIONS, tmp_path / "d.gz"), "Saved")
+    assert gzip.decompress((tmp_path / "d.gz").read_bytes()) == (tmp_path / "c.tsv").read_bytes()
 
 
 def test_a_run_that_is_stopped_is_resumed(raw: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def test_lists_and_nothing() -> None:
         (["a", 3], "a list with 3 (int) in it"),
         ({"a": ["b", None]}, "a list under 'a' with None (NoneType) in it"),
         ({3: "a"}, "the key 3 (int); keys must be strings"),
+        ({"length": 10**400}, "'length' has the value"),
         ({"length": 7}, "'length' has the value 7, but a feature is present or absent"),
         ({"share": 0.5}, "str(0.5)"),
         ({"a": object}, "'a' has the value <class 'object'> (type), but must be a string"),
