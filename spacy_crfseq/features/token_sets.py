@@ -64,10 +64,10 @@ def names_in(returned: Any, values: dict[str, float] | None = None) -> list[str]
     if returned is None:
         return []
     if isinstance(returned, list | tuple | set | frozenset):
-        pairs = {each[0]: each[1] for each in returned if isinstance(each, tuple) and len(each) == 2}
-        names = [each for each in returned if not isinstance(each, tuple) or len(each) != 2] if pairs else returned
-        _check_strings(names, "")
-        return [*names, *_names_of(pairs, values)]
+        pairs = [each for each in returned if isinstance(each, tuple)]
+        names = [each for each in returned if not isinstance(each, tuple)] if pairs else returned
+        _check_strings((*names, *(each for each in pairs if len(each) != 2 or not isinstance(each[0], str))), "")
+        return [*names, *_names_of(dict(pairs), values)]
     raise DataError(
         f"it returned {_shown(returned)}, but a dictionary or a list of strings is needed, such as "
         '{"word": "the", "is_title": True} or ["word=the", "is_title"].'

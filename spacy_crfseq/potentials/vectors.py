@@ -107,9 +107,13 @@ class Vectors:
             ids, n_unknown = table.index.find(words)
             if n_unknown and (n + n_unknown) * width > max(MAX_FLOATS, self._least * width):
                 self._table = table = _Table(table.vectors)
+                ids = np.full_like(ids, -1)
             if n_unknown:
-                ids, new = table.index.add(words)
-                table.rows.append(_look_up(table.vectors, words[new].tolist(), self.scale))
+                # looked up first: an error or Ctrl-C must not leave words without rows
+                new = words[(ids < 0) & (words != 0)]
+                rows = _look_up(table.vectors, new.tolist(), self.scale)
+                ids, _ = table.index.add(words)
+                table.rows.append(rows)
             found: Floats = table.rows.array[ids + 1]
             return found
 

@@ -46,6 +46,7 @@ def test_lists_and_nothing() -> None:
         ("word", "it returned 'word' (str), but a dictionary or a list of strings is needed"),
         (3, "it returned 3 (int)"),
         (["a", 3], "a list with 3 (int) in it"),
+        (["a", (["b"], 1.0)], "a list with (['b'], 1.0) (tuple) in it"),
         ({"a": ["b", None]}, "a list under 'a' with None (NoneType) in it"),
         ({3: "a"}, "the key 3 (int); keys must be strings"),
         ({"length": 10**400}, "'length' has the value"),

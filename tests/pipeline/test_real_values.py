@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -81,6 +82,19 @@ def test_a_word_without_a_vector_has_that_of_its_lower_case() -> None:
     found = plugin.of(np.array(keys, np.uint64))
     assert found[0].tolist() == found[1].tolist()
     assert np.linalg.norm(found, axis=1) == pytest.approx([plugin.scale, plugin.scale, 0, plugin.scale])
+
+
+def test_an_interrupted_look_up_leaves_no_word_without_its_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp = trained("static")
+    plugin = pipe_of(nlp).method.potentials["own"]
+    keys = np.array([nlp.vocab.strings.add(word) for word in ("Anna", "Norway")], np.uint64)
+    expected = plugin.of(keys).tolist()
+    plugin._table = module._Table(nlp.vocab.vectors)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_look_up", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            plugin.of(keys[:1])
+    assert plugin.of(keys[::-1]).tolist() == expected[::-1]
 
 
 def test_the_table_of_vectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
