@@ -259,11 +259,12 @@ class Plan:
                 pipelines[code] = self._pipeline(combination, own)
             nlp = pipelines[code]
             run = nlp if isinstance(nlp, str) else self._run(nlp, combination)
-            if isinstance(run, str):
-                self.skipped.setdefault(run, []).append(combination)
+            if isinstance(nlp, str) or isinstance(run, str):
+                self.skipped.setdefault(str(run), []).append(combination)
+            elif nlp.get_pipe(self.component).method.first_stage():  # type: ignore[attr-defined]  # depends on all settings
+                found.append((dict(combination.changes), run))
             else:
-                own |= self._of_texts(run)
-                found.append((self._encoding(own, alone), run))
+                found.append((self._encoding(own | self._of_texts(run), alone), run))
         if sample is not None:
             order = np.random.default_rng(sample.seed).permutation(len(found))
             found = [found[i] for i in sorted(order[: sample.size].tolist())]

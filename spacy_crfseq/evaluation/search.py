@@ -205,7 +205,9 @@ class _Grid:
 
     def _takes(self, block: Any, name: str) -> bool:
         parameters = self._parameters(block)
-        return name in (block or ()) if parameters is None else name in parameters
+        if parameters is None:  # an empty section, such as attributes, has room for any block
+            return block == {} or name in (block or ())
+        return name in parameters
 
     def _parameters(self, block: Any) -> list[str] | None:
         # what the function of a block takes; None where the block names none, or one that takes anything

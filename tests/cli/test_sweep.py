@@ -305,6 +305,13 @@ def test_losses_that_read_texts(sweep_on: Run, tmp_path: Path) -> None:
         assert found["SequentialLog", rho] == found["code.Lengths.v1", rho]
 
 
+def test_first_stages_have_the_settings_of_their_combination(sweep_on: Run, tmp_path: Path) -> None:
+    # the config has no attributes: the grid adds a block
+    grid = 'attributes.near = [{"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "folds": 2}]\n'
+    result = worked(sweep_on(grid + "regularizer.rho = [1, 30]", "--patience", "1", "--corpora.train.limit", "30"))
+    assert result.stdout.count("on the whole corpus") == len(results_of(tmp_path / "out")) == 2
+
+
 def test_a_component_that_reads_what_another_predicts(sweep_on: Run, tmp_path: Path) -> None:
     several, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
     grid = "regularizer.rho = [0.1, 1, 30]"
