@@ -68,7 +68,7 @@ class Rows:
     def add(self, cells: Sequence[str]) -> None:
         """Print a row."""
         if self._pretty:
-            text = row(list(cells), widths=self._widths, aligns=self._aligns, spacing=2)
+            text = row(list(cells), widths=self._widths, aligns=tuple(self._aligns), spacing=2)
         else:
             known = [pair for pair in zip(self._names, cells, strict=True) if pair[1] not in ("", "-")]
             text = " ".join(f"{name}={value}" if name else value for name, value in known)

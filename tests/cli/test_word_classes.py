@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spacy_crfseq.cli._console import Rows
 from spacy_crfseq.training.word_classes import Exchange
 from tests.cli.conftest import Run, refused, sentence, worked
 
@@ -82,6 +84,14 @@ def test_a_run_that_is_stopped_is_resumed(raw: Path, tmp_path: Path, run: Run, m
     refused(run("word-classes", raw, OPTIONS, parts, "--resume"), "no run")
     (tmp_path / ".parts.tsv.checkpoint").write_text("damaged")
     refused(run("word-classes", raw, OPTIONS, parts, "--resume"), "damaged", "--force", silent=False)
+
+
+def test_passes_are_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    rows = Rows(("A", "B"), ("a", "b"), (3, 4), "rr")
+    rows.begin()
+    rows.add(["1", "2"])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["A", "B"], ["---", "----"], ["1", "2"]]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Length:
 def pipeline(*, reads: bool) -> Language:
     nlp = spacy.blank("xx")
     pipe: Any = nlp.add_pipe("crf_ner")
-    pipe.method = pipe.method._replace(attributes={"length": Length()} if reads else {})
+    pipe.method = pipe.method._replace(attributes={"doc_size": Length()} if reads else {})
     return nlp
 
 
