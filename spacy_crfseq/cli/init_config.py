@@ -86,7 +86,7 @@ _SMALL = {"optimizer": {"max_iterations": 200}}
 RECIPES = {
     ("fast", "tagger"): Recipe("Tagging.v2", settings=_QUICK),
     ("fast", "chunker"): Recipe("Chunking.v2", settings=_QUICK),
-    ("fast", "ner"): Recipe("Entities.v1"),
+    ("fast", "ner"): Recipe("Entities.v2", settings=_WEAK),
     ("accurate", "tagger"): Recipe("Tagging.v2", settings={**_AVERAGED, **_WEAK}),
     ("accurate", "chunker"): Recipe("Chunking.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),
     ("accurate", "ner"): Recipe("Entities.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),
