@@ -137,10 +137,10 @@ def init_config_cli(
     Run interactively, it prompts for anything you omit: the files first, from which it proposes the rest.
 
     Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
-    expected F1, and, for entities, labels words as they are labelled elsewhere in the document, or in 25 sentences if
-    the training file marks no documents (-DOCSTART-); training takes three to fifteen times as long. Both use word
-    classes if the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1
-    penalty, which leaves most weights zero, for 'crfseq prune' to remove.
+    expected F1, and, for entities, reads the labels of a word elsewhere in the document, or in 25 sentences if the
+    training file marks no documents (-DOCSTART-); training takes two to six times as long. Both use word classes if
+    the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1 penalty, which
+    leaves most weights zero, for 'crfseq prune' to remove.
 
     \b
     Score on the test part with word classes, CPU seconds of 'fit', megabytes:
