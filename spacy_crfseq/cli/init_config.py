@@ -96,8 +96,7 @@ RECIPES = {
 }
 """Recipes by goal and task."""
 ATTRIBUTE_COMMENTS = {
-    "classes": "classes of words, learnt from raw text, which also tell something of words that the corpus lacks; the "
-    "model\n# contains them",
+    "classes": "classes of words, learned from raw text, also of words that the corpus lacks; the model contains them",
     "context": "what is around a word elsewhere in its document",
     "labels": "how a first model labels a word elsewhere in its document; training takes six models more",
 }
@@ -168,10 +167,14 @@ def init_config_cli(
             print(text, end="")
             return
         write_text(output, text)
-        read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
-        printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
-        for line in _commands(settings, str(output)):
-            print(f"  {line}")
+        _show_saved(settings, output)
+
+
+def _show_saved(settings: Settings, output: Path) -> None:
+    read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
+    printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
+    for line in _commands(settings, str(output)):
+        print(f"  {line}")
 
 
 class Wanted(NamedTuple):

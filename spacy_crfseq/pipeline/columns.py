@@ -45,7 +45,7 @@ def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
 
 
 def unit_of(nlp: Language) -> str:
-    """Return what Docs were when a pipeline was trained, as far as its config tells: sentence, passage or document.
+    """Return what a Doc was in training, by the config of the pipeline: sentence, passage or document.
 
     A pipeline without features of the whole document reads sentences instead of documents.
     """
