@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.corpora.splitting import Splitter
 from spacy_crfseq.corpora.xml import XMLForm, likely_sequence, read_xml
 from spacy_crfseq.errors import ConfigError, FormatError
@@ -23,17 +22,12 @@ TEI = """<tei xmlns="http://www.tei-c.org/ns/1.0" xmlns:x="urn:x"><head><!-- non
 </x:list></tei>"""
 
 
-def text_of(sentence: Sentence) -> str:
-    assert sentence.spaces is not None
-    return "".join(word + " " * space for word, space in zip(sentence.words, sentence.spaces, strict=True))
-
-
 def test_an_element_for_each_token(write: Write) -> None:
     first, second = read_xml(write(NAMES), XMLForm())
     assert first[:4] == (["Ada", "King"], {
         "tag": ["first", "last"], "ent": ["B-first", "B-last"], "chunk": ["B-first", "B-last"],
     }, [True, False], 3)  # fmt: skip
-    assert (text_of(second), second.line, second.line_of(0)) == ("Ba&ch,", 5, 5)
+    assert (second.text, second.line, second.line_of(0)) == ("Ba&ch,", 5, 5)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +63,7 @@ def test_segments_text_between_and_settings(form: dict[str, object], tagged: str
     assert sentence.columns["tag"] == [plain.get(tag, tag[2:]) for _, tag in expected]
     assert sentence.columns["chunk"] == [tag.replace("-", "O") if tag == "-" else tag for _, tag in expected]
     if form.get("between") != "nothing":
-        assert text_of(sentence) == "[1] Ada King, Bo. On maps & “so” III( 1843)"
+        assert sentence.text == "[1] Ada King, Bo. On maps & “so” III( 1843)"
     assert sentence.line == 2
 
 
