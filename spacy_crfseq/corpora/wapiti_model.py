@@ -1,8 +1,8 @@
 """Trained models of Wapiti (Lavergne, Cappe & Yvon 2010), which are text.
 
 A header, the patterns, labels and observations as strings ``length:text,``, and a line ``number=weight`` for each
-weight that is not zero.  An observation that begins with "u" has a weight for each of L labels, one with "b" for each of
-L * L pairs of labels, one with "*" both.
+weight that is not zero.  An observation that begins with "u" has a weight for each of L labels, one with "b" for each
+of L * L pairs of labels, one with "*" both.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from .attributes import TEXT_FUNCTIONS
 from .noted import noted_attributes
 
 UNUSED = "_"
+DOLLAR = "%d"
 _OF_TOKENS = {
     name: f"{name}_" for name in ("lower", "shape", "norm", "tag", "pos", "lemma", "morph", "dep", "ent_type")
 }
@@ -30,7 +31,8 @@ class WapitiPatterns:
 
     `crfseq convert` writes it for a model of Wapiti.
 
-    patterns (list[str]): Those of the model.  Without any, the columns themselves are observations.
+    patterns (list[str]): Those of the model, where ``%d`` stands for a dollar sign, which spaCy's configs do not keep.
+        Without any, the columns themselves are observations.
     columns (list[str] | None): Content of the columns of Wapiti's files, from column 0: "word", or the lower-cased name
         of an attribute, such as "tag", "lemma", "shape" or "suffix3"; "_" for a column that no pattern uses.
     function (TokenFunction | None): Returns the columns of a token as a list of texts, instead of `columns`.  Without
@@ -52,7 +54,8 @@ class WapitiPatterns:
         self._readers = [_reader(name) for name in names]
         self.reads = tuple(name.upper() for name in names if name in ("norm", "tag", "pos", "lemma", "morph", "dep"))
         self._kinds = KINDS[1:] if self.pairs else KINDS[::2]
-        lines = parse_template_lines(self.patterns, "patterns", shared=True) if self.patterns else []
+        patterns = [pattern.replace(DOLLAR, "$") for pattern in self.patterns]
+        lines = parse_template_lines(patterns, "patterns", shared=True) if patterns else []
         self._parts = [_compiled(line) for line in lines if line.kind in self._kinds]
         self._last: tuple[Any, list[list[str]]] = (None, [])
 

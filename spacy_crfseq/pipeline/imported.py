@@ -17,6 +17,7 @@ from ..errors import ModelFileError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
 from ..features.token_sets import make_token_sets
+from ..features.wapiti_patterns import DOLLAR
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout
 from ..potentials.rows import SparseRows
@@ -44,14 +45,19 @@ def settings_for(
     """
     block = None if function is None else {"@crf_features": function}
     settings: dict[str, Any] = {"support": "observed", "boundaries": False, "precision": "float64"}
+    functions: dict[str, Any]
     if model.patterns is None:
         name, block = ("GIVEN", {"@crf_features": "spacy_crfseq.Attributes.v1"}) if block is None else (NAME, block)
         items = {"@crf_features": "spacy_crfseq.CRFsuiteItems.v1", "function": block}
         functions, templates = {name: items}, {"templates": [f"{name}[0]"]}
         settings["potentials"] = {"values": {"@crf_potentials": "spacy_crfseq.Values.v1", "function": items}}
     else:
-        fields = {"patterns": model.patterns, "columns": columns and list(columns), "function": block}
-        own: dict[str, Any] = {"@crf_features": "spacy_crfseq.WapitiPatterns.v1", **fields}
+        own: dict[str, Any] = {
+            "@crf_features": "spacy_crfseq.WapitiPatterns.v1",
+            "patterns": [pattern.replace("$", DOLLAR) for pattern in model.patterns],
+            "columns": columns and list(columns),
+            "function": block,
+        }
         functions, templates = {"WAPITI": own}, {"templates": ["WAPITI[0]"]}
         if model.pairs.names:
             functions["WAPITI_PAIRS"] = {**own, "pairs": True}
