@@ -85,7 +85,7 @@ class _Reader:
             raise ValueError(f"it has {len(lines)} of {number} weights; copy it again")
         pairs = [line.partition("=") for line in lines]
         places = np.array([int(place) for place, _, _ in pairs], np.int64)
-        values = np.array([float.fromhex(value) for _, _, value in pairs], np.float64)
+        values = np.array([float.fromhex(text) if "x" in text else float(text) for _, _, text in pairs], np.float64)
         if not np.isfinite(values).all():
             raise ValueError("some of its weights are no finite numbers; train it again")
         return places, values

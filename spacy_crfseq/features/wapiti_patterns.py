@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from ..corpora.template_files import KINDS, Macro, TemplateLine, parse_template_lines, python_pattern
 from ..errors import ConfigError, DataError, suggest
@@ -46,6 +46,7 @@ class WapitiPatterns:
     columns: list[str] | None = None
     function: TokenFunction | None = None
     pairs: bool = False
+    repeats: ClassVar[bool] = True  # patterns may share observations, whose weights add up
 
     def __post_init__(self) -> None:
         if self.columns is not None and self.function is not None:
