@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
+from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_file, check_scheme, write_columns
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.crfsuite_model import SavedModel
 from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout
-from ..corpora.outputs import check_output_file
+from ..corpora.outputs import check_output_file, check_output_pipeline
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, DataError
-from ..files import replacing
+from ..files import replace_folder, replacing
 from ..pipeline.texts import load_docs
 from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
@@ -60,9 +61,16 @@ def convert_cli(
     encoding: options.Encoding = None,
     columns: options.Columns = None,
     labels: Annotated[
-        str, typer.Option(help="For --from crfsuite: what its labels annotate: tag, chunk or ent")
+        str, typer.Option(help="For --from crfsuite and models: what their labels annotate: tag, chunk or ent")
     ] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: prefix of the attribute that holds the word")] = WORD,
+    features: Annotated[
+        str | None, typer.Option(help="For models: registered token function that returns attributes, or columns")
+    ] = None,
+    tokens: Annotated[
+        str | None, typer.Option(help="For models: regular expression of a token [the tokenizer of --lang]")
+    ] = None,
+    code: options.Code = None,
     force: options.Force = False,
 ) -> None:
     """Convert a corpus: column files, CoNLL-U, XML, CRFsuite's attribute files, annotation tools' exports, DocBin.
@@ -74,6 +82,13 @@ def convert_cli(
     word and tag, as in the training files of CRF++ and Wapiti. Columns that the layout of OUTPUT does not have
     are dropped. Docs from attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it
     is complete.
+
+    A trained model of CRFsuite (or the text of 'crfsuite dump') or Wapiti as INPUT becomes a pipeline in the folder
+    OUTPUT: a crf_tagger with the same labels, scores and predictions. With --labels ent or chunk, it is a crf_ner or
+    crf_chunker that predicts valid tags only. --features names a token function of the registry crf_features in the
+    file --code: for CRFsuite one that returns attributes as for python-crfsuite, given a sequence of tokens and a
+    number; for Wapiti one that returns the columns of its training file, unless --columns names them. Without a
+    function, the pipeline reads doc._.crf_attributes.
 
     \b
     Example:
@@ -87,8 +102,18 @@ def convert_cli(
           --from crfsuite --to spacy
       python -m spacy crfseq convert annotated.jsonl train.spacy --lang es
       python -m spacy crfseq convert labeled.xml train.txt --to columns
+      python -m spacy crfseq convert model.crfsuite pipeline \\
+          --features my_project.word2features.v1 --code features.py
+      python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
     """
-    with reported_errors():
+    with reported_errors(code=code):
+        if from_ is None and (model := read_model(source, encoding)) is not None:
+            form = ModelForm(labels, scheme, features, columns, tokens, lang)
+            said = import_pipeline(source, model, target, form, force=force)
+            printer().good(f"Converted {said}: {target}")
+            return
+        if features or tokens:
+            raise ConfigError(f"{source} is no trained model; --features and --tokens are for models.")
         names = own_layout(columns).columns if columns else ()
         if from_ is None:
             of_source = columns if layout_by_ending(source) is None else None
@@ -99,6 +124,60 @@ def convert_cli(
         )
         count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
+
+
+class ModelForm(NamedTuple):
+    """What a trained model becomes; see the help of the command."""
+
+    labels: str = "tag"
+    scheme: str = "IOB2"
+    features: str | None = None
+    columns: str | None = None
+    tokens: str | None = None
+    lang: str = "en"
+
+
+def read_model(path: Path, encoding: str | None = None) -> SavedModel | None:
+    """Return the trained model of another program in a file, None if it holds something else.
+
+    RAISES CrfError: If the model is damaged.
+    """
+    from ..corpora import crfsuite_model, wapiti_model
+
+    with check_file(path).open("rb") as file:
+        first = file.read(32)
+    if first.startswith(wapiti_model.MAGIC):
+        return wapiti_model.read_wapiti_model(path)
+    if first.startswith((crfsuite_model.MAGIC, crfsuite_model.DUMP_MAGIC)):
+        return crfsuite_model.read_crfsuite_model(path, encoding or "utf8")
+    return None
+
+
+def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelForm, *, force: bool = False) -> str:
+    """Write a pipeline with the weights of a model, and return what it is in words.
+
+    source (Path): The file of the model.
+    RAISES CrfError: If the model does not fit its form, or `target` is in use.
+    """
+    import spacy
+
+    from ..pipeline.imported import FACTORIES, import_model, settings_for
+    from ..pipeline.model_card import fill_card
+
+    check_choice("--labels", form.labels, FACTORIES)
+    check_output_pipeline(target, source, force=force)
+    columns = form.columns.split(",") if form.columns else None
+    if columns and model.patterns is None:
+        raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
+    settings = settings_for(model, form.features, columns)
+    if form.labels != "tag":
+        settings["scheme"] = form.scheme
+    tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens}
+    nlp = spacy.blank(form.lang, config={"nlp": {"tokenizer": tokenizer}} if form.tokens else {})
+    import_model(nlp, model, form.labels, settings)
+    replace_folder(target, fill_card(nlp).to_disk)
+    names = len(model.attributes.names) + len(model.pairs.names)
+    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[form.labels]}"
 
 
 def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[str, ...], str | None]:
