@@ -196,8 +196,7 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, tmp_path: Path) -> None:
-    formats = "Give --format, in a config format (spacy, "
-        "conll2000, conll2002, conll2003, conllu, iob, xml, jsonl), or --columns."
+    formats = "Give --format, in a config format (spacy, conll2000, conll2002, conll2003, conllu, iob, xml, jsonl),"
     (tmp_path / "dev").write_text("one two three four five\n")
     refused(run("evaluate", trained / "model-best", tmp_path / "dev"), "the layout of this file is unknown", formats)
     (tmp_path / "dev.x").write_text("some words\nin lines of any length\n")
