@@ -32,7 +32,10 @@ KEYWORDS = (
     ("volume", r"vol(ume)?s?|iss(ue)?|n[or]?|number|fasc(icu?le)?|suppl(ement)?"),
     ("series", r"ser(ies?)?|reihe|[ck]oll(e[ck]tion)"),
     ("patent", r"patent"),
-    ("edition", r"edn|edition|expanded|rev(ised)?|p?reprint(ed)?|illustrated|editio.*|.*aucta|aufl(age)?|\w*ausg(abe)?"),
+    (
+        "edition",
+        r"edn|edition|expanded|rev(ised)?|p?reprint(ed)?|illustrated|editio.*|.*aucta|aufl(age)?|\w*ausg(abe)?",
+    ),
     (
         "date",
         r"nd|date|spring|s[uo]mmer|autumn|fall|winter|frühling|herbst|jan(uary?)?|feb(ruary?)?|mar(ch|z)?|apr(il)?"
@@ -79,7 +82,10 @@ TERMINALS = (
 )
 CAPITALS = (("single", r"[A-Z]"), ("initial", r"[A-Z][a-z].*"), ("caps", r"[A-Z]+"), ("lower", r"[a-z]+"))
 LOCATOR = (
-    ("T", r".*(\b(DOI|doi|ISBN|Url|URL|PMCID|PMID|PMC\d+|PubMed)\b|10.\d{4,9}/[-._;()/:\w]+|[A-Za-z][A-Za-z+.-]+:\S).*"),
+    (
+        "T",
+        r".*(\b(DOI|doi|ISBN|Url|URL|PMCID|PMID|PMC\d+|PubMed)\b|10.\d{4,9}/[-._;()/:\w]+|[A-Za-z][A-Za-z+.-]+:\S).*",
+    ),
 )
 
 
@@ -240,26 +246,30 @@ class Parts(Context):
             if "c" in on:
                 common += [f"number={number}", f"left={total - number}", f"size={min(len(part), 8)}"]
             if "d" in on:
-                common += [f"seen={each}" for each in seen if each.startswith("key") or each.endswith("year")] or ["seen="]
+                common += [f"seen={each}" for each in seen if each.startswith("key") or each.endswith("year")] or [
+                    "seen="
+                ]
             if "e" in on:
                 later = {each for says_ in says[number + 1 :] for each in says_}
-                common += [f"later={each}" for each in later if each.startswith("key") or each.endswith("year")] or ["later="]
+                common += [f"later={each}" for each in later if each.startswith("key") or each.endswith("year")] or [
+                    "later="
+                ]
             for i, word in enumerate(part):
                 row = list(common)
                 if "f" in on:
-                    row += [f"place={min(i,3)}", f"to-end={min(len(part) - i - 1,3)}"]
-                if word[0] in "\"“„«‘`'" :
+                    row += [f"place={min(i, 3)}", f"to-end={min(len(part) - i - 1, 3)}"]
+                if word[0] in "\"“„«‘`'":
                     quoted = True
                 if word[0] in "([":
                     bracket = True
                 if "g" in on:
                     row += [f"quoted={quoted},{bracket}"]
-                if any(q in word[1:] for q in ("\"", "”", "»", "''", "’,", "’.", "',", "'.")):
+                if any(q in word[1:] for q in ('"', "”", "»", "''", "’,", "’.", "',", "'.")):
                     quoted = False
                 if ")" in word or "]" in word:
                     bracket = False
                 if "h" in on:
-                    row += [f"strong={min(strong,5)}"]
+                    row += [f"strong={min(strong, 5)}"]
                 if word[-1] == "." and ends_part(word) and len(word) > 3:
                     strong += 1
                 yield row
