@@ -67,6 +67,10 @@ def convert_cli(
     features: Annotated[
         str | None, typer.Option(help="For models: registered token function that returns attributes, or columns")
     ] = None,
+    numbers: Annotated[
+        bool,
+        typer.Option(help="For models of CRFsuite: allow values other than 0 and 1; without them, tagging is faster"),
+    ] = True,
     tokens: Annotated[
         str | None, typer.Option(help="For models: regular expression of a token [the tokenizer of --lang]")
     ] = None,
@@ -108,7 +112,7 @@ def convert_cli(
     """
     with reported_errors(code=code):
         if from_ is None and (model := read_model(source, encoding)) is not None:
-            form = ModelForm(labels, scheme, features, columns, tokens, lang)
+            form = ModelForm(labels, scheme, features, columns, numbers, tokens, lang)
             said = import_pipeline(source, model, target, form, force=force)
             printer().good(f"Converted {said}: {target}")
             return
@@ -133,6 +137,7 @@ class ModelForm(NamedTuple):
     scheme: str = "IOB2"
     features: str | None = None
     columns: str | None = None
+    numbers: bool = True
     tokens: str | None = None
     lang: str = "en"
 
@@ -169,7 +174,7 @@ def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelFo
     columns = form.columns.split(",") if form.columns else None
     if columns and model.patterns is None:
         raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
-    settings = settings_for(model, form.features, columns)
+    settings = settings_for(model, form.features, columns, numbers=form.numbers)
     if form.labels != "tag":
         settings["scheme"] = form.scheme
     tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens}

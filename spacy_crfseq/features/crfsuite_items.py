@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..types import TokenFunction
 from .sets import columns_read
 
@@ -18,18 +18,43 @@ class CRFsuiteItems:
     `crfseq convert` writes it for a model of CRFsuite.
 
     function (TokenFunction): Returns a dictionary, or a list of names and of pairs of a name and a number.
+    RAISES ConfigError: If it cannot be called.
     """
 
     def __init__(self, function: TokenFunction) -> None:
+        if not callable(function):
+            raise ConfigError(f"CRFsuiteItems: function must be a token function, but {function!r} was given.")
         self.function = function
         self.reads = columns_read(function)
 
     def __call__(self, sequence: Sequence[Any], i: int) -> list[str | tuple[str, float]]:
         """Return the names with the value 1, and pairs of other names and values; DataError on other results."""
+        found = self.function(sequence, i)
+        names = _plain(found) if type(found) is dict else None
+        if names is not None and len(set(names)) == len(names):
+            return [*names]
         totals: dict[str, float] = {}
-        for name, value in _items(self.function(sequence, i)):
+        for name, value in _items(found):
             totals[name] = totals.get(name, 0.0) + value
         return [name if value == 1.0 else (name, value) for name, value in totals.items() if value]
+
+
+def _plain(found: dict[str, Any]) -> list[str] | None:
+    """Return the names in a dictionary of texts, truth values and such dictionaries, None for others: the fast way."""
+    names = []
+    for name, value in found.items():
+        if type(value) is str:
+            names.append(f"{name}:{value}")
+        elif value is True:
+            names.append(name)
+        elif type(value) is dict:
+            inside = _plain(value)
+            if inside is None:
+                return None
+            names += [f"{name}:{inner}" for inner in inside]
+        elif value is not False:
+            return None
+    return names
 
 
 def _items(found: Any) -> Iterator[tuple[str, float]]:

@@ -35,13 +35,14 @@ NAME = "WORD2FEATURES"
 
 
 def settings_for(
-    model: SavedModel, function: str | None = None, columns: Sequence[str] | None = None
+    model: SavedModel, function: str | None = None, columns: Sequence[str] | None = None, *, numbers: bool = True
 ) -> dict[str, Any]:
     """Return the settings of a component for a model.
 
     function (str | None): Token function of the registry ``crf_features``: of a model of CRFsuite the attributes, of
         one of Wapiti the columns of a token; None for those in ``doc._.crf_attributes``.
     columns (Sequence[str] | None): Names of the columns, as in `WapitiPatterns`, instead of a function.
+    numbers (bool): Whether attributes of CRFsuite may have values other than 0 and 1.
     """
     block = None if function is None else {"@crf_features": function}
     settings: dict[str, Any] = {"support": "observed", "boundaries": False, "precision": "float64"}
@@ -50,7 +51,8 @@ def settings_for(
         name, block = ("GIVEN", {"@crf_features": "spacy_crfseq.Attributes.v1"}) if block is None else (NAME, block)
         items = {"@crf_features": "spacy_crfseq.CRFsuiteItems.v1", "function": block}
         functions, templates = {name: items}, {"templates": [f"{name}[0]"]}
-        settings["potentials"] = {"values": {"@crf_potentials": "spacy_crfseq.Values.v1", "function": items}}
+        values = {"@crf_potentials": "spacy_crfseq.Values.v1", "function": items}
+        settings["potentials"] = {"values": values} if numbers else {}
     else:
         own: dict[str, Any] = {
             "@crf_features": "spacy_crfseq.WapitiPatterns.v1",

@@ -1,7 +1,7 @@
 """A potential whose parameters are counted from given ones, so that a penalty on them is one on the change.
 
 With a squared norm this is a Gaussian prior whose mean is a trained model: Chelba & Acero (2004), "Adaptation of
-maximum entropy capitalizer: little data can help a lot", section 3.2.
+maximum entropy capitalizer: little data can help a lot".
 """
 
 from __future__ import annotations
