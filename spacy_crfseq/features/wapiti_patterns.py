@@ -52,11 +52,11 @@ class WapitiPatterns:
         if self.columns is not None and self.function is not None:
             raise ConfigError("WapitiPatterns: columns and function are both given; keep one of them.")
         names = self.columns or []
-        self._readers = [_reader(name) for name in names]
+        self._readers = [column_reader(name) for name in names]
         self.reads = tuple(name.upper() for name in names if name in ("norm", "tag", "pos", "lemma", "morph", "dep"))
         self._kinds = KINDS[1:] if self.pairs else KINDS[::2]
         patterns = [pattern.replace(DOLLAR, "$") for pattern in self.patterns]
-        lines = parse_template_lines(patterns, "patterns", shared=True) if patterns else []
+        lines = parse_template_lines(patterns, "patterns") if patterns else []
         self._parts = [_compiled(line) for line in lines if line.kind in self._kinds]
         self._last: tuple[Any, list[list[str]]] = (None, [])
 
@@ -84,7 +84,8 @@ class WapitiPatterns:
         return [text if text.isascii() else _as_bytes(text) for text in texts]
 
 
-def _reader(name: str) -> Callable[[Any], str]:
+def column_reader(name: str) -> Callable[[Any], str]:
+    """Return a function from a token to the text of a column; RAISES ConfigError: If there is no such column."""
     if name in _OF_TOKENS:
         return attrgetter(_OF_TOKENS[name]) if name != "morph" else lambda token: str(token.morph)
     if name == "word":
