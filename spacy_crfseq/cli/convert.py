@@ -166,7 +166,7 @@ def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelFo
 
     check_choice("--labels", form.labels, FACTORIES)
     check_output_pipeline(target, source, force=force)
-    columns = form.columns.split(",") if form.columns else None
+    columns = form.columns.split(",") if form.columns else ()
     if columns and model.patterns is None:
         raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
     settings = settings_for(model, form.features, columns, numbers=form.numbers)
