@@ -169,7 +169,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
 
 
 def _count(sentences: Iterator[Sentence], layout: Preset, source: Source) -> Part:
-    wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
+    labels = LABELS if layout.form is None else LABELS[:1]  # whose columns are the same labels
+    wanted = source.labels or tuple(name for name in labels if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
     part = count(sentences, schemes)
@@ -248,7 +249,7 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
 
 
 def _source(config_path: Path, overrides: dict[str, Any] | None) -> Source:
-    config = load_config(config_path, overrides or {})
+    config = load_config(config_path, overrides or {}).interpolate()
     block = corpus_block(config, "train_corpus")
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):
