@@ -101,6 +101,10 @@ GROUPS = {
         "readers", "Corpus readers", "corpora.train", "readers",
         "A corpus reader reads the training and development data of a config.",
     ),
+    "spacy_tokenizers": Group(
+        "tokenizers", "Tokenizers", "nlp.tokenizer", "tokenizers",
+        "A tokenizer splits raw text into tokens. `init-config` writes it for a corpus in XML.",
+    ),
     "spacy_batchers": Group(
         "batchers", "Batchers", "training.batcher", "batchers",
         "`spacy train` uses a batcher to split an epoch into batches. `crfseq fit` needs none.",

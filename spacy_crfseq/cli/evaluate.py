@@ -107,7 +107,7 @@ def evaluate(
     nlp = load_pipeline(model)
     layout = layout_of(file, format_name, nlp)
     held = file_columns(layout)
-    _scored_columns(nlp, layout, held, missing_columns(nlp, held) if given is None else given)
+    _scored_columns(nlp, layout, held, missing_columns(nlp, layout) if given is None else given)
     gold = read_gold(nlp, file, layout, given)
     if raw and gold.given:
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")

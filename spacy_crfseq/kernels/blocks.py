@@ -41,6 +41,7 @@ from .panels import (
     next_u,
     next_v,
 )
+from .sequences import part, path_score
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
@@ -169,9 +170,9 @@ def log_loss(
             continue
         begin(scores, offsets, weights, block, False, work)
         forward(scores.start.shape[0], work)
-        _subtract_gold_scores(scores, gold, work)
         for lane in range(block.shape[0]):
-            nll = work.log_z[lane] + (work.lengths[lane] - 1) * base
+            b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
+            nll = work.log_z[lane] - path_score(part(scores, b, e), gold[b:e]) + (e - b - 1) * base
             work.values[lane], slope = capped(nll, cap)
             work.weights[lane] *= slope
         backward(scores.start.shape[0], work)
@@ -384,21 +385,6 @@ def count_transitions(u: Floats, v: Floats, steps: int, counts: Floats) -> None:
     for row in range(0, u.shape[1], PANEL):
         for column in range(0, u.shape[1], PANEL):
             add_corner(counts, u, v, row, column, steps - 1)
-
-
-@kernel
-def _subtract_gold_scores(scores: Scores, gold: Ints, work: Work) -> None:
-    """Subtract the scores of the gold labels from log_z."""
-    emissions, transitions, start, end = scores
-    log_z, begins, lengths = work.log_z, work.begins, work.lengths
-    for lane in range(running_lanes(lengths, 0, LANES)):
-        first, last = begins[lane], begins[lane] + lengths[lane] - 1
-        score = np.float64(start[gold[first]]) + end[gold[last]]
-        for t in range(first, last + 1):
-            score += emissions[t, gold[t]]
-            if t > first:
-                score += transitions[0, gold[t - 1], gold[t]]
-        log_z[lane] -= score
 
 
 @inlined

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..types import Floats, Ints, Offsets
 from . import log_space
 from ._jit import inlined, kernel
-from .math import largest
+from .math import largest, longest
 
 Bytes: TypeAlias = NDArray[np.int8]
 Shorts: TypeAlias = NDArray[np.uint16]
@@ -132,14 +132,12 @@ class Work(NamedTuple):
 @inlined
 def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
     """Return work arrays for the longest sequence and rows of some width."""
-    longest, n = 1, chains.offsets.shape[0] - 1
-    for s in range(n):
-        longest = max(longest, chains.offsets[s + 1] - chains.offsets[s])
+    length, n = max(1, longest(chains.offsets)), chains.offsets.shape[0] - 1
     padded = lattices.potentials.shape[1]
     return Work(
-        np.zeros((longest, padded)),
-        np.zeros((longest, padded)),
-        np.zeros(longest),
+        np.zeros((length, padded)),
+        np.zeros((length, padded)),
+        np.zeros(length),
         np.zeros(padded),
         np.zeros(width),
         np.zeros(width),
