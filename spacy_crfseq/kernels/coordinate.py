@@ -383,8 +383,8 @@ def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
 
 
 @kernel
-def begin(chains: Chains, lattices: Lattices) -> float:
-    """Compute potentials, log Z and gold scores from the emissions and steps; return the loss."""
+def begin(chains: Chains, lattices: Lattices) -> None:
+    """Compute potentials, log Z and gold scores from the emissions and steps."""
     n = lattices.emissions.shape[1]
     for s in range(lattices.steps.shape[0]):
         for i in range(n):
@@ -406,14 +406,3 @@ def begin(chains: Chains, lattices: Lattices) -> float:
             if t > chains.offsets[s]:
                 score += lattices.steps[chains.sets[t], chains.gold[t - 1], chains.gold[t]]
         lattices.gold[s] = score
-    return loss(chains, lattices)
-
-
-@kernel
-def loss(chains: Chains, lattices: Lattices) -> float:
-    """Return the weighted sum of log Z less the gold scores."""
-    total = 0.0
-    for s in range(chains.kinds.shape[0]):
-        if chains.kinds[s] != NOTHING:
-            total += chains.weights[s] * (lattices.log_z[s] - lattices.gold[s])
-    return total

@@ -57,7 +57,8 @@ class Work:
         self.lattices.steps.fill(0)
         for rows in (self.state, self.pair):
             coordinate.add_scores(self.lattices, rows, theta)
-        return coordinate.begin(self.chains, self.lattices)
+        coordinate.begin(self.chains, self.lattices)
+        return self.loss()
 
     def sweep(
         self, chunk: Chunk, single: bool, full: bool, theta: NDArray[np.float64], factors: Floats, strengths: Strengths
@@ -71,7 +72,7 @@ class Work:
 
     def loss(self) -> float:
         """Return the loss, which is kept up to date."""
-        return coordinate.loss(self.chains, self.lattices)
+        return float(self.chains.weights @ (self.lattices.log_z - self.lattices.gold))
 
     def subgradient_norm(self, theta: NDArray[np.float64], strengths: Strengths) -> float:
         """Return the norm of the objective's smallest subgradient at theta [D], to which the scores belong."""
