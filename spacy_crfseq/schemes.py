@@ -231,7 +231,9 @@ def occurrence_rules(
     for setting, names in (("once", once), ("order", order)):
         for number, name in enumerate(names):
             if name not in known:
-                raise ConfigError(f"{setting} names {name!r}, which is no label of the component. {suggest(name, known)}")
+                raise ConfigError(
+                    f"{setting} names {name!r}, which is no label of the component. {suggest(name, known)}"
+                )
             if name in names[:number]:
                 raise ConfigError(f"{setting} names {name!r} twice: leave one of them out.")
     if len(limited) > MOST_LIMITED:
