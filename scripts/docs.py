@@ -111,8 +111,8 @@ GROUPS = {
     ),
     "spacy_scorers": Group(
         "scorers", "Scorers", "components.crf_tagger.scorer", "scorers",
-        "A scorer defines what `nlp.evaluate` and `spacy evaluate` measure. The component `crf_ner` uses spaCy's own "
-        "`spacy.ner_scorer.v1`.",
+        "A scorer defines what `nlp.evaluate` and `spacy evaluate` measure: the scores of spaCy's own components, and "
+        "the accuracy of whole sequences.",
     ),
     "spacy_callbacks": Group(
         "callbacks", "Callbacks", "training.before_to_disk", "callbacks",

@@ -25,6 +25,7 @@ from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
+from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import start_from
 from . import _options as options
 from ._app import crfseq_cli
@@ -517,7 +518,8 @@ def _print_folds(found: Sequence[Fold], k: int) -> None:
     if not found:
         return
     weighted = found[0].setup.training["score_weights"]
-    names = [name for name in weighted if all(isinstance(fold.scores.get(name), float) for fold in found)]
+    names = [*weighted, *(name for name in found[0].scores if name.endswith(SEQUENCES))]
+    names = [name for name in names if all(isinstance(fold.scores.get(name), float) for fold in found)]
     values = 100 * np.array([[fold.scores[name] for name in names] for fold in found])
     rows = [
         (str(i + 1), f"{fold.n_documents - len(fold.numbers):,}", f"{len(fold.numbers):,}", *map("{:.2f}".format, row))
@@ -558,7 +560,8 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token."""
     dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
-    kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
+    weighted = setup.training["score_weights"]
+    kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
     setup.nlp.meta["performance"] = {**kept, **{f"{name}_loss": loss for name, loss in losses.items()}}
     return scores
 

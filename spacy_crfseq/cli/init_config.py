@@ -486,7 +486,7 @@ def _comments(settings: Settings) -> dict[str, str]:
         "training.optimizer": "required by spaCy; the components use their own",
     }
     if settings.layout.form is not None:
-        comments["nlp.tokenizer"] = "tokens are what is between white space; give another pattern if yours differ"
+        comments["nlp.tokenizer"] = "tokens are the matches of the pattern, here and in the corpora"
         form = "how the elements of a file become sequences: nested, other, ignore, attributes, join"
         comments.update({f"corpora.{name}.sequence": form for name in ("train", "dev")})
         if settings.dev is None:

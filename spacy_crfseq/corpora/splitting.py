@@ -8,6 +8,8 @@ from ..errors import ConfigError, suggest
 
 SPACES = r"\S+"
 """The pattern that splits at white space."""
+WORDS = r"\w+|[^\w\s]"
+"""The pattern that also makes a token of each punctuation mark."""
 BETWEEN = ("words", "nothing", "everything")
 _PIECES = re.compile(r"\s+|\S+")
 

@@ -11,7 +11,7 @@ line break.  A file is read as a stream by expat, which also resolves entities a
 
 from __future__ import annotations
 
-import io
+import codecs
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -90,17 +90,19 @@ def parse_xml(
 ) -> Iterator[Sentence]:
     """Yield the sequences of a stream; arguments and errors as in `read_xml`."""
     check_encoding(encoding or "utf8")
-    source: Any = io.TextIOWrapper(stream, encoding) if encoding else stream
+    decode: Any = codecs.getincrementaldecoder(encoding)().decode if encoding else lambda data, _: data
     errors, split, handler = _Errors(path, on_error), form.check(), None
     try:
-        chunk = source.read(SAMPLE)
+        data = stream.read(SAMPLE)
+        chunk = decode(data, not data)
         sequence = form.sequence or likely_sequence(chunk)
         handler = _Handler(errors, form._replace(sequence=sequence), split)
-        while chunk:
+        while data:
             handler.parser.Parse(chunk, False)
             yield from handler.taken()
-            chunk = source.read(_CHUNK)
-        handler.parser.Parse(b"", True)
+            data = stream.read(_CHUNK)
+            chunk = decode(data, not data)
+        handler.parser.Parse(chunk, True)
     except (expat.ExpatError, LookupError, ValueError) as error:
         if handler is not None:
             yield from handler.taken()

@@ -311,10 +311,8 @@ class Block:
 
     def count(self, ids: Ids) -> Offsets:
         """Return the number of tokens [F] that have each feature."""
-        counts = np.zeros(self.index.size, np.int64)
-        bag_counts = np.zeros(self.store.size, np.int64)
-        kernels.hashing.count(ids.bags.ravel(), bag_counts)
-        kernels.hashing.count(ids.attrs.ravel(), counts)
+        bag_counts = np.bincount(ids.bags.ravel(), minlength=self.store.size)
+        counts = np.bincount(ids.attrs[ids.attrs >= 0], minlength=self.index.size)
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 

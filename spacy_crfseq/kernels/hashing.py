@@ -154,11 +154,3 @@ def insert(wanted: Hashes, keys: Hashes, slots: Ints, n: int, ids: Ints, new: Bo
             new[t] = True
         ids[t] = slots[position] - 1
     return n
-
-
-@kernel
-def count(ids: Ints, counts: Offsets) -> None:
-    """Add 1 to ``counts[id]`` for every id that is not negative."""
-    for t in range(ids.shape[0]):
-        if ids[t] >= 0:
-            counts[ids[t]] += 1

@@ -161,7 +161,12 @@ def test_found(config: dict[str, Any]) -> None:
 
 
 READERS = {
-    "readers": ["spacy_crfseq.ConllReader.v1", "spacy_crfseq.ConlluReader.v1", "spacy_crfseq.CRFsuiteReader.v1"],
+    "readers": [
+        "spacy_crfseq.XMLReader.v1",
+        "spacy_crfseq.ConllReader.v1",
+        "spacy_crfseq.ConlluReader.v1",
+        "spacy_crfseq.CRFsuiteReader.v1",
+    ],
     "loggers": ["spacy_crfseq.Logger.v1"],
     "callbacks": ["spacy_crfseq.ModelCard.v1"],
     "crf_features": WITH_SETTINGS,

@@ -120,10 +120,3 @@ def test_shift(lengths: list[int], distance: int) -> None:
     ids = np.empty_like(values)
     hashing.shift(values, offsets, distance, 4, ids)
     assert ids.tolist() == padded(values.tolist(), lengths, list(range(8)), distance)
-
-
-@given(st.lists(st.integers(-1, 4)))
-def test_count(ids: list[int]) -> None:
-    counts = np.ones(5, np.int64)
-    hashing.count(np.array(ids, np.int32), counts)
-    assert counts.tolist() == [1 + ids.count(i) for i in range(5)]
