@@ -15,6 +15,7 @@ import numpy as np
 from spacy.strings import hash_string
 
 from spacy_crfseq import registry
+from spacy_crfseq.features.index import Growable, HashIndex
 from spacy_crfseq.features.token_sets import TokenSets
 
 # Lists of words, in lower case and without full stops
@@ -320,6 +321,8 @@ _WORDS = (
 )  # fmt: skip
 STREET = COARSE.index("street")
 N = len(COARSE)
+LARGEST = 1 << 18
+"""Words whose kinds are cached."""
 FAR = 4
 """Distances are counted up to here."""
 
@@ -333,18 +336,6 @@ def coarse(text: str) -> str:
     return next((name for name, words in _WORDS if found in words), "other")
 
 
-class _Codes(dict[int, int]):
-    """For the hash of a word, twice its coarse kind, plus one if a comma follows."""
-
-    LARGEST = 1 << 18
-    strings: Any = None
-
-    def __missing__(self, orth: int) -> int:
-        text = self.strings[orth]
-        self[orth] = found = 2 * COARSE.index(coarse(text)) + (punctuation(text) == ",")
-        return found
-
-
 @registry.attributes("addresses.Segments.v1")
 class Segments:
     """What the parts of an address between commas say about each word.
@@ -355,7 +346,7 @@ class Segments:
     """
 
     def __init__(self) -> None:
-        self._codes = _Codes()
+        self._forget()
         pairs = [(x, y) for x in COARSE for y in COARSE]
         counts = [(x, y) for x in range(N) for y in COARSE]
         names = [f"{what} {x} {y}" for what in ("first", "last", "next") for x, y in pairs]
@@ -374,21 +365,30 @@ class Segments:
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
-        if len(self._codes) > _Codes.LARGEST:
-            self._codes.clear()
-        orths: list[int] = []
-        sizes = []
-        for doc in docs:
-            self._codes.strings = doc.vocab.strings
-            orths += doc.to_array("ORTH").tolist()
-            sizes.append(len(doc))
-        codes = np.array([self._codes[orth] for orth in orths], np.int64)
-        numbers = _values(codes, np.cumsum([0, *sizes]))
+        sizes = [len(doc) for doc in docs]
+        orths = np.concatenate([doc.to_array("ORTH") for doc in docs]) if docs else np.zeros(0, np.uint64)
+        numbers = _values(self._codes_of(orths, docs), np.cumsum([0, *sizes]))
         values = self._hashes[numbers]
         if strings is not None:
             strings.update((int(self._hashes[i]), self._names[i]) for i in np.unique(numbers))
-        ptr = np.arange(len(codes) + 1) * values.shape[1]
+        ptr = np.arange(len(orths) + 1) * values.shape[1]
         return {block: TokenSets(values.sum(axis=1, dtype=np.uint64), ptr, values.ravel())}
+
+    def _codes_of(self, orths: np.ndarray[Any, Any], docs: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """Return for each word twice its coarse kind, plus one if a comma follows; words are looked up once."""
+        found, unknown = self._words.find(orths)
+        if unknown:
+            if self._words.size > LARGEST:
+                self._forget()
+            found, new = self._words.add(orths)
+            texts = [docs[0].vocab.strings[orth] for orth in orths[new].tolist()]
+            more = [2 * COARSE.index(coarse(text)) + (punctuation(text) == ",") for text in texts]
+            self._codes.append(np.array(more, np.int64))
+        codes: np.ndarray[Any, Any] = self._codes.array[found]
+        return codes
+
+    def _forget(self) -> None:
+        self._words, self._codes = HashIndex(), Growable(np.int64)
 
 
 def _values(codes: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
