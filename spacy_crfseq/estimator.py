@@ -28,7 +28,7 @@ from .features.encoder import Encoded, Ids
 from .features.index import BagStore
 from .features.interned import MOST_BAGS, Attributes, Bags, Text, attribute_of, entries_in, group
 from .features.token_sets import shown
-from .files import replacing
+from .files import collecting, replacing
 from .inference.posterior import Posterior, make_posterior
 from .model import LinearChainCRF, check_finite
 from .optimizers.seeds import seeded
@@ -95,8 +95,8 @@ class CRF:
     algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
     min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
     c1 to gamma: Settings of single algorithms, as in CRFsuite; one that the algorithm does not have is an error.
-        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow" have
-        no effect; changing them causes a warning.
+        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"
+        have no effect; changing them causes a warning.
     verbose (bool): Print each iteration.
     model_filename (str): File to store the model in after `fit`, or to load it from; not CRFsuite's format.
     keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
@@ -351,14 +351,16 @@ class _Training:
         """Return which weights [F, L] and which transitions [L, L] the model has."""
         n, least = len(self._labels), self._settings["min_freq"] or 0
         numbers, values = text.decoded()
-        pairs = numbers.astype(np.int64) * n + tags[text.tokens]
+        size = len(self._attributes.names) * n
+        pairs = np.multiply(numbers, n, dtype=np.int32 if size < 2**31 else np.int64)
+        pairs += tags[text.tokens]
         following = bigram_columns(tags, offsets, n)
         counts = np.bincount(following[following >= 0], minlength=n * n)
         if least > 0:
-            seen = np.bincount(pairs, values, len(self._attributes.names) * n) >= least
+            seen = np.bincount(pairs, values, size) >= least
             steps = counts >= least
         else:
-            seen = np.full(len(self._attributes.names) * n, bool(self._settings["all_possible_states"]))
+            seen = np.full(size, bool(self._settings["all_possible_states"]))
             seen[pairs] = True
             steps = (counts > 0) | bool(self._settings["all_possible_transitions"])
         return seen.reshape(-1, n), steps.reshape(n, n)
@@ -413,6 +415,9 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
             warnings.warn(f"CRF: {name}={value!r} has no effect here, see docs/coming-from.md.", stacklevel=3)
     if settings["trainer_cls"] is not None:
         raise ConfigError("CRF: trainer_cls is a class of python-crfsuite, which is not used here; leave it out.")
+    for kind in kinds:
+        if isinstance(settings[kind], type):
+            raise ConfigError(f"CRF: {kind} must be an object, such as {settings[kind].__name__}(), not a class.")
     if isinstance(settings["loss"], TextLoss) or settings["precision"] not in ("float32", "float64"):
         raise ConfigError("CRF: loss must not read Docs of spaCy, and precision must be float32 or float64.")
     found = _crfsuite_method(algorithm, {**own, **given})
@@ -470,7 +475,7 @@ def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[
             )
     offsets = np.append(0, np.cumsum(np.fromiter(map(len, sequences), np.int64, len(sequences)))).astype(np.int64)
     try:
-        with _READING:
+        with _READING, collecting():
             return attributes.read(sequences), offsets
     except DataError:
         for i, j, token in ((i, j, token) for i, tokens in enumerate(sequences) for j, token in enumerate(tokens)):

@@ -74,7 +74,7 @@ def read_crfsuite_model(path: Path | str, encoding: str = "utf8") -> SavedModel:
         return _Dump(path, data, encoding).model()
     try:
         return _binary(data, encoding)
-    except (ValueError, IndexError) as error:  # of NumPy, too
+    except (ValueError, LookupError) as error:  # of NumPy and codecs, too
         raise ModelFileError(f"{path}: this is no model of CRFsuite, or it is damaged: {error}.") from None
 
 
@@ -149,12 +149,12 @@ def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.vo
 
 
 def check_names(labels: Sequence[str], *attributes: Sequence[str]) -> None:
-    """RAISES ValueError: If there are no labels, an empty one, or names that occur twice."""
-    if not labels or not all(labels):
-        raise ValueError(f"its labels are {list(labels)[:10]}; each must have a name")
+    """RAISES ValueError: If there are no labels, or names that are empty or occur twice."""
+    if not labels:
+        raise ValueError("it has no labels")
     for names in (labels, *attributes):
-        if len(set(names)) < len(names):
-            raise ValueError("a name of its labels or attributes occurs twice")
+        if "" in names or len(set(names)) < len(names):
+            raise ValueError("a name of its labels or attributes is empty or occurs twice")
 
 
 class _Dump:
@@ -167,7 +167,7 @@ class _Dump:
         self._path = path
         try:
             text = data.decode(encoding)
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, LookupError) as error:
             raise FormatError(path, 0, f"the text is not in {encoding} ({error}); give --encoding.") from None
         self._lines = text.split("\n")
         self._line = 0  # the number of the line at hand

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ..corpora.template_files import KINDS, Macro, TemplateLine, parse_template_lines, python_pattern
 from ..errors import ConfigError, DataError, suggest
 from ..types import TokenFunction
-from .attributes import TEXT_FUNCTIONS
+from .attributes import TEXT_FUNCTIONS, TOKEN_COLUMNS
 from .noted import noted_attributes
 
 UNUSED = "_"
@@ -33,32 +33,34 @@ class WapitiPatterns:
 
     patterns (list[str]): Those of the model, where ``%d`` stands for a dollar sign, which spaCy's configs do not keep.
         Without any, the columns themselves are observations.
-    columns (list[str] | None): Content of the columns of Wapiti's files, from column 0: "word", or the lower-cased name
+    columns (list[str]): Content of the columns of Wapiti's files, from column 0: "word", or the lower-cased name
         of an attribute, such as "tag", "lemma", "shape" or "suffix3"; "_" for a column that no pattern uses.
     function (TokenFunction | None): Returns the columns of a token as a list of texts, instead of `columns`.  Without
         either, they are those in ``doc._.crf_attributes``.
     pairs (bool): Return the observations that score a label together with the previous one, instead of the others.
-    RAISES ConfigError: If a column is unknown, or if `columns` and `function` are both given.
+    RAISES ConfigError: If a column is unknown, or `function` cannot be called or stands beside `columns`.
     RAISES FormatError: If a pattern cannot be read.
     """
 
-    patterns: list[str]
-    columns: list[str] | None = None
+    patterns: list[str] | tuple[str, ...]
+    columns: list[str] | tuple[str, ...] = ()
     function: TokenFunction | None = None
     pairs: bool = False
     repeats: ClassVar[bool] = True  # patterns may share observations, whose weights add up
 
     def __post_init__(self) -> None:
-        if self.columns is not None and self.function is not None:
-            raise ConfigError("WapitiPatterns: columns and function are both given; keep one of them.")
-        names = self.columns or []
-        self._readers = [_reader(name) for name in names]
-        self.reads = tuple(name.upper() for name in names if name in ("norm", "tag", "pos", "lemma", "morph", "dep"))
+        if self.function is not None and (self.columns or not callable(self.function)):
+            raise ConfigError("WapitiPatterns: function must be a token function, and then columns must be empty.")
+        self._readers = [_reader(name) for name in self.columns]
+        self.reads = tuple(name.upper() for name in self.columns if name.upper() in TOKEN_COLUMNS)
         self._kinds = KINDS[1:] if self.pairs else KINDS[::2]
         patterns = [pattern.replace(DOLLAR, "$") for pattern in self.patterns]
         lines = parse_template_lines(patterns, "patterns", shared=True) if patterns else []
         self._parts = [_compiled(line) for line in lines if line.kind in self._kinds]
         self._last: tuple[Any, list[list[str]]] = (None, [])
+
+    def __reduce__(self) -> tuple[type[WapitiPatterns], tuple[Any, ...]]:
+        return WapitiPatterns, (self.patterns, self.columns, self.function, self.pairs)
 
     def __call__(self, sequence: Sequence[Any], i: int) -> list[str]:
         """Return the observations of token `i`.  RAISES DataError: If it has too few columns."""
@@ -75,7 +77,7 @@ class WapitiPatterns:
         return [text if text.isascii() else _as_text(text) for text in found]
 
     def _columns_of(self, sequence: Sequence[Any], i: int) -> list[str]:
-        if self.columns is not None:
+        if self.columns:
             texts = [read(sequence[i]) for read in self._readers]
         else:
             texts = list(map(str, (self.function or noted_attributes)(sequence, i)))

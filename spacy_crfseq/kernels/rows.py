@@ -377,21 +377,3 @@ def spread_marks(ptr: Offsets, ids: Ints, bag_marks: Floats, marks: Floats) -> N
         for p in range(ptr[b], ptr[b + 1]):
             for w in range(marks.shape[1]):
                 marks[ids[p], w] |= bag_marks[b, w]
-
-
-@kernel
-def marks_to_rows(marks: Floats, n_columns: int, row_ptr: Offsets, cols: Ints) -> int:
-    """Turn bit marks [R, W] into sparse rows; return the number of entries.
-
-    row_ptr [R + 1] is always written; cols only where it is long enough, so a first call with an empty array counts.
-    """
-    n = 0
-    row_ptr[0] = 0
-    for r in range(marks.shape[0]):
-        for c in range(n_columns):
-            if marks[r, c >> 6] & (np.uint64(1) << np.uint64(c & 63)):
-                if n < cols.shape[0]:
-                    cols[n] = c
-                n += 1
-        row_ptr[r + 1] = n
-    return n

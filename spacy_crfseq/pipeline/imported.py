@@ -35,13 +35,13 @@ NAME = "WORD2FEATURES"
 
 
 def settings_for(
-    model: SavedModel, function: str | None = None, columns: Sequence[str] | None = None, *, numbers: bool = True
+    model: SavedModel, function: str | None = None, columns: Sequence[str] = (), *, numbers: bool = True
 ) -> dict[str, Any]:
     """Return the settings of a component for a model.
 
     function (str | None): Token function of the registry ``crf_features``: of a model of CRFsuite the attributes, of
         one of Wapiti the columns of a token; None for those in ``doc._.crf_attributes``.
-    columns (Sequence[str] | None): Names of the columns, as in `WapitiPatterns`, instead of a function.
+    columns (Sequence[str]): Names of the columns, as in `WapitiPatterns`, instead of a function.
     numbers (bool): Whether attributes of CRFsuite may have values other than 0 and 1.
     """
     block = None if function is None else {"@crf_features": function}
@@ -57,7 +57,7 @@ def settings_for(
         own: dict[str, Any] = {
             "@crf_features": "spacy_crfseq.WapitiPatterns.v1",
             "patterns": [pattern.replace("$", DOLLAR) for pattern in model.patterns],
-            "columns": columns and list(columns),
+            "columns": list(columns),
             "function": block,
         }
         functions, templates = {"WAPITI": own}, {"templates": ["WAPITI[0]"]}
