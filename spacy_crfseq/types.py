@@ -40,6 +40,21 @@ class Constraints(NamedTuple):
     outside: Bools
 
 
+class OccurrenceRules(NamedTuple):
+    """Which of L labels may occur how often in a sequence, and in which order; K labels or spans are limited, a bit each.
+
+    goes_on (Bools): ``goes_on[i, j]``: j right after i goes on with the same occurrence.
+    bits (Offsets): [L] the bit of the label that j begins, 0 if it is not limited.
+    barred (Offsets): [L] bits of what must not have begun before j does.
+    kept (Offsets): [L] bits that still count when j has begun.
+    """
+
+    goes_on: Bools
+    bits: Offsets
+    barred: Offsets
+    kept: Offsets
+
+
 class Scores(NamedTuple):
     """Log-potentials of a batch, or the gradient with respect to them.
 

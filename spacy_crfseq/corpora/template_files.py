@@ -84,13 +84,17 @@ def read_template_file(path: Path | str) -> list[TemplateLine]:
     return parse_template_lines((line for _, line in read_lines(path, "utf8")), path)
 
 
-def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[TemplateLine]:
-    """Return the templates in the lines of a file; see `read_template_file`."""
+def parse_template_lines(lines: Iterable[str], path: Path | str, shared: bool = False) -> list[TemplateLine]:
+    """Return the templates in the lines of a file; see `read_template_file`.
+
+    shared (bool): Whether several templates may have the same text around their macros.
+    """
     without_comments = (_COMMENT.sub("", line).rstrip() for line in lines)
     parsed = [_parse(path, number, line) for number, line in enumerate(without_comments, start=1) if line]
     if not parsed:
         raise FormatError(path, 0, "no template in the file; write one per line, such as U00:%x[0,0].")
-    _check_shared(path, parsed)
+    if not shared:
+        _check_shared(path, parsed)
     return parsed
 
 

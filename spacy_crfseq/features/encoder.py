@@ -23,6 +23,8 @@ from .token_sets import TokenSets
 
 UNKNOWN = -2
 Tokens: TypeAlias = Ints | Offsets | slice
+KNOWN = -1
+"""In `Block.origins`, the template of features that came from a trained model; their values are their keys."""
 BLOCK_TOKENS = 1 << 16
 """Number of tokens whose ids are changed at a time, to limit the size of temporary arrays."""
 
@@ -138,6 +140,7 @@ class Block:
         self.plan = plan
         self.index = HashIndex(keys)
         self.frozen = keys is not None
+        self._n_known = 0
         self.origins: list[tuple[int, Hashes]] | None = None
         self._template_of = Growable(np.uint16)
         self._new_ids: Ints | None = None
@@ -156,6 +159,13 @@ class Block:
         self._table = Growable(np.int32, len(self.plan.lexeme_slots))
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
+
+    def begin_with(self, keys: Hashes, templates: Numbers) -> None:
+        """Give the first ids to the features [F] of a trained model, of these templates; `freeze` keeps them all."""
+        self.index, self._n_known = HashIndex(keys), len(keys)
+        self._template_of.append(templates)
+        if self.origins is not None:
+            self.origins.append((KNOWN, keys[None]))
 
     def forget(self, lexicon: Lexicon) -> None:
         """Start with empty caches and a new lexicon; feature ids stay."""
@@ -307,14 +317,16 @@ class Block:
         return counts
 
     def freeze(self, ids: Ids, min_count: int, others: Sequence[Ids] = ()) -> Ids:
-        """Drop features of fewer than `min_count` tokens and accept no new ones; see `renumbered`.
+        """Drop new features of fewer than `min_count` tokens and accept no further ones; see `renumbered`.
 
         others (Sequence[Ids]): Further texts whose tokens count.
         """
         self.frozen = True
         if min_count <= 1:
             return ids
-        return self.keep(ids, sum(map(self.count, others), self.count(ids)) >= min_count)
+        kept = sum(map(self.count, others), self.count(ids)) >= min_count
+        kept[: self._n_known] = True
+        return self.keep(ids, kept)
 
     def adopted(self, ids: Ids, other: Block) -> Ids:
         """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""

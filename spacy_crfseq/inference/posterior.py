@@ -13,7 +13,8 @@ from ..decoders._possible import check_possible
 from ..errors import ConfigError
 from ..potentials.protocol import Part, Source, tokens_of
 from ..threads import over
-from ..types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
+from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
+from .pieces import Piece
 
 if TYPE_CHECKING:
     from ..kernels.chain import Chain
@@ -54,12 +55,15 @@ class Posterior(NamedTuple):
 
     allowed (Bools | None): [T, L] labels that each token may have; None for all.
     temperature (float): Scores are divided by it, which calibrates probabilities (Guo et al. 2017).
+    rules (OccurrenceRules | None): Labels that may occur once or in an order.  Labels are then those of Viterbi's
+        algorithm whatever the decoder, and probabilities may miss some labellings, see `missing`.
     """
 
     source: Source
     constraints: Constraints
     allowed: Bools | None
     temperature: float
+    rules: OccurrenceRules | None = None
 
     def __repr__(self) -> str:
         sizes = f"{len(self.offsets) - 1:,} sequences, {self.n_tokens:,} tokens, {self.source.n_labels} labels"
@@ -75,14 +79,24 @@ class Posterior(NamedTuple):
         """[N + 1] token offsets of the sequences."""
         return self.source.offsets
 
-    def decode(self, decoder: Decoder, n_threads: int = 1) -> Ints:
-        """Return the chosen label of every token [T]."""
+    def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
+        """Return the chosen label of every token [T].
+
+        exact (Bools | None): [N] receives whether they are certainly what the decoder looks for, under the rules, too.
+        RAISES DataError: If the constraints leave a sequence without any labelling, or none was found under the rules.
+        """
         labels = np.empty(self.n_tokens, np.int32)
+        exact = np.empty(len(self.offsets) - 1, np.bool_) if exact is None else exact
+        exact[:] = True
         n_threads = max(1, min(n_threads, self.n_tokens // THREAD_TOKENS))
 
         def fill(part: Part) -> None:
             scores, offsets, tokens = self._scores(part)
             labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
+            if self.rules is not None:
+                scores, here = scores.constrained(self.constraints, self._allowed(tokens)), slice(*part)
+                found = kernels.occurrences.best_paths(scores, offsets, self.rules, labels[tokens], exact[here])
+                check_possible(found, part[0])
 
         over(fill, list(self.source.parts(n_threads)), n_threads)
         return labels
@@ -90,20 +104,31 @@ class Posterior(NamedTuple):
     def marginals(self) -> Floats:
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
         parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
-        for scores, offsets, _, sequences in self._constrained():
-            log_z = np.empty(len(offsets) - 1)
-            parts.append(np.empty_like(scores.emissions))
-            kernels.lattice.posterior(scores, offsets, parts[-1], log_z)
-            check_possible(log_z, sequences.start)
+        for piece in self._constrained():
+            log_z, found = np.empty(len(piece.offsets) - 1), np.empty_like(piece.scores.emissions)
+            kernels.lattice.posterior(piece.scores, piece.offsets, found, log_z)
+            check_possible(log_z, piece.sequences.start)
+            parts.append(piece.by_label(found, self.source.n_labels))
         return np.concatenate(parts)
+
+    def missing(self) -> NDArray[np.float64]:
+        """Return upper bounds of the probability [N] that is missed in each sequence: of labellings left out of sums.
+
+        It is 0 without rules.
+        """
+        out = np.zeros(len(self.offsets) - 1)
+        for piece in self._constrained() if self.rules is not None else ():
+            out[piece.sequences] = piece.missing
+        return out
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probabilities [T] of labels [T]."""
         out = np.empty(len(labels))
-        for scores, offsets, tokens, _ in self._constrained():
-            marginals = np.empty_like(scores.emissions)
-            kernels.lattice.posterior(scores, offsets, marginals, np.empty(len(offsets) - 1))
-            out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
+        for piece in self._constrained():
+            found = np.empty_like(piece.scores.emissions)
+            kernels.lattice.posterior(piece.scores, piece.offsets, found, np.empty(len(piece.offsets) - 1))
+            marginals = piece.by_label(found, self.source.n_labels)
+            out[piece.tokens] = marginals[np.arange(len(marginals)), labels[piece.tokens]]
         return np.minimum(out, 1.0)  # rounding in float32
 
     def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
@@ -121,12 +146,14 @@ class Posterior(NamedTuple):
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
         out = np.empty(len(starts))
-        for scores, offsets, tokens, _ in self._constrained():
-            here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
-            begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
-            kernels.lattice.span_probabilities(
-                scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
-            )
+        for piece in self._constrained():
+            first, last = piece.tokens.start, piece.tokens.stop
+            here = slice(*np.searchsorted(starts, [first, last]))
+            spans = labels[piece.tokens], starts[here] - first, ends[here] - first, self.constraints.inside
+            if piece.states is None:
+                kernels.lattice.span_probabilities(piece.scores, piece.offsets, *spans, out[here])
+            elif here.stop > here.start:
+                out[here] = piece.flow().span_probabilities(*spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def nbest(self, k: int) -> NBest:
@@ -139,36 +166,44 @@ class Posterior(NamedTuple):
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
-        for scores, offsets, tokens, sequences in self._constrained():
-            n = len(offsets) - 1
-            exact = Scores(*(array.astype(np.float64) for array in scores))
-            some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
-            kernels.kbest.best_labellings(exact, offsets, some, best, log_z)
-            check_possible(best[0], sequences.start)
-            labels[:, tokens], values[:, sequences] = some, np.minimum(best - log_z, 0)  # rounding
+        for piece in self._constrained():
+            n = len(piece.offsets) - 1
+            exact = Scores(*(array.astype(np.float64) for array in piece.scores))
+            some, best, log_z = np.empty((k, piece.offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
+            kernels.kbest.best_labellings(exact, piece.offsets, some, best, log_z)
+            check_possible(best[0], piece.sequences.start)
+            labels[:, piece.tokens] = piece.labels(some)
+            values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
         out = np.empty(len(self.offsets) - 1)
-        for model, tokens, sequences in self._chains():
-            kernels.chain.log_probabilities(model, labels[tokens], out[sequences])
-        return out
+        for model, piece in self._replace(rules=None)._chains():
+            kernels.chain.log_probabilities(model, labels[piece.tokens], out[piece.sequences])
+            out[piece.sequences] += model.log_z if self.rules is not None else 0
+        if self.rules is None:
+            return out
+        for model, piece in self._chains():
+            out[piece.sequences] -= model.log_z
+        obeying = np.empty(len(out), np.bool_)
+        kernels.occurrences.obeying(labels, self.offsets, self.rules, obeying)
+        return np.where(obeying, np.minimum(out, 0), -np.inf)
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
         out = np.empty(len(self.offsets) - 1)
-        for model, _, sequences in self._chains():
-            kernels.chain.entropies(model, out[sequences])
+        for model, piece in self._chains():
+            kernels.chain.entropies(model, out[piece.sequences])
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], drawn token by token given the previous label."""
         out = np.empty((n, self.n_tokens), np.int32)
-        for model, tokens, _ in self._chains():
+        for model, piece in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
             kernels.chain.sample(model, rng.random((len(model.ahead), n)), part)
-            out[:, tokens] = part
+            out[:, piece.tokens] = piece.labels(part)
         return out
 
     def expected_f(self, labels: Ints, beta: float = 1.0) -> float:
@@ -179,7 +214,10 @@ class Posterior(NamedTuple):
         0.5 precision.  A plain label is a span of one token.
         """
         expected = 0.0
-        for model, _, _ in self._chains():
+        for model, piece in self._chains():
+            if piece.states is not None:
+                expected += piece.flow().expected_spans(self.constraints)
+                continue
             spans = kernels.chain.make_span_chain(model, self.constraints.inside)
             expected += float(spans.opens[:, ~self.constraints.outside].sum())
         starts, ends = self.spans(labels)
@@ -187,18 +225,20 @@ class Posterior(NamedTuple):
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * found / total if total > 0 else 0.0
 
-    def _chains(self) -> Iterator[tuple[Chain, slice, slice]]:
-        """Yield all sequences as Markov chains, a part at a time, with the part's tokens and sequences."""
-        for scores, offsets, tokens, sequences in self._constrained():
-            model = kernels.chain.make_chain(scores, offsets)
-            check_possible(model.log_z, sequences.start)
-            yield model, tokens, sequences
+    def _chains(self) -> Iterator[tuple[Chain, Piece]]:
+        """Yield all sequences as Markov chains over labels or states."""
+        for piece in self._constrained():
+            model = kernels.chain.make_chain(piece.scores, piece.offsets)
+            check_possible(model.log_z, piece.sequences.start)
+            yield model, piece
 
-    def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice, slice]]:
-        """Yield the constrained scores of all sequences, a part at a time, with its offsets, tokens and sequences."""
+    def _constrained(self) -> Iterator[Piece]:
+        """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""
         for part in self.source.parts():
             scores, offsets, tokens = self._scores(part)
-            yield scores.constrained(self.constraints, self._allowed(tokens)), offsets, tokens, slice(*part)
+            scores = scores.constrained(self.constraints, self._allowed(tokens))
+            piece = Piece(scores, offsets, tokens, slice(*part))
+            yield from (piece,) if self.rules is None else piece.by_state(self.rules)
 
     def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
         scores, _ = self.source.forward(part)
@@ -212,11 +252,15 @@ class Posterior(NamedTuple):
 
 
 def make_posterior(
-    source: Source, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
+    source: Source,
+    constraints: Constraints,
+    allowed: Bools | None = None,
+    temperature: float = 1.0,
+    rules: OccurrenceRules | None = None,
 ) -> Posterior:
     """Return the distribution of a text's labels; ConfigError if the temperature is out of range or not a number."""
     if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
         raise ConfigError(
             f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
         )
-    return Posterior(source, constraints, allowed, temperature)
+    return Posterior(source, constraints, allowed, temperature, rules)

@@ -307,11 +307,19 @@ def transpose(ptr: Offsets, ids: Ints, out_ptr: Offsets, out: Ints) -> None:
 @kernel
 def collect_sparse(ptr: Offsets, bags: Ints, row_ptr: Offsets, cols: Ints, d: Floats, grad: Floats) -> None:
     """Add to the entries of each sparse row r the numbers of d [B, C] in the lines bags[ptr[r]:ptr[r + 1]]."""
+    n, end = d.shape[1], ptr[ptr.shape[0] - 1] - 1
     for r in range(ptr.shape[0] - 1):
+        first, last = row_ptr[r], row_ptr[r + 1]
+        row = grad[first:last]
         for p in range(ptr[r], ptr[r + 1]):
+            prefetch(d, bags[min(p + AHEAD, end)], 0)
             source = d[bags[p]]
-            for q in range(row_ptr[r], row_ptr[r + 1]):
-                grad[q] += source[cols[q]]
+            if last - first == n:
+                for c in range(n):
+                    row[c] += source[c]
+            else:
+                for q in range(np.uint64(first), np.uint64(last)):  # unsigned, as in `add_ragged_sparse`
+                    grad[q] += source[np.uint32(cols[q])]
 
 
 @kernel

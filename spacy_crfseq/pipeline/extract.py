@@ -133,6 +133,7 @@ def _token_sets(
 ) -> TokenSets:  # fmt: skip
     sizes: list[int] = []
     values = array("Q")
+    repeats = getattr(function, "repeats", False)  # a name that is returned twice counts twice
     for first, last in pairwise(offsets.tolist()):
         sequence = tokens[first:last]
         for i in range(last - first):
@@ -144,8 +145,9 @@ def _token_sets(
             hashes = {_HASHES[each]: each for each in names}
             if strings is not None:
                 strings.update(hashes)
-            sizes.append(len(hashes))
-            values.extend(hashes)
+            members = [_HASHES[each] for each in names] if repeats else hashes
+            sizes.append(len(members))
+            values.extend(members)
     if len(_HASHES) > MAX_HASHES:
         _HASHES.clear()
     return make_token_sets(sizes, values)

@@ -14,7 +14,7 @@ import numpy as np
 from .. import kernels
 from ..features.encoder import Encoded, Ids
 from ..types import Bools, Floats, Hashes, Ints, Offsets, RowBlock
-from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, without_empty
+from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, united, without_empty
 
 SHARD_FLOATS = 1 << 18
 """Number of scores that are computed at a time, so that they stay in the cache."""
@@ -86,6 +86,12 @@ class Layout(NamedTuple):
         weights = self.unigrams.size + self.bigrams.size
         shared = np.where(kept[weights:], theta[weights:], theta.dtype.type(0))
         return np.concatenate([theta[:weights][kept[:weights]], shared])
+
+    def united(self, first: Layout) -> Layout:
+        """Return a layout that also has the weights of another, whose features are the first ones of this."""
+        steps = None if self.steps is None or first.steps is None else self.steps | first.steps
+        unigrams, bigrams = united(self.unigrams, first.unigrams), united(self.bigrams, first.bigrams)
+        return self._replace(unigrams=unigrams, bigrams=bigrams, steps=steps)
 
     def without_empty(self) -> Layout:
         """Return the layout without features that have no weight; the positions of parameters do not change."""
