@@ -154,9 +154,7 @@ class Ours:
         for _, pipe in self._nlp.pipeline:
             pipe.method = pipe.method._replace(n_threads=1)  # type: ignore[attr-defined]
         vocab = self._nlp.vocab
-        examples = [
-            Example(Doc(vocab, words=words), Doc(vocab, words=words, tags=labels)) for words, labels in data
-        ]
+        examples = [Example(Doc(vocab, words=words), Doc(vocab, words=words, tags=labels)) for words, labels in data]
         self._nlp.initialize(lambda: examples)
         for _, pipe in self._nlp.pipeline:
             pipe.fit()  # type: ignore[attr-defined]
