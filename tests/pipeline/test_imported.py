@@ -131,10 +131,10 @@ def test_items_are_those_of_python_crfsuite() -> None:
             assert one.keys() == {name for name, value in other.items() if value}
             once = {name: value for name, value in other.items() if value and name[-1] != "x" and name != "before:word"}
             assert {name: one[name] for name in once} == once  # `items` shows one of several values
-    assert CRFsuiteItems(lambda sentence, i: ["a", "a", "b", ("c", 0.5), {"d": {"e"}}])([], 0) == [
+    assert CRFsuiteItems(lambda sentence, i: ["a", "a", "b", ("c", 0.5), ("d", {"e"})])([], 0) == [
         ("a", 2.0), "b", ("c", 0.5), "d:e",
     ]  # fmt: skip
-    for wrong in ("text", 1, {"a": None}, {"a": [1]}, [1]):
+    for wrong in ("text", 1, {"a": object()}, [1], {1: 2}):
         with pytest.raises(DataError):
             CRFsuiteItems(lambda sentence, i, wrong=wrong: wrong)([], 0)
     with pytest.raises(ConfigError, match="must be a token function"):
