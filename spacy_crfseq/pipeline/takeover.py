@@ -43,7 +43,7 @@ def check_source(source: DocModel, model: DocModel) -> None:
     """RAISES ConfigError: If a model cannot begin with the weights of another."""
     crf, _ = source.trained()
     tasks = [(type(one.annotation).__name__, one.annotation.scheme) for one in (source, model)]
-    where = f"Component {model.name!r}: training cannot go on from the trained component"
+    where = f"Component {model.name!r}: training cannot continue from the trained component"
     if tasks[0] != tasks[1]:
         (task, scheme), (own, own_scheme) = tasks
         raise ConfigError(
