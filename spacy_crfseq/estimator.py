@@ -15,6 +15,7 @@ from itertools import chain, pairwise, product
 from operator import eq
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -71,21 +72,6 @@ _SAME_RESULT = {
 """The settings that only change how CRFsuite gets to its result; those of the other algorithms are "epsilon"."""
 
 
-class TrainingLog(NamedTuple):
-    """The iterations of a training, with the names of CRFsuite: num, loss (the objective), time and so on.
-
-    reason (str): Why it ended.
-    """
-
-    iterations: list[dict[str, Any]]
-    reason: str
-
-    @property
-    def last_iteration(self) -> dict[str, Any]:
-        """The last iteration."""
-        return self.iterations[-1]
-
-
 class CRF:
     """Linear-chain CRF with the interface of ``sklearn_crfsuite.CRF``.
 
@@ -128,7 +114,7 @@ class CRF:
     ) -> None:  # fmt: skip
         given = locals()
         self.__dict__.update((name, given[name]) for name in _NAMES)
-        self.training_log_: TrainingLog | None = None
+        self.training_log_: SimpleNamespace | None = None
         self._fitted: _Model | None = None
 
     tagger_ = property(lambda self: self._fitted and self)
@@ -193,11 +179,13 @@ class CRF:
 
         training = _Training(settings, attributes, text, offsets, gold, list(dict.fromkeys([*gold, *held_out])))
         objective = training.objective(*method[:2])
-        theta, log = np.zeros(objective.potential.size, self.precision), TrainingLog([], "")
-        note = partial(_note, log.iterations, self.verbose)
+        theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
+        note = partial(_note, iterations, self.verbose)
         result = fit(objective, method[2], theta, evaluate=evaluate, patience=0, callback=note)
         check_finite(result.last, "CRF")
-        self._fitted, self.training_log_ = training.model(result.last).compact(), log._replace(reason=result.reason)
+        self._fitted = training.model(result.last).compact()
+        log = {"iterations": iterations, "last_iteration": iterations[-1], "reason": result.reason}
+        self.training_log_ = SimpleNamespace(**log)
         if self.model_filename is not None:
             with replacing(Path(self.model_filename)) as path:
                 path.write_bytes(self._fitted.to_bytes())

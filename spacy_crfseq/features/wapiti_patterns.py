@@ -48,11 +48,11 @@ class WapitiPatterns:
     def __post_init__(self) -> None:
         if self.function is not None and (self.columns or not callable(self.function)):
             raise ConfigError("WapitiPatterns: function must be a token function, and then columns must be empty.")
-        self._readers = [_reader(name) for name in self.columns]
+        self._readers = [column_reader(name) for name in self.columns]
         self.reads = tuple(name.upper() for name in self.columns if name.upper() in TOKEN_COLUMNS)
         self._kinds = KINDS[1:] if self.pairs else KINDS[::2]
         patterns = [pattern.replace(DOLLAR, "$") for pattern in self.patterns]
-        lines = parse_template_lines(patterns, "patterns", shared=True) if patterns else []
+        lines = parse_template_lines(patterns, "patterns") if patterns else []
         self._parts = [[_part(one) for one in (x.kind.lower(), *x.pieces)] for x in lines if x.kind in self._kinds]
         self._last: tuple[Any, list[list[str]]] = (None, [])
 
@@ -78,7 +78,8 @@ class WapitiPatterns:
         return [_as_bytes(str(text)) for text in (self.function or noted_attributes)(sequence, i)]
 
 
-def _reader(name: str) -> Callable[[Any], str]:
+def column_reader(name: str) -> Callable[[Any], str]:
+    """Return a function from a token to the text of a column; RAISES ConfigError: If there is no such column."""
     if name in _OF_TOKENS:
         return attrgetter(f"{name}_")
     function = TEXT_FUNCTIONS.get(name.upper(), str if name in ("word", "_") else None)

@@ -103,7 +103,7 @@ def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> N
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
     crf, old = model.crf, source.crf
-    kept = sum(len(np.intersect1d(*keys)) for keys in zip(crf.keys, old.keys, strict=True))
+    kept = sum(len(np.intersect1d(*keys, assume_unique=True)) for keys in zip(crf.keys, old.keys, strict=True))
     total, had = (sum(map(len, keys)) for keys in (crf.keys, old.keys))
     labels = len(model.labels.tags) - len(source.labels.tags)
     line = f"{len(source.labels.tags)} labels and {kept:,} features taken over, {labels} and {total - kept:,} new"
