@@ -20,9 +20,7 @@ from spacy_crfseq.features.token_sets import TokenSets
 
 # Lists of words, in lower case and without full stops
 
-DIRECTIONS = set(
-    "n s e w ne nw se sw north south east west northeast northwest southeast southwest".split()
-)
+DIRECTIONS = set("n s e w ne nw se sw north south east west northeast northwest southeast southwest".split())
 # Abbreviations of streets that the postal service knows (Publication 28, appendix C1), as usaddress lists them.
 STREET_TYPES = set(
     """
@@ -113,7 +111,9 @@ LISTS: dict[str, set[str]] = {
     ),
     "country": set("usa us united states america canada mexico".split()),
     "title": set("mr mrs ms dr miss sir jr sr ii iii iv md phd esq".split()),
-    "street begin": set("avenue avenida calle camino via paseo rue la las los el de del st saint mt mount ft fort".split()),
+    "street begin": set(
+        "avenue avenida calle camino via paseo rue la las los el de del st saint mt mount ft fort".split()
+    ),
     "street type": STREET_TYPES,
     "common type": COMMON_TYPES,
 }

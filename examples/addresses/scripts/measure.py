@@ -150,13 +150,11 @@ class Ours:
 
     def train(self, data: Sequence[Address]) -> None:
         """Train on addresses."""
-        self._nlp = load_model_from_config(self._config)
+        self._nlp = load_model_from_config(self._config, auto_fill=True)
         for _, pipe in self._nlp.pipeline:
             pipe.method = pipe.method._replace(n_threads=1)  # type: ignore[attr-defined]
         vocab = self._nlp.vocab
-        examples = [
-            Example(Doc(vocab, words=words), Doc(vocab, words=words, tags=labels)) for words, labels in data
-        ]
+        examples = [Example(Doc(vocab, words=words), Doc(vocab, words=words, tags=labels)) for words, labels in data]
         self._nlp.initialize(lambda: examples)
         for _, pipe in self._nlp.pipeline:
             pipe.fit()  # type: ignore[attr-defined]
