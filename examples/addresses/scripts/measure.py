@@ -36,8 +36,8 @@ from spacy.util import load_config, load_model_from_config  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import address_code  # noqa: E402
+from get_data import FOLDS, SEED, fold_numbers  # noqa: E402
 
-FOLDS, SEED = 5, 0
 PARSERATOR = {"c1": 0.1, "c2": 0.01, "feature.minfreq": 0}
 """The settings with which parserator calls the trainer of python-crfsuite."""
 SAMPLE = 20_000
@@ -99,16 +99,6 @@ def read(path: Path) -> list[Address]:
     corpus = spacy.registry.readers.get("spacy_crfseq.XMLReader.v1")(path)
     docs = [example.reference for example in corpus(spacy.blank("en"))]
     return [Address([token.text for token in doc], [token.tag_ for token in doc]) for doc in docs]
-
-
-def fold_numbers(n: int) -> list[int]:
-    """Return the fold of each of n addresses: their places after a seeded shuffle, modulo the number of folds."""
-    order = list(range(n))
-    random.Random(SEED).shuffle(order)
-    fold = [0] * n
-    for place, i in enumerate(order):
-        fold[i] = place % FOLDS
-    return fold
 
 
 def varied(data: Sequence[Address], n: int) -> Iterator[str]:
