@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .errors import ConfigError, DataError, suggest
 from .prf import PRF, prf
-from .types import MISSING, Constraints
+from .types import MISSING, Constraints, OccurrenceRules
 
 IntArray = NDArray[np.int64]
 IntegerArray = NDArray[np.integer[Any]]
@@ -25,6 +25,9 @@ IntegerArray = NDArray[np.integer[Any]]
 SCHEMES = ("IOB2", "BILUO", "plain")
 READABLE_SCHEMES = (*SCHEMES, "IOB1")
 OUTSIDE = "O"
+
+MOST_LIMITED = 62
+"""Labels that rules on occurrences may limit: bits of a number."""
 
 _PREFIXES = {"IOB1": "OBI", "IOB2": "OBI", "BILUO": "OBILU"}
 _CODES = {prefix: code for code, prefix in enumerate("OBILU")}
@@ -114,19 +117,6 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
     return f"tag {tag!r} may not {what} in {scheme}"
 
 
-def decode(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Return the spans of a valid tag sequence, in order.
-
-    RAISES DataError: With the position of the first tag that breaks the scheme.
-    RAISES ConfigError: If the scheme is unknown or marks no spans.
-    """
-    _check_scheme(scheme, spans=True)
-    index = find_invalid(tags, scheme)
-    if index is not None:
-        raise DataError(f"Position {index}: {describe_invalid(tags, index, scheme)}.")
-    return decode_lenient(tags)
-
-
 def decode_lenient(tags: Sequence[str]) -> list[Span]:
     """Return the spans of any IOB1, IOB2 or BILUO sequence as conlleval reads them.
 
@@ -208,6 +198,43 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     allowed = rules[scheme]
     tables = (allowed[0, 1:], allowed[1:, 1:], allowed[1:, 0], inside[1:, 1:], prefix[1:] == _O)
     return Constraints(*map(np.ascontiguousarray, tables))
+
+
+def occurrence_rules(
+    labels: Sequence[str], scheme: str, once: Sequence[str], order: Sequence[str]
+) -> OccurrenceRules | None:
+    """Return the rules that a sequence has each of some labels at most once, and others only in an order; None if none.
+
+    labels (Sequence[str]): [L] plain tags, where equal neighbours are one occurrence, or tags of a scheme, whose
+        occurrences are spans.
+    once, order (Sequence[str]): Plain tags, or types of spans; ``["*"]`` is all of them.  A label of `order` may occur
+        several times if it is not in `once`.
+    RAISES ConfigError: If one is unknown or occurs twice, or if there are more than `MOST_LIMITED` of them.
+    """
+    kinds = list(labels) if scheme == "plain" else [split_tag(tag)[1] for tag in labels]
+    known = [kind for kind in dict.fromkeys(kinds) if kind or scheme == "plain"]
+    once = known if "*" in once else once
+    limited = list(dict.fromkeys([*once, *order]))
+    for setting, names in (("once", once), ("order", order)):
+        for number, name in enumerate(names):
+            if name not in known:
+                raise ConfigError(
+                    f"{setting} names {name!r}, which is no label of the component. {suggest(name, known)}"
+                )
+            if name in names[:number]:
+                raise ConfigError(f"{setting} names {name!r} twice: leave one of them out.")
+    if len(limited) > MOST_LIMITED:
+        raise ConfigError(f"once and order name {len(limited)} labels, but no more than {MOST_LIMITED} are possible.")
+    if not limited:
+        return None
+    bit = {name: 1 << number for number, name in enumerate(limited)}
+    barred, kept = {name: bit[name] for name in once}, dict[str, int]()
+    for number, name in enumerate(order):
+        barred[name] = sum((bit[later] for later in order[number + 1 :]), barred.get(name, 0))
+        kept[name] = ~sum(bit[earlier] for earlier in order[:number])  # `name` bars all that they bar
+    goes_on = np.eye(len(kinds), dtype=np.bool_) if scheme == "plain" else transition_table(labels, scheme).inside
+    rows = [[table.get(kind, default) for kind in kinds] for table, default in ((bit, 0), (barred, 0), (kept, -1))]
+    return OccurrenceRules(goes_on, *np.array(rows, np.int64))
 
 
 class TagTable:

@@ -40,6 +40,21 @@ class Constraints(NamedTuple):
     outside: Bools
 
 
+class OccurrenceRules(NamedTuple):
+    """Which of L labels may occur only once in a sequence, or only in an order; each limited label has a bit.
+
+    goes_on (Bools): ``goes_on[i, j]``: j right after i goes on with the same occurrence.
+    bits (Offsets): [L] the bit of the label that j begins, 0 if it is not limited.
+    barred (Offsets): [L] bits of what must not have begun before j does.
+    kept (Offsets): [L] bits that still count when j has begun.
+    """
+
+    goes_on: Bools
+    bits: Offsets
+    barred: Offsets
+    kept: Offsets
+
+
 class Scores(NamedTuple):
     """Log-potentials of a batch, or the gradient with respect to them.
 
@@ -363,9 +378,6 @@ class IndexedObjective(Objective, Protocol):
 
     def occurrences(self, block: int) -> Occurrences:
         """Return the active rows of each token, and the tokens of each row, in a group (0 unigrams, 1 bigrams)."""
-
-    def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
-        """Return the objective with another penalty, and another loss if one is given."""
 
 
 class GenerativeObjective(Objective, Protocol):

@@ -13,7 +13,7 @@ from ..decoders._possible import check_possible
 from ..errors import ConfigError
 from ..potentials.protocol import Part, Source, tokens_of
 from ..threads import over
-from ..types import Bools, Constraints, Decoder, Floats, Ints, Offsets, Scores
+from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 
 if TYPE_CHECKING:
     from ..kernels.chain import Chain
@@ -22,6 +22,60 @@ THREAD_TOKENS = 1 << 12
 """Number of tokens that justify a thread for decoding."""
 COLDEST = 1e-6
 """The lowest temperature for scores in single precision; the highest is one over it."""
+
+
+class Piece(NamedTuple):
+    """The constrained scores of some sequences, with their tokens and their numbers in the whole text.
+
+    states (Ints | None): [T, S] labels, if scores are those of states under rules; then it is one sequence.
+    missing (float): Bound of the probability that these leave out.
+    """
+
+    scores: Scores
+    offsets: Offsets
+    tokens: slice
+    sequences: slice
+    states: Ints | None = None
+    missing: float = 0.0
+
+    def under(self, rules: OccurrenceRules) -> Iterator[Piece]:
+        """Yield each sequence with the scores of its states."""
+        for number, (b, e) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
+            first, place, (emissions, steps, *edges) = self.tokens.start, self.sequences.start + number, self.scores
+            here = Scores(emissions[b:e], steps if len(steps) == 1 else steps[b:e], *edges)
+            found = kernels.occurrences.state_chain(here, rules) if e > b else (here, None, 0.0)
+            places = slice(first + b, first + e), slice(place, place + 1)
+            yield Piece(found[0], np.array([0, e - b]), *places, *found[1:])
+
+    def labels(self, found: Ints) -> Ints:
+        """Return the labels [k, T] of numbers of states or labels; -1 stays."""
+        if self.states is None:
+            return found
+        return np.where(found < 0, found, self.states[np.arange(len(self.states)), found])
+
+    def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools, out: Floats) -> None:
+        """Do the work of `kernels.lattice.span_probabilities` for states; the first label of a span continues none."""
+        assert self.states is not None
+        chain, shares = kernels.chain.make_chain(self.scores, self.offsets), np.empty_like(self.scores.emissions)
+        kernels.lattice.posterior(self.scores, self.offsets, shares, np.empty(1))
+        before = np.where(np.isneginf(chain.beta), 0, chain.beta)
+        for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            mass = shares[start] * (self.states[start] == labels[start])
+            for t in range(start + 1, min(end + 1, len(labels))):
+                steps = np.exp(self.scores.transitions[t] + chain.ahead[t] - before[t - 1][:, None])
+                fits = self.states[t] == labels[t] if t < end else ~inside[labels[end - 1], self.states[t]]
+                mass = mass @ steps * fits
+            out[place] = mass.sum()
+
+    def marginals(self, n_labels: int) -> tuple[Floats, NDArray[np.float64]]:
+        """Return P(y_t = k | x) [T, L] and log Z of each sequence."""
+        found, log_z = np.empty_like(self.scores.emissions), np.empty(len(self.offsets) - 1)
+        kernels.lattice.posterior(self.scores, self.offsets, found, log_z)
+        if self.states is None:
+            return found, log_z
+        out = np.zeros((len(found), n_labels))
+        np.add.at(out, (np.arange(len(found))[:, None], self.states), found)
+        return out, log_z
 
 
 class NBest(NamedTuple):
@@ -54,12 +108,15 @@ class Posterior(NamedTuple):
 
     allowed (Bools | None): [T, L] labels that each token may have; None for all.
     temperature (float): Scores are divided by it, which calibrates probabilities (Guo et al. 2017).
+    rules (OccurrenceRules | None): Labels that may occur once or in an order, a constraint like the others.  The decoder
+        must be Viterbi's, and probabilities may leave out rare labellings, see `missing`.
     """
 
     source: Source
     constraints: Constraints
     allowed: Bools | None
     temperature: float
+    rules: OccurrenceRules | None = None
 
     def __repr__(self) -> str:
         sizes = f"{len(self.offsets) - 1:,} sequences, {self.n_tokens:,} tokens, {self.source.n_labels} labels"
@@ -75,14 +132,24 @@ class Posterior(NamedTuple):
         """[N + 1] token offsets of the sequences."""
         return self.source.offsets
 
-    def decode(self, decoder: Decoder, n_threads: int = 1) -> Ints:
-        """Return the chosen label of every token [T]."""
+    def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
+        """Return the chosen label of every token [T].
+
+        exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
+            states are possible.
+        """
         labels = np.empty(self.n_tokens, np.int32)
+        exact = np.empty(len(self.offsets) - 1, np.bool_) if exact is None else exact
+        exact[:] = True
         n_threads = max(1, min(n_threads, self.n_tokens // THREAD_TOKENS))
 
         def fill(part: Part) -> None:
             scores, offsets, tokens = self._scores(part)
             labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
+            if self.rules is not None:
+                possible = scores.constrained(self.constraints, self._allowed(tokens)), offsets
+                found = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
+                check_possible(found, part[0])
 
         over(fill, list(self.source.parts(n_threads)), n_threads)
         return labels
@@ -90,20 +157,27 @@ class Posterior(NamedTuple):
     def marginals(self) -> Floats:
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
         parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
-        for scores, offsets, _, sequences in self._constrained():
-            log_z = np.empty(len(offsets) - 1)
-            parts.append(np.empty_like(scores.emissions))
-            kernels.lattice.posterior(scores, offsets, parts[-1], log_z)
-            check_possible(log_z, sequences.start)
+        for piece in self._constrained():
+            found, log_z = piece.marginals(self.source.n_labels)
+            check_possible(log_z, piece.sequences.start)
+            parts.append(found)
         return np.concatenate(parts)
+
+    def missing(self) -> NDArray[np.float64]:
+        """Return an upper bound of the probability of each sequence [N] that is left out of all answers, 0 without rules.
+
+        It is of labellings that obey the rules, but go through states of a low probability.
+        """
+        if self.rules is None:
+            return np.zeros(len(self.offsets) - 1)
+        return np.array([piece.missing for piece in self._constrained()])
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probabilities [T] of labels [T]."""
         out = np.empty(len(labels))
-        for scores, offsets, tokens, _ in self._constrained():
-            marginals = np.empty_like(scores.emissions)
-            kernels.lattice.posterior(scores, offsets, marginals, np.empty(len(offsets) - 1))
-            out[tokens] = marginals[np.arange(len(marginals)), labels[tokens]]
+        for piece in self._constrained():
+            found, _ = piece.marginals(self.source.n_labels)
+            out[piece.tokens] = found[np.arange(len(found)), labels[piece.tokens]]
         return np.minimum(out, 1.0)  # rounding in float32
 
     def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
@@ -121,12 +195,14 @@ class Posterior(NamedTuple):
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
         out = np.empty(len(starts))
-        for scores, offsets, tokens, _ in self._constrained():
-            here = slice(*np.searchsorted(starts, [tokens.start, tokens.stop]))
-            begins, stops = starts[here] - tokens.start, ends[here] - tokens.start
-            kernels.lattice.span_probabilities(
-                scores, offsets, labels[tokens], begins, stops, self.constraints.inside, out[here]
-            )
+        for piece in self._constrained():
+            here = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
+            places = starts[here] - piece.tokens.start, ends[here] - piece.tokens.start
+            spans = labels[piece.tokens], *places, self.constraints.inside, out[here]
+            if piece.states is None:
+                kernels.lattice.span_probabilities(piece.scores, piece.offsets, *spans)
+            elif here.stop > here.start:
+                piece.span_probabilities(*spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def nbest(self, k: int) -> NBest:
@@ -139,36 +215,44 @@ class Posterior(NamedTuple):
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
-        for scores, offsets, tokens, sequences in self._constrained():
-            n = len(offsets) - 1
-            exact = Scores(*(array.astype(np.float64) for array in scores))
+        for piece in self._constrained():
+            n, offsets = len(piece.offsets) - 1, piece.offsets
+            exact = Scores(*(array.astype(np.float64) for array in piece.scores))
             some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
             kernels.kbest.best_labellings(exact, offsets, some, best, log_z)
-            check_possible(best[0], sequences.start)
-            labels[:, tokens], values[:, sequences] = some, np.minimum(best - log_z, 0)  # rounding
+            check_possible(best[0], piece.sequences.start)
+            labels[:, piece.tokens] = piece.labels(some)
+            values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
         out = np.empty(len(self.offsets) - 1)
-        for model, tokens, sequences in self._chains():
-            kernels.chain.log_probabilities(model, labels[tokens], out[sequences])
+        for model, piece in self._replace(rules=None)._chains():
+            here = out[piece.sequences]
+            kernels.chain.log_probabilities(model, labels[piece.tokens], here)
+            if self.rules is not None:
+                obeying = np.empty(len(here), np.bool_)
+                kernels.occurrences.obeying(labels[piece.tokens], piece.offsets, self.rules, obeying)
+                here[:] = np.where(obeying, here + model.log_z, -np.inf)
+        for model, piece in self._chains() if self.rules is not None else ():
+            out[piece.sequences] = np.minimum(out[piece.sequences] - model.log_z, 0)  # rounding
         return out
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
         out = np.empty(len(self.offsets) - 1)
-        for model, _, sequences in self._chains():
-            kernels.chain.entropies(model, out[sequences])
+        for model, piece in self._chains():
+            kernels.chain.entropies(model, out[piece.sequences])
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], drawn token by token given the previous label."""
         out = np.empty((n, self.n_tokens), np.int32)
-        for model, tokens, _ in self._chains():
+        for model, piece in self._chains():
             part = np.empty((n, len(model.ahead)), np.int32)
             kernels.chain.sample(model, rng.random((len(model.ahead), n)), part)
-            out[:, tokens] = part
+            out[:, piece.tokens] = piece.labels(part)
         return out
 
     def expected_f(self, labels: Ints, beta: float = 1.0) -> float:
@@ -178,27 +262,32 @@ class Posterior(NamedTuple):
         instead of the expectation of the ratio; zero if no span is chosen or expected.  beta = 2 prefers recall,
         0.5 precision.  A plain label is a span of one token.
         """
-        expected = 0.0
-        for model, _, _ in self._chains():
-            spans = kernels.chain.make_span_chain(model, self.constraints.inside)
-            expected += float(spans.opens[:, ~self.constraints.outside].sum())
+        expected, (_, _, _, inside, outside) = 0.0, self.constraints
+        for model, piece in self._chains():
+            if piece.states is not None:  # of a scheme, where the tags that begin a span never continue one
+                expected += float(piece.marginals(len(outside))[0][:, ~outside & ~inside.any(0)].sum())
+                continue
+            spans = kernels.chain.make_span_chain(model, inside)
+            expected += float(spans.opens[:, ~outside].sum())
         starts, ends = self.spans(labels)
         found = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * found / total if total > 0 else 0.0
 
-    def _chains(self) -> Iterator[tuple[Chain, slice, slice]]:
-        """Yield all sequences as Markov chains, a part at a time, with the part's tokens and sequences."""
-        for scores, offsets, tokens, sequences in self._constrained():
-            model = kernels.chain.make_chain(scores, offsets)
-            check_possible(model.log_z, sequences.start)
-            yield model, tokens, sequences
+    def _chains(self) -> Iterator[tuple[Chain, Piece]]:
+        """Yield all sequences as Markov chains over labels or states, in pieces."""
+        for piece in self._constrained():
+            model = kernels.chain.make_chain(piece.scores, piece.offsets)
+            check_possible(model.log_z, piece.sequences.start)
+            yield model, piece
 
-    def _constrained(self) -> Iterator[tuple[Scores, Offsets, slice, slice]]:
-        """Yield the constrained scores of all sequences, a part at a time, with its offsets, tokens and sequences."""
+    def _constrained(self) -> Iterator[Piece]:
+        """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""
         for part in self.source.parts():
             scores, offsets, tokens = self._scores(part)
-            yield scores.constrained(self.constraints, self._allowed(tokens)), offsets, tokens, slice(*part)
+            scores = scores.constrained(self.constraints, self._allowed(tokens))
+            piece = Piece(scores, offsets, tokens, slice(*part))
+            yield from (piece,) if self.rules is None else piece.under(self.rules)
 
     def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
         scores, _ = self.source.forward(part)
@@ -212,11 +301,15 @@ class Posterior(NamedTuple):
 
 
 def make_posterior(
-    source: Source, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
+    source: Source,
+    constraints: Constraints,
+    allowed: Bools | None = None,
+    temperature: float = 1.0,
+    rules: OccurrenceRules | None = None,
 ) -> Posterior:
     """Return the distribution of a text's labels; ConfigError if the temperature is out of range or not a number."""
     if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
         raise ConfigError(
             f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
         )
-    return Posterior(source, constraints, allowed, temperature)
+    return Posterior(source, constraints, allowed, temperature, rules)

@@ -201,7 +201,7 @@ class Tagger:
 
 
 def _bytes(layout: Preset, place: Place) -> int:
-    return 0 if layout.name == DOCBIN else place.offset
+    return 0 if layout.name == DOCBIN or layout.form is not None else place.offset
 
 
 def _portions(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:

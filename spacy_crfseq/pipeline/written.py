@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..corpora.records import Record
 
 COLUMNS = "conll"
-TARGETS = ("jsonl", COLUMNS, *PRESETS, DOCBIN)
+TARGETS = ("jsonl", COLUMNS, *(name for name in PRESETS if name != "xml"), DOCBIN)
 EMPTY = "_"
 DIGITS = 6
 
