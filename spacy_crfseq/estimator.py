@@ -393,9 +393,7 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
         raise ConfigError(f"CRF: there is no algorithm {algorithm!r}. {suggest(str(algorithm), _DEFAULTS)}")
     own, kinds = _DEFAULTS[algorithm], ("loss", "regularizer", "optimizer")
     given = {name: settings[name] for name in sorted(set().union(*_DEFAULTS.values())) if settings[name] is not None}
-    replaced = ({"c1", "c2"} if settings["regularizer"] else set()) | (
-        own.keys() - {"c1", "c2"} if settings["optimizer"] else set()
-    )
+    replaced = {name for name in own if settings["regularizer" if name in ("c1", "c2") else "optimizer"]}
     for name, value in given.items():
         if name not in own:
             raise ConfigError(f"CRF: the algorithm {algorithm!r} has no setting {name!r}; it has {', '.join(own)}.")
@@ -420,38 +418,26 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
 def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:
     """Return the plug-ins that do what CRFsuite does with these settings."""
 
-    def part(kind: Any, name: str, **settings: Any) -> Any:
-        return kind.get(f"spacy_crfseq.{name}.v1")(**settings)
+    def part(kind: str, name: str, **settings: Any) -> Any:
+        return registry.ALL[f"crf_{kind}"].get(f"spacy_crfseq.{name}.v1")(**settings)
 
-    iterations = int(given["max_iterations"])
-    if algorithm in ("lbfgs", "l2sgd"):
-        c1, rho, loss = given.get("c1"), 2 * given["c2"], part(registry.losses, "SequentialLog")
-        if algorithm == "l2sgd":
-            sgd = part(registry.optimizers, "SGD", max_iterations=iterations, tolerance=given["delta"])
-            return loss, part(registry.regularizers, "L2", rho=rho), sgd
-        optimizer = part(
-            registry.optimizers, "OWLQN" if c1 else "LBFGS", max_iterations=iterations, history=given["num_memories"],
-            tolerance=given["delta"], period=given["period"], gradient_tolerance=given["epsilon"],
-        )  # fmt: skip
-        if c1:
-            return loss, part(registry.regularizers, "ElasticNet", rho1=c1, rho2=rho), optimizer
-        return loss, part(registry.regularizers, "L2", rho=rho), optimizer
-    name, own = "AveragedPerceptron", dict[str, Any]()
-    if algorithm == "arow":
-        name, own = "AROW", {"variance": given["variance"], "regularization": given["gamma"]}
+    run = {"max_iterations": int(given["max_iterations"]), "tolerance": given.get("delta", 0.0)}
+    c1, rho, name = given.get("c1"), 2 * given.get("c2", 0), {"l2sgd": "SGD", "ap": "AveragedPerceptron"}.get(algorithm)
+    if algorithm == "lbfgs":
+        name = "OWLQN" if c1 else "LBFGS"
+        run |= {"history": given["num_memories"], "period": given["period"], "gradient_tolerance": given["epsilon"]}
+    elif algorithm == "arow":
+        name, run = "AROW", {"variance": given["variance"], "regularization": given["gamma"], **run}
     elif algorithm == "pa":
         if given["pa_type"] not in (0, 1, 2) or not given["error_sensitive"]:
-            raise ConfigError(
-                "CRF: pa_type must be 0, 1 or 2, and error_sensitive true: margins grow with errors here."
-            )
+            raise ConfigError("CRF: pa_type must be 0, 1 or 2, and error_sensitive true: margins grow with errors.")
         variant = ("PA", "PA-I", "PA-II")[given["pa_type"]]
-        name, own = (
-            "PassiveAggressive",
-            {"aggressiveness": given["c"], "average": given["averaging"], "variant": variant},
-        )
-    optimizer = part(registry.optimizers, name, max_iterations=iterations, tolerance=0.0, **own)
-    loss = part(registry.losses, "Perceptron" if algorithm == "ap" else "Hinge")
-    return loss, part(registry.regularizers, "NoRegularizer"), optimizer
+        run |= {"aggressiveness": given["c"], "average": given["averaging"], "variant": variant}
+        name = "PassiveAggressive"
+    loss = {"lbfgs": "SequentialLog", "l2sgd": "SequentialLog", "ap": "Perceptron"}.get(algorithm, "Hinge")
+    penalty: dict[str, float] = {"rho1": c1, "rho2": rho} if c1 else {"rho": rho} if rho else {}
+    kind = "ElasticNet" if c1 else "L2" if rho else "NoRegularizer"
+    return part("losses", loss), part("regularizers", kind, **penalty), part("optimizers", str(name), **run)
 
 
 def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[Text, Offsets]:
