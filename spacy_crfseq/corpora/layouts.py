@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ._lines import check_encoding, check_file
+from ._lines import check_encoding
 from .columns import check_columns
 from .guess import fits, guess
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
-from .xml import XMLForm
+from .xml import XMLForm, check_corpus
 
 GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 """Layouts of annotated files."""
@@ -124,8 +124,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     """
     said, known = asked(layout), TEXTS if texts else GOLD
     if path != STDIN:
-        check_file(path)
-    found = said.layout(known)
+        check_corpus(path)
+    found = known["xml"] if path.is_dir() else said.layout(known)
     if found is None and path == STDIN:
         found = RAW["txt"]
     unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
