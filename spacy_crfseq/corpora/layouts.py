@@ -131,8 +131,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
     if found is None and (name := layout_by_ending(unpacked, known)) is not None:
         found = known[name]
-    if trained is not None and trained.form is not None and found is not None and found.form is not None:
-        found = trained
+    if trained is not None and trained.form is not None:  # which only XML can have
+        found, trained = (trained if found is not None and found.form is not None else found), None
     if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
         found = trained
     if (settled := said.encoded(found)) is not None:

@@ -95,6 +95,9 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     assert json.loads(report.stdout)["parts"]["train"]["sentences"] == 80
     assert "Encoded 72 documents" in worked(run("fit", config, "--output", tmp_path / "out")).output
     worked(run("evaluate", tmp_path / "out/model-best", tmp_path / "all"), "accuracy: 100.00%")
+    columns = tmp_path / "test.conll"  # with as many columns as an XML file
+    columns.write_text("Main street B-NP O\nAda no B-NP B-PER\n\n" * 9)
+    assert "detected --format conll2003" in worked(run("evaluate", tmp_path / "out/model-best", columns)).stderr
     (tmp_path / "none").mkdir()
     refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
 
