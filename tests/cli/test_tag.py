@@ -140,7 +140,7 @@ def test_labels_that_occur_in_an_order(run: Run, model: Path, tmp_path: Path) ->
         (line,) = (tmp_path / one.name / "a.jsonl").read_text().splitlines()
         found.append([span["label"] for span in json.loads(line)["ents"]])
     assert found[0] == ["PER", "LOC"]
-    assert found[1] in (["PER"], ["LOC"])
+    assert [label for label in found[1] if label != "ORG"] in (["PER"], ["LOC"], ["LOC", "PER"])
 
 
 def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus: Any, tmp_path: Path) -> None:
