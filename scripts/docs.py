@@ -101,14 +101,18 @@ GROUPS = {
         "readers", "Corpus readers", "corpora.train", "readers",
         "A corpus reader reads the training and development data of a config.",
     ),
+    "spacy_tokenizers": Group(
+        "tokenizers", "Tokenizers", "nlp.tokenizer", "tokenizers",
+        "A tokenizer splits raw text into tokens. `init-config` writes it for a corpus in XML.",
+    ),
     "spacy_batchers": Group(
         "batchers", "Batchers", "training.batcher", "batchers",
         "`spacy train` uses a batcher to split an epoch into batches. `crfseq fit` needs none.",
     ),
     "spacy_scorers": Group(
         "scorers", "Scorers", "components.crf_tagger.scorer", "scorers",
-        "A scorer defines what `nlp.evaluate` and `spacy evaluate` measure. The component `crf_ner` uses spaCy's own "
-        "`spacy.ner_scorer.v1`.",
+        "A scorer defines what `nlp.evaluate` and `spacy evaluate` measure: the scores of spaCy's own components, and "
+        "the accuracy of whole sequences.",
     ),
     "spacy_callbacks": Group(
         "callbacks", "Callbacks", "training.before_to_disk", "callbacks",

@@ -2,16 +2,17 @@
 
 ``nlp.add_pipe("crf_ner")``, ``"crf_tagger"`` and ``"crf_chunker"`` are found through entry points; nothing has to be
 imported.  The classes that users name, in annotations and checks, come from here: `CRFComponent` (what ``add_pipe``
-returns), `DocPosterior` (what its `posterior` returns; `Posterior` for short) and `LinearChainCRF` (its `crf`; `CRF`
-for short).  They are imported when they are first asked for: ``import spacy_crfseq`` loads neither spaCy nor numba.
+returns), `DocPosterior` (what its `posterior` returns; `Posterior` for short) and `LinearChainCRF` (its `crf`).  `CRF`
+is an estimator for lists of feature dictionaries.  They are imported when they are first asked for: ``import
+spacy_crfseq`` loads neither spaCy nor numba, and `CRF` no spaCy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .estimator import CRF
     from .model import LinearChainCRF
-    from .model import LinearChainCRF as CRF  # noqa: N814
     from .pipeline.component import CRFComponent
     from .pipeline.doc_posterior import DocPosterior
     from .pipeline.doc_posterior import DocPosterior as Posterior
@@ -20,7 +21,7 @@ __version__ = "0.1.0"
 __all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "Posterior", "__version__"]
 
 _HOMES = {
-    "CRF": ("model", "LinearChainCRF"),
+    "CRF": ("estimator", "CRF"),
     "CRFComponent": ("pipeline.component", "CRFComponent"),
     "DocPosterior": ("pipeline.doc_posterior", "DocPosterior"),
     "LinearChainCRF": ("model", "LinearChainCRF"),

@@ -38,6 +38,10 @@ class FormatError(DataError):
         return FormatError, (self.file, self.line, self._message)  # worker processes hand it on
 
 
+class NotFittedError(CrfError, AttributeError):
+    """An estimator that has not been fitted, of the types that scikit-learn's own error has."""
+
+
 class ModelFileError(CrfError):
     """A stored model that is truncated, foreign, of another version, or holds impossible numbers."""
 

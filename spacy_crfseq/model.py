@@ -24,7 +24,7 @@ from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
 from .potentials.linear import Linear, WeightTables
 from .potentials.protocol import Potential, Source
-from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, used_rows
+from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, cells, used_rows
 from .potentials.small import Small, TokenScores
 from .potentials.sums import Sum, SumSource
 from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
@@ -121,6 +121,14 @@ class LinearChainCRF:
             return source
         return MaskedSource(source, self._mask, encoded.words)
 
+    def by_label(self, factors: Floats) -> Floats:
+        """Return the factor of each weight [D] given those of the labels [L]; two labels have the larger one."""
+        unigrams, bigrams = (cells(rows) % max(1, rows.width) for rows in (self.layout.unigrams, self.layout.bigrams))
+        pairs = np.maximum.outer(factors, factors).ravel()
+        others = [np.tile(factors, one.size // len(factors)) for one in self.small]
+        parts = [factors[unigrams], pairs[bigrams], pairs, factors, factors, *others]
+        return np.concatenate(parts).astype(self._theta.dtype)
+
     def posterior(
         self,
         encoded: Encoded,
@@ -187,12 +195,16 @@ class LinearChainCRF:
         """
         if self._needs_features:
             return self
+        blocks = self.layout.unigrams, self.layout.bigrams
+        return self.with_features([active_rows(*each)[0] for each in zip(blocks, self.views, strict=False)])
+
+    def with_features(self, wanted: Sequence[Bools]) -> LinearChainCRF:
+        """Return the model with the features [F] of each block that are wanted, and their weights."""
         weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.ones(self.layout.size, np.bool_)
-        for rows, part, own in zip(
-            (self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), self.views, strict=False
-        ):
-            part[:] = active_rows(rows, own)[1]
+        blocks = self.layout.unigrams, self.layout.bigrams
+        for rows, part, mine in zip(blocks, self.layout.views(kept), wanted, strict=False):
+            part[:] = mine[cells(rows) // max(1, rows.width)]
         if kept.all():
             return self
         return self._restricted(self.layout.restricted(kept), np.concatenate([self.layout.move(weights, kept), rest]))

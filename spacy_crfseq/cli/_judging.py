@@ -146,7 +146,7 @@ def _given_text(nlp: Language, text: str) -> Iterator[Text]:
     return iter([Text(nlp.make_doc(text), 1, {})] if text.strip() else [])
 
 
-FILES = (".conll", ".conllu", ".gz", ".iob", ".json", ".tsv")
+FILES = (".conll", ".conllu", ".gz", ".iob", ".json", ".tsv", ".xml")
 """Endings of file names, besides those of raw texts."""
 
 

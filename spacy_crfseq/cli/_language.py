@@ -17,7 +17,7 @@ DEFAULT = "en"
 LANGUAGES = tuple("ca da de el en es fi fr hr hu it lt nb nl pl pt ro ru sv tr uk".split())  # noqa: SIM905
 SENTENCES = 1000
 """Sentences that are read; of a DocBin, Docs."""
-LEAST = 0.15
+LEAST = 0.2
 """Share of stop words among the words below which a corpus is in none of these languages; running text has 0.3."""
 
 

@@ -1,4 +1,4 @@
-"""``crfseq convert``: convert between column files, CoNLL-U, CRFsuite's attribute files and spaCy's DocBin.
+"""``crfseq convert``: convert between column files, CoNLL-U, XML, CRFsuite's attribute files and spaCy's DocBin.
 
 Columns are converted to columns without spaCy, so nothing but the tags of spans changes; a DocBin is read and written
 through Docs.
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
+from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_file, check_scheme, write_columns
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.crfsuite_model import SavedModel
 from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout
-from ..corpora.outputs import check_output_file
+from ..corpora.outputs import check_output_file, check_output_pipeline
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..errors import ConfigError, DataError
-from ..files import replacing
+from ..files import replace_folder, replacing
 from ..pipeline.texts import load_docs
 from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 CRFSUITE = "crfsuite"
 CHUNKS_KEY = "chunks"
 _SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE, ANNOTATIONS.name)
-_TARGETS = (DOCBIN, *(name for name in PRESETS if name != "conllu"))
+_TARGETS = (DOCBIN, *(name for name in PRESETS if name not in ("conllu", "xml")), CUSTOM)
 _FROM_HELP = f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]"
 
 
@@ -60,18 +61,39 @@ def convert_cli(
     encoding: options.Encoding = None,
     columns: options.Columns = None,
     labels: Annotated[
-        str, typer.Option(help="For --from crfsuite: what its labels annotate: tag, chunk or ent")
+        str, typer.Option(help="For --from crfsuite and models: what their labels annotate: tag, chunk or ent")
     ] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: prefix of the attribute that holds the word")] = WORD,
+    features: Annotated[
+        str | None, typer.Option(help="For models: registered token function that returns attributes, or columns")
+    ] = None,
+    numbers: Annotated[
+        bool,
+        typer.Option(help="For models of CRFsuite: allow values other than 0 and 1; without them, tagging is faster"),
+    ] = True,
+    tokens: Annotated[
+        str | None,
+        typer.Option(help="For models: regular expression of tokens, all else is left out [rules of --lang]"),
+    ] = None,
+    code: options.Code = None,
     force: options.Force = False,
 ) -> None:
-    """Convert a corpus: column files, CoNLL-U, CRFsuite's attribute files, exports of annotation tools, DocBin.
+    """Convert a corpus: column files, CoNLL-U, XML, CRFsuite's attribute files, annotation tools' exports, DocBin.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
     ent; jsonl, an export of Prodigy, doccano or Label Studio, texts with ent, which the rules of --lang tokenize. Give
-    --columns for other column files, with "_" for columns to ignore. Columns that the layout of OUTPUT does not have
+    --columns for other column files, with "_" for columns to ignore. In xml, the children of an element label its
+    words: with a tag for each word, and with spans. --to columns writes the columns that --columns names, by default
+    word and tag, as in the training files of CRF++ and Wapiti. Columns that the layout of OUTPUT does not have
     are dropped. Docs from attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it
     is complete.
+
+    A trained model of CRFsuite (or the text of 'crfsuite dump') or Wapiti as INPUT becomes a pipeline in the folder
+    OUTPUT: a crf_tagger with the same labels, scores and predictions. With --labels ent or chunk, it is a crf_ner or
+    crf_chunker that predicts valid tags only. --features names a token function of the registry crf_features in the
+    file --code: for CRFsuite one that returns attributes as for python-crfsuite, given a sequence of tokens and a
+    number; for Wapiti one that returns the columns of its training file, unless --columns names them. Without a
+    function, the pipeline reads doc._.crf_attributes.
 
     \b
     Example:
@@ -84,11 +106,24 @@ def convert_cli(
       python -m spacy crfseq convert train.crfsuite train.spacy \\
           --from crfsuite --to spacy
       python -m spacy crfseq convert annotated.jsonl train.spacy --lang es
+      python -m spacy crfseq convert labeled.xml train.txt --to columns
+      python -m spacy crfseq convert model.crfsuite pipeline \\
+          --features my_project.word2features.v1 --code features.py
+      python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
     """
-    with reported_errors():
+    with reported_errors(code=code):
+        if from_ is None and (model := read_model(source, encoding)) is not None:
+            form = ModelForm(labels, scheme, features, columns, numbers, tokens, lang)
+            said = import_pipeline(source, model, target, form, force=force)
+            printer().good(f"Converted {said}: {target}")
+            return
+        if features or tokens:
+            raise ConfigError(f"{source} is no trained model; --features and --tokens are for models.")
         names = own_layout(columns).columns if columns else ()
         if from_ is None:
-            from_, names, from_scheme = _source(source, Asked(columns=columns, encoding=encoding), from_scheme)
+            of_source = columns if layout_by_ending(source) is None else None
+            from_, found, from_scheme = _source(source, Asked(columns=of_source, encoding=encoding), from_scheme)
+            names = found or names
         settings = Settings(
             from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word
         )
@@ -96,11 +131,66 @@ def convert_cli(
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
 
 
+class ModelForm(NamedTuple):
+    """What a trained model becomes; see the help of the command."""
+
+    labels: str = "tag"
+    scheme: str = "IOB2"
+    features: str | None = None
+    columns: str | None = None
+    numbers: bool = True
+    tokens: str | None = None
+    lang: str = "en"
+
+
+def read_model(path: Path, encoding: str | None = None) -> SavedModel | None:
+    """Return the trained model of another program in a file, None if it holds something else.
+
+    RAISES CrfError: If the model is damaged.
+    """
+    from ..corpora import crfsuite_model, wapiti_model
+
+    with check_file(path).open("rb") as file:
+        first = file.read(32)
+    if first.startswith(wapiti_model.MAGIC):
+        return wapiti_model.read_wapiti_model(path)
+    if first.startswith((crfsuite_model.MAGIC, crfsuite_model.DUMP_MAGIC)):
+        return crfsuite_model.read_crfsuite_model(path, encoding or "utf8")
+    return None
+
+
+def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelForm, *, force: bool = False) -> str:
+    """Write a pipeline with the weights of a model, and return what it is in words.
+
+    source (Path): The file of the model.
+    RAISES CrfError: If the model does not fit its form, or `target` is in use.
+    """
+    import spacy
+
+    from ..pipeline.imported import FACTORIES, import_model, settings_for
+    from ..pipeline.model_card import fill_card
+
+    check_choice("--labels", form.labels, FACTORIES)
+    check_output_pipeline(target, source, force=force)
+    columns = form.columns.split(",") if form.columns else ()
+    if columns and model.patterns is None:
+        raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
+    settings = settings_for(model, form.features, columns, numbers=form.numbers)
+    if form.labels != "tag":
+        settings["scheme"] = form.scheme
+    tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens, "between": "nothing"}
+    nlp = spacy.blank(form.lang, config={"nlp": {"tokenizer": tokenizer}} if form.tokens else {})
+    import_model(nlp, model, form.labels, settings)
+    replace_folder(target, fill_card(nlp).to_disk)
+    names = len(model.attributes.names) + len(model.pairs.names)
+    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[form.labels]}"
+
+
 def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[str, ...], str | None]:
     """Return the layout of a file that no option names, its columns if they have no layout, and their scheme."""
-    name, columns, own, _, _ = options.show_layout(path, layout)
-    own_scheme = own if name != DOCBIN and own in SCHEMES else None
-    return name, columns if name == CUSTOM else (), scheme or own_scheme
+    found = options.show_layout(path, layout)
+    own_scheme = found.scheme if found.name != DOCBIN and found.scheme in SCHEMES else None
+    return found.name, found.columns if found.name == CUSTOM else (), scheme or own_scheme
 
 
 def _target(path: Path) -> str:
@@ -134,7 +224,14 @@ class Settings(NamedTuple):
             return Preset(CUSTOM, self.columns, "IOB2", encoding, "")
         if self.source == CRFSUITE:
             return Preset(CRFSUITE, ("word", self.labels), "IOB2", encoding, self.labels)
-        return GOLD[self.source]._replace(encoding=encoding)
+        return GOLD[self.source]._replace(encoding=self.encoding or GOLD[self.source].encoding)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The columns of the target."""
+        if self.target != CUSTOM:
+            return PRESETS[self.target].columns
+        return tuple(name for name in self.columns if name != "_") or ("word", self.layout.score or "tag")
 
 
 def convert(source: Path, target: Path, settings: Settings, *, force: bool = False) -> int:
@@ -153,7 +250,7 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
             binary.to_disk(temporary)
         return len(binary)
     sentences = (_sentences_of if settings.source == DOCBIN else _read_sentences)(source, settings)
-    return write_columns(target, _recoded(sentences, source, settings), PRESETS[settings.target].columns)
+    return write_columns(target, _recoded(sentences, source, settings), settings.written)
 
 
 def _check(settings: Settings) -> None:
@@ -164,7 +261,7 @@ def _check(settings: Settings) -> None:
             f"file, or train on the corpus itself. --to takes: {', '.join(_TARGETS)}."
         )
     check_choice("--to", settings.target, _TARGETS)
-    if bool(settings.columns) != (settings.source == CUSTOM):
+    if bool(settings.columns) != (settings.source == CUSTOM) and settings.target != CUSTOM:
         needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
         raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
     if settings.columns:
@@ -177,9 +274,9 @@ def _check(settings: Settings) -> None:
     if DOCBIN in (settings.source, settings.target):
         return
     held = settings.layout.columns
-    lacking = [name for name in PRESETS[settings.target].columns if name not in held]
+    lacking = [name for name in settings.written if name not in held]
     if lacking:
-        possible = [name for name in _TARGETS if name == DOCBIN or set(PRESETS[name].columns) <= set(held)]
+        possible = [name for name in _TARGETS if name not in PRESETS or set(PRESETS[name].columns) <= set(held)]
         raise ConfigError(
             f"{settings.target} files hold the columns {', '.join(lacking)}, which {settings.source} files do not. "
             f"{settings.source} can become: {', '.join(possible)}."
@@ -210,7 +307,7 @@ def _annotated(source: Path, settings: Settings) -> Iterator[Sentence]:
 
 def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
     scheme = settings.from_scheme or settings.layout.scheme
-    columns = [name for name in SPAN_COLUMNS if name in PRESETS[settings.target].columns]
+    columns = [name for name in SPAN_COLUMNS if name in settings.written]
     for sentence in sentences:
         recoded = dict(sentence.columns)
         for name in columns:
@@ -246,19 +343,19 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
     import spacy
 
-    columns, line = PRESETS[settings.target].columns, 1
-    writer = ColumnWriter(Form(columns[1:], CHUNKS_KEY, (), {}), columns, scores=False)
+    held, line = tuple(name for name in settings.written if name != "word"), 1
+    writer = ColumnWriter(Form(held, CHUNKS_KEY, (), {}), ("word", *held), scores=False)
     for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
-        _check_annotation(doc, settings.target)
+        _check_annotation(doc, settings.target, held)
         document = number if settings.unit == "document" else 0
         for sentence in writer.sentences(doc):
             yield sentence._replace(line=line, document=document)
             line += len(sentence.words) + 1
 
 
-def _check_annotation(doc: Doc, target: str) -> None:
-    held = {"tag": "TAG", "ent": "ENT_IOB"}
-    for name in PRESETS[target].columns[1:]:
+def _check_annotation(doc: Doc, target: str, columns: tuple[str, ...]) -> None:
+    held = {"tag": "TAG", "pos": "POS", "lemma": "LEMMA", "morph": "MORPH", "ent": "ENT_IOB"}
+    for name in columns:
         if not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
             raise DataError(
                 f"The doc {doc.text[:60]!r} has no {name} annotation, which {target} files hold. "

@@ -18,6 +18,7 @@ from ..corpora import DOCBIN, Preset, Sentence, check_file, guess
 from ..corpora.annotations import Notes, read_annotations
 from ..corpora.layouts import Asked, Format, as_options, asked, corpus_block, layout_by_ending, reader_layout
 from ..corpora.presets import ANNOTATIONS, read_layout
+from ..corpora.splitting import WORDS
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
@@ -144,6 +145,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         parts[name] = _count(_sentences(path, layout, source, broken[name], notes), layout, source)
         findings += [Finding("warn", text, tuple(places)) for text, places in notes.messages(path, KEPT)]
         findings += _of_errors(path, layout, broken[name])
+        if layout.form is not None and how.config is not None:
+            findings += _of_tokens(path, layout, source)
         if parts[name].lengths:
             between = ", doc " if layout.name == DOCBIN else ":"
             where = lambda line: f"{path}{between}{line}" if line else str(path)  # noqa: B023, E731
@@ -169,7 +172,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
 
 
 def _count(sentences: Iterator[Sentence], layout: Preset, source: Source) -> Part:
-    wanted = source.labels or tuple(name for name in LABELS if name in layout.columns)
+    labels = LABELS if layout.form is None else LABELS[:1]  # whose columns are the same labels
+    wanted = source.labels or tuple(name for name in labels if name in layout.columns)
     scheme = layout.scheme if layout.scheme != PLAIN else "IOB2"
     schemes = {name: scheme if name in SPANS else PLAIN for name in wanted}
     part = count(sentences, schemes)
@@ -247,8 +251,24 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
     return [Finding("fail", text)]
 
 
+def _of_tokens(path: Path, layout: Preset, source: Source) -> list[Finding]:
+    """Warn if the tokenizer of the config makes other tokens of a text than the labelled ones in XML."""
+    nlp, lines = util.load_model_from_config({"nlp": {**source.nlp, "pipeline": []}}, auto_fill=True), list[int]()
+    for sentence in read_layout(path, layout, lambda _: None):
+        if [token.text for token in nlp.make_doc(sentence.text)] != sentence.words:
+            lines.append(sentence.line)
+    if not lines:
+        return []
+    text = (
+        f"{path}: of {len(lines):,} sequences, the tokenizer makes other tokens than the labels have, so raw text will "
+        "be labelled worse. Give [nlp.tokenizer] a pattern that also ends tokens where segments end, such as "
+        f"{WORDS!r}."
+    )
+    return [Finding("warn", text, tuple(f"{path}:{line}" for line in lines[:KEPT]))]
+
+
 def _source(config_path: Path, overrides: dict[str, Any] | None) -> Source:
-    config = load_config(config_path, overrides or {})
+    config = load_config(config_path, overrides or {}).interpolate()
     block = corpus_block(config, "train_corpus")
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):

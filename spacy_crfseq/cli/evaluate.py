@@ -20,6 +20,7 @@ from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import names_of, read_gold
 from ..pipeline.raw_text import TOKENS, score_raw, value_of
+from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import load_pipeline
 from ..prf import prf
 from ..schemes import Span
@@ -57,7 +58,8 @@ def evaluate_cli(
 ) -> None:
     """Score a pipeline on a corpus file as conlleval does, and measure its speed.
 
-    A span is correct if its type and both boundaries are; tags are scored by accuracy. Tokens and sentences are those
+    A span is correct if its type and both boundaries are; tags are scored by accuracy, and so are whole sequences
+    (sentences). Tokens and sentences are those
     of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
 
     --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
@@ -107,7 +109,7 @@ def evaluate(
     nlp = load_pipeline(model)
     layout = layout_of(file, format_name, nlp)
     held = file_columns(layout)
-    _scored_columns(nlp, layout, held, missing_columns(nlp, held) if given is None else given)
+    _scored_columns(nlp, layout, held, missing_columns(nlp, layout) if given is None else given)
     gold = read_gold(nlp, file, layout, given)
     if raw and gold.given:
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
@@ -172,6 +174,8 @@ def _evaluation(
     for name, found in counts.items():
         title = f"{name}\n" if len(counts) > 1 or name not in SPAN_COLUMNS else ""
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
+        if (whole := kept.get(f"{_prefix(name, key)}{SEQUENCES}")) is not None:
+            parts[-1] += f"\nsequence accuracy: {100 * whole:6.2f}%"
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
 

@@ -25,6 +25,8 @@ from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
+from ..pipeline.scorers import SEQUENCES
+from ..pipeline.select import start_from
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -54,6 +56,9 @@ def fit_cli(
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
+    model: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
+    ] = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -68,16 +73,24 @@ def fit_cli(
     [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
     are not saved; with --output, one trained on the whole corpus is.
 
+    --from MODEL continues from a trained pipeline: each component takes over labels, features and weights of the one of
+    the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
+    what they have in addition, such as new labels or templates, begins with weights of zero.
+
     \b
     Example:
       python -m spacy crfseq fit config.cfg --output training/ \\
           --paths.train train.conll --paths.dev dev.conll
+      python -m spacy crfseq fit config.cfg --output training2/ \\
+          --from training/model-best --paths.train new.conll
       python -m spacy crfseq fit config.cfg --cross-validate 5 \\
           --paths.train train.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
         stopping = {"evaluate_every": evaluate_every, "patience": patience}
         if cross_validate is not None:
+            if model is not None:
+                raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
             setup = set_up(config_path, output, overrides, (BEST, LAST), force)
             found = list(each_fold(setup, cross_validate, evaluate_every, patience))
             _print_folds(found, cross_validate)
@@ -87,7 +100,7 @@ def fit_cli(
                 return
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-        outcome = fit(config_path, output, overrides=overrides, force=force, **stopping)
+        outcome = fit(config_path, output, overrides=overrides, force=force, start=model, **stopping)
         print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -132,13 +145,24 @@ def fit(
     evaluate_every: int | None = None,
     patience: int | None = None,
     force: bool = False,
+    start: str | None = None,
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
+    start (str | None): A trained pipeline, from whose components of the same names training continues.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
+    if start is not None:
+        check_output_folder(output, start, pipelines=(BEST, LAST), force=force)
+        if setup.resumed:
+            what = ", ".join(map(repr, sorted(setup.resumed)))
+            raise ConfigError(
+                f"--from: {what} comes from a trained pipeline already (source). Give its factory instead."
+            )
+        for name in start_from(setup.to_train, start):
+            printer().warn(f"{name} begins with weights of zero: {start} has no such component")
     encode(setup)
     with locked_folder(output):
         with closing(Reporter(output / LOG)) as reporter:
@@ -351,6 +375,8 @@ class Walk:
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
         _warn_of_sentences(self._setup.nlp, name, pipe)
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
+        if taken := pipe.training.taken_over():
+            printer().info(f"From the trained {name}: {taken}")
         for term in pipe.training.terms:
             size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
             printer().info(f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")
@@ -494,7 +520,8 @@ def _print_folds(found: Sequence[Fold], k: int) -> None:
     if not found:
         return
     weighted = found[0].setup.training["score_weights"]
-    names = [name for name in weighted if all(isinstance(fold.scores.get(name), float) for fold in found)]
+    names = [*weighted, *(name for name in found[0].scores if name.endswith(SEQUENCES))]
+    names = [name for name in names if all(isinstance(fold.scores.get(name), float) for fold in found)]
     values = 100 * np.array([[fold.scores[name] for name in names] for fold in found])
     rows = [
         (str(i + 1), f"{fold.n_documents - len(fold.numbers):,}", f"{len(fold.numbers):,}", *map("{:.2f}".format, row))
@@ -535,7 +562,8 @@ def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
     """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token."""
     dev = list(setup.read_dev())
     scores = setup.nlp.evaluate(dev) if dev else {}
-    kept = {name: scores[name] for name in setup.training["score_weights"] if name in scores}
+    weighted = setup.training["score_weights"]
+    kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
     setup.nlp.meta["performance"] = {**kept, **{f"{name}_loss": loss for name, loss in losses.items()}}
     return scores
 

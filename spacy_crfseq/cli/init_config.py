@@ -36,7 +36,7 @@ TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """The task that learns from a column."""
 ALL = "all"
 SENTENCE = "sentence"
-NOT_COLUMNS = (DOCBIN, "conllu", ANNOTATIONS.name)
+NOT_COLUMNS = (DOCBIN, "conllu", "xml", ANNOTATIONS.name)
 METHOD_BLOCKS = {
     "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
     "optimizer": "crf_optimizers", "decoder": "crf_decoders",
@@ -235,6 +235,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
     if "ner" not in tasks or not GOALS[goal].documents or "weight" in layout.columns:  # which sentences have
         return SENTENCE
+    if layout.form is not None:
+        return SENTENCE
     if layout.name in (DOCBIN, ANNOTATIONS.name):
         return "document"
     return "document" if train is not None and marks_documents(train, layout) else "passage"
@@ -251,7 +253,9 @@ def _ask_file(which: str, ask: Ask) -> Path | None:
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     if train is not None:
         ending = layout_by_ending(train)
-        seems = guess(train) if ending is None else GOLD[ending]  # unlike `find_layout`, with the guessed encoding
+        seems = (
+            guess(train) if ending in (None, "xml") else GOLD[ending]
+        )  # unlike `find_layout`, with the guessed encoding
         if seems is not None or ask is None:
             return seems or find_layout(train).layout  # which raises
     if ask is None:
@@ -327,10 +331,15 @@ def _base(settings: Settings) -> dict[str, Any]:
     names = [TASKS[task] for task in settings.tasks]
     annotating = ["crf_tagger"] if "crf_tagger" in names and "crf_chunker" in names else []
     paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
+    nlp: dict[str, Any] = {"lang": settings.lang, "pipeline": names}
+    if settings.layout.form is not None:
+        tokens = {key: getattr(settings.layout.form, key) for key in ("pattern", "between")}
+        nlp["tokenizer"] = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", **tokens}
+        paths["dev"] = paths["dev"] or "${paths.train}"
     return {
         "paths": paths,
         "system": {"seed": 0, "gpu_allocator": None},
-        "nlp": {"lang": settings.lang, "pipeline": names},
+        "nlp": nlp,
         "components": {TASKS[task]: _component(task, settings) for task in settings.tasks},
         "corpora": {name: _corpus(name, settings) for name in ("train", "dev")},
         "training": {
@@ -357,8 +366,7 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
         "chunker": {"spans_key": "chunks", "scheme": "BILUO" if settings.goal == "accurate" else "IOB2"},
         "ner": {"scheme": "BILUO"},
     }
-    # a chunker without tags has to do with words
-    features = RECIPES[settings.goal, "ner" if task == "chunker" and not _has_tags(settings) else task].features
+    features = RECIPES[settings.goal, _features_of(task, settings)].features
     names = (features, "SequentialLog.v1", f"{goal.regularizer}.v1", f"{goal.optimizer}.v1", f"{recipe.decoder}.v1")
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {
@@ -383,9 +391,17 @@ def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
     return found
 
 
+def _features_of(task: str, settings: Settings) -> str:
+    """Return the task whose features fit: a chunker without tags has to do with words, and segments of XML are spans."""
+    of_words = settings.layout.form is not None or (task == "chunker" and not _has_tags(settings))
+    return "ner" if of_words else task
+
+
 def _has_tags(settings: Settings) -> bool:
     """Whether a chunker will see tags: a tagger's, or those of the corpus, which spaCy's reader does not pass on."""
-    return "tagger" in settings.tasks or ("tag" in settings.layout.columns and settings.layout.name != DOCBIN)
+    layout = settings.layout
+    given = "tag" in layout.columns and layout.name != DOCBIN and layout.form is None
+    return "tagger" in settings.tasks or given
 
 
 def _given(settings: Settings) -> list[str]:
@@ -393,7 +409,7 @@ def _given(settings: Settings) -> list[str]:
 
 
 def _encoded(block: dict[str, Any], layout: Preset) -> dict[str, Any]:
-    return block if layout.encoding == "utf8" else {**block, "encoding": layout.encoding}
+    return block if layout.encoding in ("", "utf8") else {**block, "encoding": layout.encoding}
 
 
 def _corpus(name: str, settings: Settings) -> dict[str, Any]:
@@ -404,6 +420,10 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
     form: dict[str, Any] = {} if settings.unit == SENTENCE else {"unit": settings.unit}
     if name == "train":
         form.update(_joined(settings))
+    if layout.form is not None:
+        tokens = {key: f"${{nlp.tokenizer.{key}}}" for key in ("pattern", "between")}
+        own = {"sequence": layout.form.sequence, **tokens, "part": "all" if settings.dev else name}
+        return _encoded({"@readers": "spacy_crfseq.XMLReader.v1", "path": path, **own}, layout)
     if layout.name == "conllu":
         return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **form}, layout)
     if layout.name == ANNOTATIONS.name:
@@ -427,9 +447,10 @@ def _joined(settings: Settings) -> Mapping[str, Any]:
 
 
 def _head(settings: Settings, output: str) -> str:
-    what = {"tagger": "Part-of-speech tags", "chunker": "Chunks", "ner": "Named entities"}
+    tags = "Part-of-speech tags" if settings.layout.form is None else "Labels of words"
+    what = {"tagger": tags, "chunker": "Chunks", "ner": "Named entities"}
     title = ", then ".join(what[task] if i == 0 else what[task].lower() for i, task in enumerate(settings.tasks))
-    others = {DOCBIN: "spaCy's binary format", ANNOTATIONS.name: "an annotation tool's export"}
+    others = {DOCBIN: "spaCy's binary format", ANNOTATIONS.name: "an annotation tool's export", "xml": "XML"}
     layout = others.get(settings.layout.name, f"columns {' '.join(settings.layout.columns)}")
     lines = [f"{title}; {layout}. Goal: {settings.goal}.", "", "Check the corpus, train, score:", ""]
     lines += [f"  {line}" for line in _commands(settings, output)]
@@ -446,14 +467,19 @@ def _commands(settings: Settings, output: str) -> list[str]:
     files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
     train, dev = (shlex.quote(str(file)) for file in files)
     paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
+    of_dev = f" --dev {dev}"
+    if settings.layout.form is not None and settings.dev is None:  # cut from the training file
+        of_dev, paths = "", "" if settings.train else f" --paths.train {train}"
     commands = [
-        f"python -m spacy crfseq debug-data {train} --dev {dev} --config {config}",
+        f"python -m spacy crfseq debug-data {train}{of_dev} --config {config}",
         f"python -m spacy crfseq fit {config} --output training/{paths}",
     ]
     model = "training/model-best"
     if settings.goal == "small":
         model = "training/model-small"
         commands.append(f"python -m spacy crfseq prune training/model-best {model}")
+    if not of_dev:
+        return [*commands, f"python -m spacy crfseq fit {config} --cross-validate 5{paths}"]
     return [*commands, f"python -m spacy crfseq evaluate {model} {dev}"]
 
 
@@ -464,6 +490,13 @@ def _comments(settings: Settings) -> dict[str, str]:
         "training.batcher": "one step is the whole corpus",
         "training.optimizer": "required by spaCy; the components use their own",
     }
+    if settings.layout.form is not None:
+        comments["nlp.tokenizer"] = "tokens are the matches of the pattern, here and in the corpora"
+        form = "how the elements of a file become sequences: nested, other, ignore, attributes, join"
+        comments.update({f"corpora.{name}.sequence": form for name in ("train", "dev")})
+        if settings.dev is None:
+            cut = 'each tenth sequence is for development; with a file for it, set part = "all" in both corpora'
+            comments["corpora.train.part"] = cut
     if "chunker" in settings.tasks and "tagger" in settings.tasks:
         comments["training.annotating_components"] = "the chunker learns from the tags that the tagger predicts"
     for name in ("train", "dev") if _given(settings) else ():
@@ -493,7 +526,7 @@ def _method_comments(task: str, settings: Settings) -> dict[str, str]:
         "support": '"all" gives every attribute-label pair a weight: larger, seldom better',
         "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
         "scores": "true stores a probability with every prediction",
-        "features": f"{features[task]}; spacy_crfseq.Templates.v1 takes templates of your own",
+        "features": f"{features[_features_of(task, settings)]}; spacy_crfseq.Templates.v1 takes templates of your own",
         "loss": "the log-likelihood: gives probabilities",
         "regularizer": {
             "L1": "leaves most weights zero; the higher rho [1.0], the smaller the model",

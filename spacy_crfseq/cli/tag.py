@@ -223,8 +223,8 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, ou
             status = source.stat()
             stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
         target = None if output == STDIN else _target(source, output, settings.to, len(files))
-        name, columns, _, encoding, _ = layout
-        read = {"--format": name, "--columns": ",".join(columns), "--encoding": encoding, "the file": stamp}
+        columns, form = ",".join(layout.columns), {} if layout.form is None else {"the XML": str(layout.form)}
+        read = {"--format": layout.name, "--columns": columns, "--encoding": layout.encoding, **form, "the file": stamp}
         jobs.append(Job(source, target, layout, {**common, **read}))
     _check_outputs(jobs, settings.overwrite)
     return jobs

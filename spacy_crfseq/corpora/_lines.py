@@ -46,6 +46,12 @@ class Sentence(NamedTuple):
     comments: dict[str, str]
     on_one_line: bool = False
 
+    @property
+    def text(self) -> str:
+        """The text, with spaces between all tokens if the format does not tell."""
+        spaces = self.spaces if self.spaces is not None else [True] * len(self.words)
+        return "".join(word + " " * space for word, space in zip(self.words, spaces, strict=True))
+
     def line_of(self, token: int) -> int:
         """Return the line of a token."""
         return self.line if self.on_one_line else self.line + token

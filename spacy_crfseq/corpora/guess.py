@@ -12,6 +12,8 @@ from ..schemes import decode_lenient, find_invalid
 from ._lines import probable_encoding
 from .columns import DOCSTART, IGNORED, WORD
 from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
+from .splitting import SPACES, WORDS, Splitter
+from .xml import XMLForm, likely_sequence, read_xml
 
 LINES = 5000
 """Lines that are read."""
@@ -19,6 +21,7 @@ CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP
 """Chunks of CoNLL-2000; other types of spans count as entities."""
 _SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
 _CONLLU_FIELDS = 10
+_XML = re.compile(r"\s*<[?!A-Za-z_]")
 _JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
 
 
@@ -27,6 +30,12 @@ def guess(path: Path) -> Preset | None:
     lines, encoding = _read(path) or ([], "")
     if _JSON.match("\n".join(lines[:100])):
         return ANNOTATIONS
+    if lines and _XML.match(lines[0]) and (sequence := likely_sequence("\n".join(lines))):
+        # white space does not separate tokens where segments end before a comma
+        read = islice(read_xml(path, XMLForm(sequence), lambda _: None), LINES)
+        cut = [Splitter()(sentence.text)[0] != sentence.words for sentence in read]
+        pattern = SPACES if sum(cut) <= 0.05 * len(cut) else WORDS
+        return PRESETS["xml"]._replace(form=XMLForm(sequence, pattern=pattern))
     sentences = _sentences(lines)
     rows = [row for sentence in sentences for row in sentence]
     if rows and all(len(row) == _CONLLU_FIELDS and row[0][:1].isdecimal() for row in rows):

@@ -18,11 +18,12 @@ from ._lines import check_encoding, check_file
 from .columns import check_columns
 from .guess import fits, guess
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
+from .xml import XMLForm
 
 GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 """Layouts of annotated files."""
 NAMES = tuple(GOLD)
-ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu"}
+ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu", "xml": ".xml"}
 """Layouts that have an ending of their own."""
 ZIPPED = ".gz"
 STDIN = Path("-")
@@ -130,6 +131,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
     if found is None and (name := layout_by_ending(unpacked, known)) is not None:
         found = known[name]
+    if trained is not None and trained.form is not None and found is not None and found.form is not None:
+        found = trained
     if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
         found = trained
     if (settled := said.encoded(found)) is not None:
@@ -141,7 +144,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
         advice = f"Give --format, in a config format ({', '.join(known)}), or --columns."
         raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
     seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for
-    seems = seems._replace(encoding=said.encoding or "utf8")  # other bytes than UTF-8 raise an error with a proposal
+    # other bytes than UTF-8 raise an error with a proposal
+    seems = seems._replace(encoding=said.encoding or (seems.encoding and "utf8"))
     return Found(seems, guessed=True)
 
 
@@ -179,6 +183,10 @@ def reader_layout(reader: Mapping[str, Any]) -> Preset | None:
         return PRESETS["conllu"]._replace(encoding=encoding)
     if name == "spacy_crfseq.AnnotationReader.v1":
         return ANNOTATIONS._replace(encoding=encoding)
+    if name == "spacy_crfseq.XMLReader.v1":
+        given = {key: reader[key] for key in XMLForm._fields if key in reader}
+        lists = {key: tuple(value) for key, value in given.items() if isinstance(value, list)}
+        return PRESETS["xml"]._replace(encoding=str(reader.get("encoding", "")), form=XMLForm(**{**given, **lists}))
     if name != "spacy_crfseq.ConllReader.v1":
         return None
     columns = tuple(reader.get("columns", ("word", "tag", "chunk")))

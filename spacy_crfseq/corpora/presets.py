@@ -10,6 +10,7 @@ from ..errors import ConfigError, suggest
 from ._lines import OnError, Sentence, read_lines
 from .columns import DOCSTART, read_columns
 from .conllu import COLUMNS, read_conllu
+from .xml import XMLForm, read_xml
 
 
 class Preset(NamedTuple):
@@ -18,6 +19,7 @@ class Preset(NamedTuple):
     name: Its name in `PRESETS`, `DOCBIN` or `CUSTOM`.
     scheme: How its spans are tagged.
     score: The column whose annotation is scored by default.
+    form: How the elements of an XML file become sequences; None for other files.  Its columns are the same labels.
     """
 
     name: str
@@ -25,6 +27,7 @@ class Preset(NamedTuple):
     scheme: str
     encoding: str
     score: str
+    form: XMLForm | None = None
 
 
 # The original CoNLL-2003 files are IOB1.  The common IOB2 copies read the same under it, since a B- tag may
@@ -37,6 +40,7 @@ PRESETS = {
         Preset("conll2003", ("word", "tag", "chunk", "ent"), "IOB1", "utf8", "ent"),
         Preset("conllu", ("word", *COLUMNS), "plain", "utf8", "tag"),
         Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent"),
+        Preset("xml", ("word", "tag", "chunk", "ent"), "IOB2", "", "tag", XMLForm()),
     )
 }
 DOCBIN, CUSTOM = "spacy", "columns"
@@ -66,7 +70,9 @@ def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
 
 
 def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:
-    """Yield the sentences of a column file or a CoNLL-U file; arguments and errors as `read_columns` has them."""
+    """Yield the sentences of a column file, a CoNLL-U file or XML; arguments and errors as `read_columns` has them."""
+    if layout.form is not None:
+        return read_xml(path, layout.form, on_error, encoding=layout.encoding)
     if layout.name == "conllu":
         return read_conllu(path, on_error, encoding=layout.encoding)
     return read_columns(path, layout.columns, encoding=layout.encoding, on_error=on_error)
@@ -77,7 +83,8 @@ def marks_documents(path: Path, layout: Preset) -> bool:
 
     RAISES FormatError: If the file cannot be read.
     """
-    lines = read_lines(path, layout.encoding) if layout.name not in (DOCBIN, ANNOTATIONS.name) else ()
+    unmarked = layout.form is not None or layout.name in (DOCBIN, ANNOTATIONS.name)
+    lines = () if unmarked else read_lines(path, layout.encoding)
     return any(is_mark(line, layout) for _, line in lines)
 
 

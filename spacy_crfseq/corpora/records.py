@@ -25,6 +25,7 @@ from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
 from .presets import RAW, Preset, is_mark
+from .xml import XMLForm, read_xml
 
 
 class Record(NamedTuple):
@@ -55,7 +56,7 @@ class Record(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A position between two records: bytes (of a DocBin Docs) and lines of the unpacked file before it."""
+    """A position between two records: bytes (of a DocBin Docs, of XML sequences) and lines of the unpacked file."""
 
     offset: int = 0
     line: int = 0
@@ -76,8 +77,12 @@ def stream_records(
 
     A sentence with a malformed line is skipped as a whole.
     """
-    check_encoding(layout.encoding)
+    check_encoding(layout.encoding or "utf8")
     with _opened(path) as stream:
+        if layout.form is not None:
+            pieces = enumerate(_from_xml(path, layout, stream), start=1)
+            yield from ((piece, Place(number)) for number, piece in pieces if number > start.offset)
+            return
         try:
             file, encoding = byte_lines(stream, layout.encoding)
         except UnicodeError:
@@ -86,8 +91,8 @@ def stream_records(
             file.seek(start.offset)
         lines = _lines(file, path, start, encoding)
         if layout.name not in RAW:
-            pieces = _from_corpus(path, layout, given, lines)
-            yield from _by_document(pieces) if documents else (piece for _, piece in pieces)
+            found = _from_corpus(path, layout, given, lines)
+            yield from _by_document(found) if documents else (piece for _, piece in found)
             return
         for line, place in lines:
             if isinstance(line, FormatError):
@@ -150,6 +155,17 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.") from None
     return entry
+
+
+def _from_xml(path: Path, layout: Preset, stream: IO[bytes]) -> Iterator[Record | FormatError]:
+    """Yield the words of sequences, and the errors, each before the sequences that were read with it."""
+    errors: list[FormatError] = []
+    form, encoding = layout.form or XMLForm(), layout.encoding
+    for sentence in read_xml(path, form, errors.append, encoding=encoding, stream=stream):
+        yield from errors
+        errors.clear()
+        yield Record(sentence.line, "", sentence.words, sentence.spaces)
+    yield from errors
 
 
 def _from_corpus(path: Path, layout: Preset, given: Sequence[str], lines: _Lines) -> Iterator[tuple[int, Piece]]:

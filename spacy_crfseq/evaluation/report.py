@@ -83,7 +83,7 @@ class Findings(NamedTuple):
 
     unit: "spans", or "tokens" of a tagger.
     texts, tokens: Number of evaluated texts and tokens.
-    accuracy: Share of tokens with the right tag.
+    accuracy, sequence_accuracy: Share of tokens with the right tag, and of sequences whose known tokens all have it.
     whole, labels: Scores over all labels, and by label.
     kinds: Number of spans by label and kind of error; empty for taggers.
     tag_confusion: How often each gold tag (row) was predicted as each tag (column).
@@ -102,6 +102,7 @@ class Findings(NamedTuple):
     texts: int
     tokens: int
     accuracy: Estimate
+    sequence_accuracy: Estimate
     whole: Row
     labels: dict[str, Row]
     kinds: dict[str, dict[str, int]]
@@ -127,6 +128,7 @@ class Findings(NamedTuple):
         return {
             **{name: getattr(self, name) for name in ("unit", "texts", "tokens")},
             "accuracy": self.accuracy._asdict(),
+            "sequence_accuracy": self.sequence_accuracy._asdict(),
             "all": self.whole.as_json(),
             "labels": {label: row.as_json() for label, row in self.labels.items()},
             "errors": self.kinds,
@@ -192,6 +194,7 @@ def findings(
         texts=len(judged.texts),
         tokens=int(judged.token_counts[:, 1].sum()),
         accuracy=_estimates(interval(judged.token_counts, accuracy, n_samples))[0],
+        sequence_accuracy=_estimates(interval(_Places(judged, sequences).counts(), accuracy, n_samples))[0],
         whole=whole,
         labels=dict(zip(judged.labels, _rows(judged.counts, n_samples), strict=True)),
         kinds={} if judged.plain else {label: dict(found) for label, found in kinds_by_label(pairs).items()},
@@ -251,6 +254,14 @@ class _Places:
     def mistakes(self, number: int) -> int:
         """Return the number of missed and wrong spans, or a tagger's wrong tokens."""
         return self._judged.mistakes(*self.all[number])
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return numbers of sequences without mistakes, and of those with known tags, of each text [N, 2]."""
+        table = np.zeros((len(self._judged.texts), 2), np.int64)
+        for number, (text, begin, end) in enumerate(self.all):
+            if set(self._judged.gold_tags[text][begin:end]) != {None}:
+                table[text] += not self.mistakes(number), 1
+        return table
 
     def cost(self, number: int) -> float:
         """Return the negative log-probability of the predicted labels."""

@@ -23,6 +23,8 @@ from .token_sets import TokenSets
 
 UNKNOWN = -2
 Tokens: TypeAlias = Ints | Offsets | slice
+KNOWN = -1
+"""In `Block.origins`, the template of features that came from a trained model; their values are their keys."""
 BLOCK_TOKENS = 1 << 16
 """Number of tokens whose ids are changed at a time, to limit the size of temporary arrays."""
 
@@ -138,6 +140,7 @@ class Block:
         self.plan = plan
         self.index = HashIndex(keys)
         self.frozen = keys is not None
+        self._n_known = 0
         self.origins: list[tuple[int, Hashes]] | None = None
         self._template_of = Growable(np.uint16)
         self._new_ids: Ints | None = None
@@ -156,6 +159,13 @@ class Block:
         self._table = Growable(np.int32, len(self.plan.lexeme_slots))
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
+
+    def begin_with(self, keys: Hashes, templates: Numbers) -> None:
+        """Give the first ids to the features [F] of a trained model, of these templates; `freeze` keeps them all."""
+        self.index, self._n_known = HashIndex(keys), len(keys)
+        self._template_of.append(templates)
+        if self.origins is not None:
+            self.origins.append((KNOWN, keys[None]))
 
     def forget(self, lexicon: Lexicon) -> None:
         """Start with empty caches and a new lexicon; feature ids stay."""
@@ -181,8 +191,7 @@ class Block:
         for i, number in enumerate(self.plan.set_slots):
             bags[:, n_bags + n_columns + i] = self._encode_sets(number, *self._set_bags[i], text)
         for i, number in enumerate(self.plan.single_slots):
-            keys = self._keys(number, rows, text)
-            attrs[:, n_attrs + i] = self._attributes(number, keys, partial(self._values, number, rows, text))
+            attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text))
         return Ids(bags, attrs, self.store)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
@@ -208,11 +217,12 @@ class Block:
                 self._table.array[new, i] = found
 
     def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
-        keys = self._keys(slot.key, rows, text, plus=1)  # absent parts also distinguish bags
+        one_more = self._values(slot.key, rows, text) + np.uint64(1)  # absent parts also distinguish bags
+        keys = self._mixed(slot.key, one_more)
         found, unknown = index.find(keys)
         if unknown:
             found, new = index.add(keys)
-            members = [self._new_members(n, new, rows, text) for n in slot.templates]
+            members = [self._attributes(n, self._values(n, rows, text).compress(new, axis=1)) for n in slot.templates]
             numbers.append(self.store.add(np.stack(members, axis=1)))
         bags: Ints = numbers.array[found]
         return bags
@@ -223,8 +233,7 @@ class Block:
         if unknown:
             found, new = index.add(keys)
             sizes, values = sets.take(np.flatnonzero(new) + offset)
-            members = self._attributes(template, self._member_keys(template, values), lambda: values[None])
-            numbers.append(self.store.add_ragged(members, sizes))
+            numbers.append(self.store.add_ragged(self._attributes(template, values[None]), sizes))
         bags = np.zeros(len(found), np.int32)  # the empty set is the empty bag
         bags[found >= 0] = numbers.array[found[found >= 0]]
         return bags
@@ -233,41 +242,19 @@ class Block:
         """Return the keys [T] of the sets that a template uses, all sets, and its offset."""
         name, offset = self.plan.templates[number].parts[0]
         sets = text.sets[name]
-        keys = np.empty(len(sets.keys), np.uint64)
-        kernels.hashing.shift(sets.keys, text.offsets, offset, np.zeros_like(self._pads), keys)
-        return keys, sets, offset
+        return self._shifted(sets.keys, text.offsets, offset, np.zeros_like(self._pads)), sets, offset
 
-    def _member_keys(self, number: int, values: Hashes) -> Hashes:
-        keys = np.full(len(values), self.plan.templates[number].seed, np.uint64)
-        whole = np.array([0, len(values)], np.int64)
-        kernels.hashing.mix_column(values, whole, 0, self._pads, np.uint64(0), keys)
-        return keys
-
-    def _new_members(self, number: int, new: Bools, rows: Ints, text: Columns) -> Ints:
-        keys = np.ascontiguousarray(self._keys(number, rows, text)[new])
-        return self._attributes(number, keys, lambda: self._values(number, rows, text)[:, new])
-
-    def _keys(self, number: int, rows: Ints, text: Columns, plus: int = 0) -> Hashes:
-        """Return the keys [T] of a template, `plus` added to the values of token columns."""
-        template = self.plan.templates[number]
-        keys = np.full(len(rows), template.seed, np.uint64)
-        for name, offset in template.parts:
-            if name in self._columns:
-                column = self._column(text, name)
-                kernels.hashing.mix_column(column, text.offsets, offset, self._pads, np.uint64(plus), keys)
-            else:
-                values, width = self._lexicon.column(name), self._lexicon.width
-                kernels.hashing.mix_words(values, rows, text.offsets, offset, width, keys)
+    def _mixed(self, number: int, values: Hashes) -> Hashes:
+        """Return the keys [M] of a template, given the values [parts, M] behind them."""
+        keys = np.full(values.shape[1], self.plan.templates[number].seed, np.uint64)
+        for part in values:
+            kernels.hashing.mix_values(part, keys)
         return keys
 
     def _word_features(self, number: int, words: Ints) -> Ints:
         """Return the feature ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
-        template, whole = self.plan.templates[number], np.array([0, len(words)], np.int64)
-        columns = [self._lexicon.column(part.attribute) for part in template.parts]
-        keys = np.full(len(words), template.seed, np.uint64)
-        for column in columns:
-            kernels.hashing.mix_words(column, words, whole, 0, self._lexicon.width, keys)
-        return self._attributes(number, keys, lambda: np.stack([column[words] for column in columns]))
+        parts = self.plan.templates[number].parts
+        return self._attributes(number, np.stack([self._lexicon.column(part.attribute)[words] for part in parts]))
 
     def _values(self, number: int, rows: Ints, text: Columns) -> Hashes:
         """Return [parts, T] values of a template for every token."""
@@ -275,28 +262,31 @@ class Block:
         values = np.empty((len(parts), len(rows)), np.uint64)
         for out, part in zip(values, parts, strict=True):
             if part.attribute in self._columns:
-                column = self._column(text, part.attribute)
-                kernels.hashing.shift(column, text.offsets, part.offset, self._pads, out)
+                column = text.context[:, self._columns.index(part.attribute)]
+                out[:] = self._shifted(column, text.offsets, part.offset, self._pads)
             else:
                 out[:] = self._lexicon.column(part.attribute)[self._lexicon.shifted(rows, text.offsets, part.offset)]
         return values
 
-    def _column(self, text: Columns, name: str) -> Hashes:
-        return np.ascontiguousarray(text.context[:, self._columns.index(name)])
+    def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
+        """Return the values [T] of a column `distance` tokens later, `pads` beyond the ends of sequences."""
+        rows = np.arange(len(pads), len(pads) + len(column), dtype=np.int32)
+        return np.concatenate([pads, column])[self._lexicon.shifted(rows, offsets, distance)]
 
     @property
     def template_of(self) -> Numbers:
         """[F] indices into ``plan.templates`` of the features collected here."""
         return self._template_of.array
 
-    def _attributes(self, number: int, keys: Hashes, values: Callable[[], Hashes]) -> Ints:
-        """Return the feature ids [T] of a template's keys [T]; `values` returns their values [parts, T]."""
+    def _attributes(self, number: int, values: Hashes) -> Ints:
+        """Return the feature ids [M] of a template, given the values [parts, M] behind them."""
+        keys = self._mixed(number, values)
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
         self._template_of.resize(self.index.size, number)  # new ids are consecutive
         if self.origins is not None and new.any():
-            self.origins.append((number, values()[:, new]))
+            self.origins.append((number, values[:, new]))
         return ids
 
     def active(self, rows: Ints, text: Columns) -> list[Active]:
@@ -306,37 +296,37 @@ class Block:
             if number in self.plan.set_slots:
                 found.append(self._active_sets(number, text))
                 continue
-            keys = self._keys(number, rows, text)
+            values = self._values(number, rows, text)
+            keys = self._mixed(number, values)
             tokens = np.flatnonzero(keys)
-            values = self._values(number, rows, text)[:, tokens]
-            found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values))
+            found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values[:, tokens]))
         return found
 
     def _active_sets(self, number: int, text: Columns) -> Active:
         keys, sets, offset = self._set_keys(number, text)
         tokens = np.flatnonzero(keys)
         sizes, values = sets.take(tokens + offset)
-        known = self.index.find(self._member_keys(number, values))[0]
+        known = self.index.find(self._mixed(number, values[None]))[0]
         return Active(number, np.repeat(tokens, sizes), known, values[None])
 
     def count(self, ids: Ids) -> Offsets:
         """Return the number of tokens [F] that have each feature."""
-        counts = np.zeros(self.index.size, np.int64)
-        bag_counts = np.zeros(self.store.size, np.int64)
-        kernels.hashing.count(ids.bags.ravel(), bag_counts)
-        kernels.hashing.count(ids.attrs.ravel(), counts)
+        bag_counts = np.bincount(ids.bags.ravel(), minlength=self.store.size)
+        counts = np.bincount(ids.attrs[ids.attrs >= 0], minlength=self.index.size)
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 
     def freeze(self, ids: Ids, min_count: int, others: Sequence[Ids] = ()) -> Ids:
-        """Drop features of fewer than `min_count` tokens and accept no new ones; see `renumbered`.
+        """Drop new features of fewer than `min_count` tokens and accept no further ones; see `renumbered`.
 
         others (Sequence[Ids]): Further texts whose tokens count.
         """
         self.frozen = True
         if min_count <= 1:
             return ids
-        return self.keep(ids, sum(map(self.count, others), self.count(ids)) >= min_count)
+        kept = sum(map(self.count, others), self.count(ids)) >= min_count
+        kept[: self._n_known] = True
+        return self.keep(ids, kept)
 
     def adopted(self, ids: Ids, other: Block) -> Ids:
         """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""

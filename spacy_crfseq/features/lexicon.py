@@ -74,5 +74,5 @@ class Lexicon:
     def shifted(self, rows: Ints, offsets: Offsets, distance: int) -> Ints:
         """Return the rows [T] of the words `distance` tokens later, including padding."""
         out = np.empty_like(rows)
-        kernels.hashing.shift_ids(rows, offsets, distance, 0, self.width, out)
+        kernels.hashing.shift(rows, offsets, distance, self.width, out)
         return out

@@ -5,18 +5,24 @@ In a config::
     [components.crf_chunker.features]
     @crf_features = "spacy_crfseq.TemplateFile.v1"
     path = "template"
-    columns = ["word", "tag"]
+    columns = ["word", "tag", "kind"]
 
-A trained pipeline contains the lines and does not need the file.
+    [components.crf_chunker.features.functions]
+    @crf_features = "my_project.columns.v1"
+
+The registered function returns functions of a word by the names of columns, here ``{"kind": ...}``.  A trained pipeline
+contains the lines and does not need the file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 from ..corpora.template_files import (
     Macro,
@@ -28,10 +34,11 @@ from ..corpora.template_files import (
 )
 from ..errors import ConfigError, FormatError, suggest
 from ..types import LexemeFunction, TokenFunction
-from .attributes import BUILT_IN
+from .attributes import BUILT_IN, TOKEN_COLUMNS
 from .plan import Plan
 from .sets import FeatureSet
 from .templates import MAX_OFFSET
+from .wapiti_patterns import WapitiPatterns, column_reader
 
 UNUSED = "_"
 ALWAYS = "ALWAYS"
@@ -52,16 +59,26 @@ class TemplateFile:
 
     path (Path | str): The file, in UTF-8.
     columns (list[str]): Content of the columns in the training files of CRF++ or Wapiti, from column 0: "word"; the
-        lower-cased name of another attribute, such as "tag", "pos", "lemma" or "suffix3"; or "_" for a column that
-        the templates do not use.
+        lower-cased name of another attribute, such as "tag", "pos", "lemma" or "suffix3"; the name of one of your own
+        functions; or "_" for a column that the templates do not use.
+    functions, token_functions (dict | None): Functions that compute columns: of a word's text, or of a token in its
+        sequence, as `Templates` takes them.  A function of a word returns the value, an empty one for none.
     RAISES ConfigError: If a column name is unknown.  An error in the file raises a FormatError at its first use.
     """
 
-    def __init__(self, path: Path | str, columns: list[str] | tuple[str, ...] = ("word", "tag")) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        columns: list[str] | tuple[str, ...] = ("word", "tag"),
+        functions: dict[str, Any] | None = None,
+        token_functions: dict[str, Any] | None = None,
+    ) -> None:
         self.path, self.columns = Path(path), tuple(columns)
+        self._own = functions or {}, token_functions or {}
+        own = {*self._own[0], *self._own[1]}
         for name in self.columns:
-            if name not in ("word", UNUSED) and name.upper() not in BUILT_IN:
-                known = ("word", UNUSED, *(attribute.lower() for attribute in BUILT_IN))
+            if name not in ("word", UNUSED, *own) and name.upper() not in BUILT_IN:
+                known = ("word", UNUSED, *own, *(attribute.lower() for attribute in BUILT_IN))
                 raise ConfigError(f"TemplateFile: columns: {name!r} is not known. {suggest(name, known)}")
 
     @cached_property
@@ -72,7 +89,7 @@ class TemplateFile:
     @cached_property
     def imported(self) -> Imported:
         """The templates in the syntax of this package; FormatError with the line of an unsupported template."""
-        return import_templates(self.lines, self.columns, self.path)
+        return import_templates(self.lines, self.columns, self.path, *self._own)
 
     @property
     def templates(self) -> tuple[str, ...]:
@@ -86,13 +103,13 @@ class TemplateFile:
 
     @property
     def functions(self) -> Mapping[str, LexemeFunction]:
-        """Tests and matches of regular expressions."""
+        """Those that compute columns, and tests and matches of regular expressions."""
         return self.imported.features.functions
 
     @property
     def token_functions(self) -> Mapping[str, TokenFunction]:
-        """Empty, because a file cannot define them."""
-        return {}
+        """Those that compute columns."""
+        return self.imported.features.token_functions
 
     def plans(self) -> tuple[Plan, Plan]:
         """Return the parsed templates as plans: for single labels and for label pairs."""
@@ -126,15 +143,18 @@ Features: TypeAlias = FeatureSet | TemplateFile
 
 
 class RegexTest:
-    """Function of a word's text: macro "t" returns "true" or "false", macro "m" the matching part or `NO_MATCH`."""
+    """Function of a word's text: macro "t" returns "true" or "false", macro "m" the matching part or `NO_MATCH`.
 
-    def __init__(self, macro: Macro) -> None:
-        self.macro = macro
+    column: Function that computes the column which is searched; None for the word itself.
+    """
+
+    def __init__(self, macro: Macro, column: LexemeFunction | None = None) -> None:
+        self.macro, self._column = macro, column
         self._pattern = re.compile(python_pattern(macro.pattern), re.DOTALL)
 
     def __call__(self, text: str) -> str:
         """Return the value for a word."""
-        match = self._pattern.search(text)
+        match = self._pattern.search(text if self._column is None else self._column(text) or "")
         if self.macro.command == "t":
             return "false" if match is None else "true"
         part = match[0] if match else ""
@@ -146,20 +166,31 @@ def always(text: str) -> str:
     return "1"
 
 
-def import_templates(lines: list[TemplateLine], columns: tuple[str, ...], path: Path) -> Imported:
+def import_templates(
+    lines: list[TemplateLine],
+    columns: tuple[str, ...],
+    path: Path,
+    own: Mapping[str, LexemeFunction] = MappingProxyType({}),
+    token_functions: Mapping[str, TokenFunction] = MappingProxyType({}),
+) -> Imported:
     """Return the templates of a file in the syntax of this package.
 
+    own, token_functions: Functions that compute columns.
+
     RAISES FormatError: With the line of a macro that names an unknown column, has an offset beyond `MAX_OFFSET`, or
-        applies a regular expression to a column other than the word.
+        applies a regular expression to a column other than the word or a function of the word.
     """
     state: list[str] = []
     pair: list[str] = []
-    functions: dict[str, LexemeFunction] = {}
-    names: dict[tuple[str, bool, str], str] = {}
+    functions, computed = dict[str, LexemeFunction](own), {*own, *token_functions}
+    names: dict[tuple[str, bool, str, str], str] = {}
+    joint = _joint(lines, columns, token_functions)
     transitions = False
     for line in lines:
-        parts = [_part(macro, line.number, columns, path, names, functions) for macro in line.macros]
+        parts = [_part(macro, line.number, columns, path, names, functions, computed) for macro in line.macros]
         template = "|".join(dict.fromkeys(parts))
+        if line in joint:
+            continue
         if not template and line.kind in "B*":
             transitions = True
         elif template and line.kind in "B*":
@@ -168,9 +199,62 @@ def import_templates(lines: list[TemplateLine], columns: tuple[str, ...], path: 
             functions[ALWAYS] = always
         if line.kind in "U*":
             state.append(template or f"{ALWAYS}[0]")
+    sets: dict[str, TokenFunction] = {}
+    row = _Row(columns, {columns[macro.column] for line in joint for macro in line.macros}, own, token_functions)
+    for kind, name, templates in (("U", "JOINT", state), ("B", "JOINT_PAIRS", pair)):
+        if any(line.kind in (kind, "*") for line in joint):
+            sets[name] = WapitiPatterns([*map(format_template_line, joint)], function=row, pairs=kind == "B")
+            sets[name].reads = row.reads  # type: ignore[attr-defined]
+            templates.append(f"{name}[0]")
     if not state and not pair:
         raise FormatError(path, 0, "no template uses the text; add one, such as U00:%x[0,0].")
-    return Imported(FeatureSet(tuple(state), tuple(pair), functions), transitions)
+    return Imported(FeatureSet(tuple(state), tuple(pair), functions, sets), transitions)
+
+
+def _joint(lines: list[TemplateLine], columns: tuple[str, ...], of_tokens: Collection[str]) -> list[TemplateLine]:
+    """Return the lines that one token function computes, value by value, because templates cannot.
+
+    They use columns that are functions of a token, or have the same text around macros of the same columns, such as
+    U:%x[-1,0] and U:%x[0,0], which gives both common weights (a bag of words).
+    """
+
+    def keys(line: TemplateLine) -> list[tuple[Any, ...]]:
+        content = (line.literal, *(macro.column for macro in line.macros))
+        return [(kind, *content) for kind in "UB" if line.kind in (kind, "*")]
+
+    counts = Counter(key for line in lines if line.macros for key in keys(line))
+    names = [name in of_tokens for name in columns]
+    return [
+        line
+        for line in lines
+        if any(counts[key] > 1 for key in keys(line)) or any(any(names[m.column : m.column + 1]) for m in line.macros)
+    ]
+
+
+class _Row:
+    """Function of a token that returns the texts of columns; those without a name in `used` are "_"."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        used: Set[str],
+        words: Mapping[str, LexemeFunction],
+        tokens: Mapping[str, TokenFunction],
+    ) -> None:
+        self.reads = tuple(name.upper() for name in columns if name in used and name.upper() in TOKEN_COLUMNS)
+        self._readers = [self._reader(name if name in used else UNUSED, words, tokens) for name in columns]
+
+    def __call__(self, sequence: Sequence[Any], i: int) -> list[str]:
+        return [read(sequence, i) for read in self._readers]
+
+    @staticmethod
+    def _reader(name: str, words: Mapping[str, LexemeFunction], tokens: Mapping[str, TokenFunction]) -> Any:
+        if name in tokens:
+            return lambda sequence, i: str(tokens[name](sequence, i))
+        if name in words:
+            return lambda sequence, i: words[name](sequence[i].text) or ""
+        read = column_reader(name)
+        return lambda sequence, i: read(sequence[i])
 
 
 def _part(
@@ -178,10 +262,14 @@ def _part(
     number: int,
     columns: tuple[str, ...],
     path: Path,
-    names: dict[tuple[str, bool, str], str],
+    names: dict[tuple[str, bool, str, str], str],
     functions: dict[str, LexemeFunction],
+    own: Set[str],
 ) -> str:
-    """Return a part such as ``ORTH[-1]``; the functions of regular expressions are added to `functions`."""
+    """Return a part such as ``ORTH[-1]``; the functions of regular expressions are added to `functions`.
+
+    own: The names of columns that functions compute.
+    """
     if macro.column >= len(columns) or columns[macro.column] == UNUSED:
         raise FormatError(
             path,
@@ -193,14 +281,16 @@ def _part(
         raise FormatError(path, number, f"offset {macro.row}: offsets beyond {MAX_OFFSET} are not supported.")
     column = columns[macro.column]
     if macro.command == "x":
-        attribute = column.upper() if column != "word" else "LOWER" if macro.lower else "ORTH"
-    elif column != "word":
+        attribute = "LOWER" if macro.lower else "ORTH"
+        if column != "word":
+            attribute = column if column in own else column.upper()
+    elif column != "word" and column not in own:
         raise FormatError(
             path, number, f"column {macro.column} is {column!r}, but regular expressions apply to the word only."
         )
     else:
         lower = macro.lower and macro.command == "m"  # true and false are lower-case already
         kind = "TEST" if macro.command == "t" else "MATCH"
-        attribute = names.setdefault((kind, lower, macro.pattern), f"{kind}{len(names) + 1}")
-        functions.setdefault(attribute, RegexTest(macro))
+        attribute = names.setdefault((kind, lower, macro.pattern, column), f"{kind}{len(names) + 1}")
+        functions.setdefault(attribute, RegexTest(macro, functions.get(column)))
     return f"{attribute}[{macro.row}]"

@@ -69,7 +69,7 @@ def names_in(returned: Any, values: dict[str, float] | None = None) -> list[str]
         _check_strings((*names, *(each for each in pairs if len(each) != 2 or not isinstance(each[0], str))), "")
         return [*names, *_names_of(dict(pairs), values)]
     raise DataError(
-        f"it returned {_shown(returned)}, but a dictionary or a list of strings is needed, such as "
+        f"it returned {shown(returned)}, but a dictionary or a list of strings is needed, such as "
         '{"word": "the", "is_title": True} or ["word=the", "is_title"].'
     )
 
@@ -78,7 +78,7 @@ def _names_of(entries: Mapping[Any, Any], values: dict[str, float] | None) -> li
     names: list[str] = []
     for name, value in entries.items():
         if type(name) is not str and not isinstance(name, str):
-            raise DataError(f"it returned a dictionary with the key {_shown(name)}; keys must be strings.")
+            raise DataError(f"it returned a dictionary with the key {shown(name)}; keys must be strings.")
         if type(value) is str or isinstance(value, str):
             names.append(f"{name}={value}")
         elif value is True:
@@ -114,7 +114,7 @@ def _number(name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         raise DataError(
-            f"{name!r} has the value {_shown(value)}, but must be a string, True, False, None, a list of strings or "
+            f"{name!r} has the value {shown(value)}, but must be a string, True, False, None, a list of strings or "
             "a dictionary."
         ) from None
     if not math.isfinite(number):
@@ -126,9 +126,10 @@ def _check_strings(values: Iterable[Any], name: str) -> None:
     for value in values:
         if not isinstance(value, str):
             where = f"under {name!r} " if name else ""
-            raise DataError(f"it returned a list {where}with {_shown(value)} in it; lists must contain strings.")
+            raise DataError(f"it returned a list {where}with {shown(value)} in it; lists must contain strings.")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value and its type for messages."""
     text = repr(value)
     return f"{text[:60]}... ({type(value).__name__})" if len(text) > 60 else f"{text} ({type(value).__name__})"

@@ -22,7 +22,7 @@ sequences that scaling cannot represent, and those too long or too different in 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from .panels import (
     next_u,
     next_v,
 )
+from .sequences import part, path_score
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
@@ -48,6 +49,9 @@ FEWEST = 8
 """A block of fewer sequences is not worth its empty lanes."""
 LOG_EVERY = 8
 """Steps whose sums are multiplied before a logarithm is taken: eight numbers over `TINY` stay far from 1e-308."""
+
+NO_COSTS: Any = np.bool_(False)
+"""For a literal, numba would compile `begin` once more."""
 
 
 class Work(NamedTuple):
@@ -167,15 +171,15 @@ def log_loss(
         if block.shape[0] == 0:
             left[order[first - 1]] = True
             continue
-        begin(scores, offsets, weights, block, False, work)
+        begin(scores, offsets, weights, block, NO_COSTS, work)
         forward(scores.start.shape[0], work)
-        _subtract_gold_scores(scores, gold, work)
         for lane in range(block.shape[0]):
-            nll = work.log_z[lane] + (work.lengths[lane] - 1) * base
+            b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
+            nll = work.log_z[lane] - path_score(part(scores, b, e), gold[b:e]) + (e - b - 1) * base
             work.values[lane], slope = capped(nll, cap)
             work.weights[lane] *= slope
         backward(scores.start.shape[0], work)
-        clear_lost(work, False)
+        clear_lost(work)
         count_transitions(work.u, work.v, work.lengths[0], work.counts)
         loss += finish(gold, weights, block, work, grad, left)
     add_transitions(work.counts, work.forward, grad.transitions)
@@ -367,8 +371,9 @@ def backward(n: int, work: Work) -> None:
 
 
 @kernel
-def clear_lost(work: Work, sums: bool) -> None:
+def clear_lost(work: Work) -> None:
     """Set all numbers of lanes that are lost to zero."""
+    sums = work.a.shape[0] > 0
     for lane in range(LANES):
         if work.lost[lane]:
             for t in range(work.lengths[0]):
@@ -384,21 +389,6 @@ def count_transitions(u: Floats, v: Floats, steps: int, counts: Floats) -> None:
     for row in range(0, u.shape[1], PANEL):
         for column in range(0, u.shape[1], PANEL):
             add_corner(counts, u, v, row, column, steps - 1)
-
-
-@kernel
-def _subtract_gold_scores(scores: Scores, gold: Ints, work: Work) -> None:
-    """Subtract the scores of the gold labels from log_z."""
-    emissions, transitions, start, end = scores
-    log_z, begins, lengths = work.log_z, work.begins, work.lengths
-    for lane in range(running_lanes(lengths, 0, LANES)):
-        first, last = begins[lane], begins[lane] + lengths[lane] - 1
-        score = np.float64(start[gold[first]]) + end[gold[last]]
-        for t in range(first, last + 1):
-            score += emissions[t, gold[t]]
-            if t > first:
-                score += transitions[0, gold[t - 1], gold[t]]
-        log_z[lane] -= score
 
 
 @inlined

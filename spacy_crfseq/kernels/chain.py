@@ -23,7 +23,7 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
-from .math import largest, log_sum
+from .math import largest, log_sum, row_potentials
 
 FAINT = 1e-200
 """A sum of products above this has lost less than 1e-100 of itself to terms that are rounded to zero."""
@@ -99,25 +99,12 @@ def make_span_chain(chain: Chain, inside: Bools) -> SpanChain:
 
 
 @inlined
-def _potentials(step: Floats, powers: Floats, tops: Floats) -> None:
-    """Write exp(a - top) to powers [L, L], and the largest score top of the steps from each label to tops [L]."""
-    n = step.shape[0]
-    for i in range(n):
-        tops[i] = step[i, 0]
-        for j in range(1, n):
-            tops[i] = max(tops[i], step[i, j])
-        top = tops[i] if tops[i] > -np.inf else 0.0
-        for j in range(n):
-            powers[i, j] = np.exp(step[i, j] - top)
-
-
-@inlined
 def _steps(transitions: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Return powers, tops, weights and conditionals of a step; see `_fill_conditionals`."""
     n = transitions.shape[1]
     powers, tops = np.empty((n, n)), np.empty(n)
     if transitions.shape[0] == 1:
-        _potentials(transitions[0], powers, tops)
+        row_potentials(transitions[0], powers, tops)
     return powers, tops, np.empty(n), np.empty((n, n))
 
 
@@ -149,7 +136,7 @@ def backward(scores: Scores, chain: Chain) -> None:
             if first:
                 break
             if not shared:
-                _potentials(transitions[t], powers, tops)
+                row_potentials(transitions[t], powers, tops)
             for i in range(n):
                 row, total = powers[i], 0.0
                 for k in range(n):
@@ -172,7 +159,7 @@ def _fill_conditionals(
     """
     n, s = weights.shape[0], 0 if transitions.shape[0] == 1 else t
     if transitions.shape[0] > 1:
-        _potentials(transitions[t], powers, tops)
+        row_potentials(transitions[t], powers, tops)
     for k in range(n):
         weights[k] = np.exp(ahead[t, k])
     for i in range(n):
@@ -187,22 +174,17 @@ def _fill_conditionals(
                 out[i, j] = np.exp(transitions[s, i, j] + ahead[t, j] - before)
 
 
-@kernel
 def log_probabilities(chain: Chain, labels: Ints, out: Floats) -> None:
     """Write log P(labels | x) of each sequence to out [N]: minus infinity where it is zero, zero where it is empty."""
     transitions, offsets, ahead, beta, _ = chain
-    for s in range(offsets.shape[0] - 1):
-        out[s] = 0.0
-        for t in range(offsets[s], offsets[s + 1]):
-            j = labels[t]
-            out[s] += ahead[t, j]
-            if ahead[t, j] == -np.inf:
-                break
-            if t > offsets[s]:
-                i = labels[t - 1]
-                out[s] += transitions[0 if transitions.shape[0] == 1 else t, i, j] - beta[t - 1, i]
-                if out[s] == -np.inf:
-                    break
+    owner = np.repeat(np.arange(len(out)), np.diff(offsets))
+    inner = np.flatnonzero(np.diff(owner) == 0) + 1  # tokens after another one of their sequence
+    before = labels[inner - 1]
+    steps = transitions[0 if len(transitions) == 1 else inner, before, labels[inner]]
+    onward, possible = beta[inner - 1, before], beta[inner - 1, before] > -np.inf
+    terms = ahead[np.arange(len(labels)), labels]
+    terms[inner] += np.subtract(steps, onward, out=np.full(len(inner), -np.inf), where=possible)
+    out[:] = np.bincount(owner, terms, len(out))
 
 
 @kernel

@@ -18,40 +18,10 @@ FAR, NEAR = 8, 4
 
 
 @kernel
-def split_rows(row_ptr: Offsets, cols: Ints, values: Floats, least: int, heads: Floats, dense: Floats) -> int:
-    """Sort sparse rows into three kinds by how many weights they have; return the number of dense ones.
-
-    heads [R, 2] receives for a row of one weight its column and the weight; for a row of at least `least` weights
-    -1 - i, where row i of dense [*, C] receives them; for any other -1 - (number of dense rows).  With an empty
-    `dense`, dense rows are only counted.
-    """
-    n = 0
-    for r in range(row_ptr.shape[0] - 1):
-        n += row_ptr[r + 1] - row_ptr[r] >= least
-    if dense.shape[0] < n:
-        return n
-    i = 0
-    for r in range(row_ptr.shape[0] - 1):
-        first, last = row_ptr[r], row_ptr[r + 1]
-        heads[r, 1] = 0
-        if last - first >= least:
-            heads[r, 0] = -1 - i
-            for q in range(first, last):
-                dense[i, cols[q]] = values[q]
-            i += 1
-        elif last - first == 1:
-            heads[r, 0] = cols[first]
-            heads[r, 1] = values[first]
-        else:
-            heads[r, 0] = -1 - n
-    return n
-
-
-@kernel
 def add_split(
     ids: Ints, heads: Floats, dense: Floats, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats
 ) -> None:
-    """Add rows that `split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
+    """Add rows that `potentials.row_sums.split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
     length, n_slots = ids.shape
     n_dense, n = dense.shape
     for t in range(length):

@@ -35,27 +35,10 @@ def _home(key: np.uint64, mask: np.uint64) -> np.uint64:
 
 
 @kernel
-def _mixed(key: np.uint64, value: np.uint64) -> np.uint64:
-    """Mix a value into a key; where one of them is 0 (absent) so is the result."""
-    return np.uint64(0) if key == 0 or value == 0 else mix(key, value)
-
-
-@kernel
-def mix_words(values: Hashes, words: Ints, offsets: Offsets, distance: int, half: int, keys: Hashes) -> None:
-    """Mix ``values[words[t + distance]]`` into keys [T], within each sequence.
-
-    values [W] has one entry a word; those of the positions k before the beginning and after the end of a sequence are
-    ``values[k - 1]`` and ``values[half + k - 1]``.  A value of 0 (absent) makes the key 0, which stays 0.
-    """
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        first, last = min(max(b, b - distance), e), max(min(e, e - distance), b)
-        for t in range(b, first):
-            keys[t] = _mixed(keys[t], values[b - t - distance - 1])
-        for t in range(first, last):
-            keys[t] = _mixed(keys[t], values[words[t + distance]])
-        for t in range(max(first, last), e):
-            keys[t] = _mixed(keys[t], values[half + t + distance - e])
+def mix_values(values: Hashes, keys: Hashes) -> None:
+    """Mix values into keys [T]; a value of 0 (absent) makes the key 0, which stays 0."""
+    for t in range(keys.shape[0]):
+        keys[t] = np.uint64(0) if keys[t] == 0 or values[t] == 0 else mix(keys[t], values[t])
 
 
 @inlined
@@ -65,20 +48,6 @@ def _beyond(p: int, b: int, e: int, half: int) -> int:
     The positions k before the beginning and after the end have the places k - 1 and half + k - 1.
     """
     return b - p - 1 if p < b else (half + p - e if p >= e else -1)
-
-
-@kernel
-def mix_column(values: Hashes, offsets: Offsets, distance: int, pads: Hashes, plus: np.uint64, keys: Hashes) -> None:
-    """Mix ``values[t + distance] + plus`` into keys [T], within each sequence; see `mix_words`.
-
-    values [T] has one entry a token; pads [2 K] are the values beyond the ends.
-    """
-    half = pads.shape[0] // 2
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        for t in range(b, e):
-            pad = _beyond(t + distance, b, e, half)
-            keys[t] = _mixed(keys[t], (values[t + distance] if pad < 0 else pads[pad]) + plus)
 
 
 @kernel
@@ -96,7 +65,7 @@ def lexeme_ids(
     """Write what the words around each token switch on; return how often that was `unknown`.
 
     words [T] are rows of table [W, S], whose column s holds ids for the word at ``distances[s]``; pads as in
-    `mix_words`.  columns [S] says where they go: a column c of bags [T, *], or -1 - c for a column c of attrs [T, *].
+    `shift`.  columns [S] says where they go: a column c of bags [T, *], or -1 - c for a column c of attrs [T, *].
     """
     n_unknown = 0
     n_slots = distances.shape[0]
@@ -115,28 +84,16 @@ def lexeme_ids(
 
 
 @kernel
-def shift(values: Hashes, offsets: Offsets, distance: int, pads: Hashes, out: Hashes) -> None:
-    """Write ``values[t + distance]`` to out [T], within each sequence.
+def shift(ids: Ints, offsets: Offsets, distance: int, half: int, out: Ints) -> None:
+    """Write ``ids[t + distance]`` to out [T], within each sequence.
 
-    Positions k before the beginning get ``pads[k - 1]``, positions k after the end ``pads[K + k - 1]``, where pads
-    has 2 K entries.
+    Positions k before the beginning get ``k - 1``, positions k after the end ``half + k - 1``.
     """
-    half = pads.shape[0] // 2
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
             pad = _beyond(t + distance, b, e, half)
-            out[t] = values[t + distance] if pad < 0 else pads[pad]
-
-
-@kernel
-def shift_ids(ids: Ints, offsets: Offsets, distance: int, first_pad: int, half: int, out: Ints) -> None:
-    """As `shift`, for dense ids whose pads are ``first_pad + k - 1`` and ``first_pad + half + k - 1``."""
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        for t in range(b, e):
-            pad = _beyond(t + distance, b, e, half)
-            out[t] = ids[t + distance] if pad < 0 else first_pad + pad
+            out[t] = ids[t + distance] if pad < 0 else pad
 
 
 @kernel
@@ -197,11 +154,3 @@ def insert(wanted: Hashes, keys: Hashes, slots: Ints, n: int, ids: Ints, new: Bo
             new[t] = True
         ids[t] = slots[position] - 1
     return n
-
-
-@kernel
-def count(ids: Ints, counts: Offsets) -> None:
-    """Add 1 to ``counts[id]`` for every id that is not negative."""
-    for t in range(ids.shape[0]):
-        if ids[t] >= 0:
-            counts[ids[t]] += 1

@@ -137,7 +137,14 @@ def covariances(
 
 def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
     """Add ``weight * P(y_t = k | x)`` of each token with a row rows[t] > 0 to out[rows[t], k]; out [R, L] float64."""
-    _totals((*scores,), offsets, rows, weights, out)
+    lengths = np.diff(offsets) * (weights != 0)  # sequences without a weight count as empty
+    here = np.repeat(weights != 0, np.diff(offsets))
+    steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[here]
+    marginals = np.empty_like(scores.emissions[here])
+    seen = scores._replace(emissions=scores.emissions[here], transitions=steps)
+    posterior(seen, np.append(0, np.cumsum(lengths)), marginals, np.empty(len(lengths)))
+    wanted = rows[here] > 0
+    np.add.at(out, rows[here][wanted], np.repeat(weights, lengths)[wanted, None] * marginals[wanted])
 
 
 @kernel
@@ -180,31 +187,6 @@ def _covariances(
             for j in range(n):
                 grad[1][0, i, j] += sums.counts[i, j] * sums.forward[i, j]
     return loss
-
-
-@kernel
-def _totals(scores: PlainScores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
-    """Do the work of `totals`."""
-    work, _ = scaled.workspace(offsets, scores)
-    n, no_labels = scores[0].shape[1], np.zeros(0, np.int32)
-    marginals = np.empty((work.alpha.shape[0], n), work.alpha.dtype)
-    none = np.zeros(0, np.int64)
-    no_spans = Spans(no_labels, none, none, np.zeros((0, 0), np.bool_), np.zeros(0))
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        if e == b or weights[s] == 0:
-            continue
-        here = part(scores, b, e)
-        if _solve(here, work):
-            for t in range(e - b):
-                for k in range(n):
-                    marginals[t, k] = work.alpha[t, k] * work.beta[t, k]
-        else:
-            log_space.probabilities(here, marginals[: e - b], no_spans)
-        for t in range(e - b):
-            if rows[b + t] > 0:
-                for k in range(n):
-                    out[rows[b + t], k] += weights[s] * marginals[t, k]
 
 
 @inlined

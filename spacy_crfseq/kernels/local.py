@@ -10,7 +10,7 @@ import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
 from ._jit import inlined, kernel
-from .math import exponentiate, largest, log_add, log_sum, padded
+from .math import exponentiate, largest, log_add, log_sum, padded, row_potentials
 from .sequences import PlainScores, part, step_to
 
 TINY = 1e-250
@@ -188,7 +188,7 @@ def normalise(scores: Scores, offsets: Offsets, out: Floats) -> None:
     n, shared = scores.start.shape[0], scores.transitions.shape[0] == 1
     potentials, maxima, here, row = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
     if shared:
-        _row_potentials(scores.transitions[0], potentials, maxima)
+        row_potentials(scores.transitions[0], potentials, maxima)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         if e == b:
@@ -196,7 +196,7 @@ def normalise(scores: Scores, offsets: Offsets, out: Floats) -> None:
         emissions, transitions, _, end = one = part(scores, b, e)
         for t in range(e - b - 1):
             if not shared:
-                _row_potentials(transitions[t + 1], potentials, maxima)
+                row_potentials(transitions[t + 1], potentials, maxima)
             for k in range(n):
                 here[k] = emissions[t + 1, k] + (end[k] if t + 2 == e - b else end.dtype.type(0))
             top = largest(here)
@@ -210,15 +210,3 @@ def normalise(scores: Scores, offsets: Offsets, out: Floats) -> None:
                 out[b + t, i] = emissions[t, i] - normaliser if normaliser > -np.inf else -np.inf
         for k in range(n):
             out[e - 1, k] = emissions[e - b - 1, k]
-
-
-@kernel
-def _row_potentials(transitions: Floats, potentials: Floats, maxima: Floats) -> None:
-    """Write exp(transitions - maximum of the row) [L, L] and the maxima [L]; zeros for a row of minus infinities."""
-    for i in range(transitions.shape[0]):
-        largest = -np.inf
-        for k in range(transitions.shape[0]):
-            largest = max(largest, np.float64(transitions[i, k]))
-        maxima[i] = largest
-        for k in range(transitions.shape[0]):
-            potentials[i, k] = np.exp(transitions[i, k] - largest) if largest > -np.inf else 0.0

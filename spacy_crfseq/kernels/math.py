@@ -80,6 +80,19 @@ def log_sum(values: Floats) -> float:
     return top + np.log(total)
 
 
+@kernel
+def row_potentials(step: Floats, powers: Floats, tops: Floats) -> None:
+    """Write exp(step - top) to powers [L, L], zeros for rows of minus infinity, and the largest of each to tops [L]."""
+    n = step.shape[0]
+    for i in range(n):
+        tops[i] = step[i, 0]
+        for j in range(1, n):
+            tops[i] = max(tops[i], step[i, j])
+        top = tops[i] if tops[i] > -np.inf else 0.0
+        for j in range(n):
+            powers[i, j] = np.exp(step[i, j] - top)
+
+
 @inlined
 def log_add(x: float, y: float) -> float:
     """Return ``log(exp(x) + exp(y))``."""

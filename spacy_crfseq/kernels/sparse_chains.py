@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..types import Floats, Ints, Offsets
 from . import log_space
 from ._jit import inlined, kernel
-from .math import largest
+from .math import largest, longest
 
 Bytes: TypeAlias = NDArray[np.int8]
 Shorts: TypeAlias = NDArray[np.uint16]
@@ -132,14 +132,12 @@ class Work(NamedTuple):
 @inlined
 def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
     """Return work arrays for the longest sequence and rows of some width."""
-    longest, n = 1, chains.offsets.shape[0] - 1
-    for s in range(n):
-        longest = max(longest, chains.offsets[s + 1] - chains.offsets[s])
+    length, n = max(1, longest(chains.offsets)), chains.offsets.shape[0] - 1
     padded = lattices.potentials.shape[1]
     return Work(
-        np.zeros((longest, padded)),
-        np.zeros((longest, padded)),
-        np.zeros(longest),
+        np.zeros((length, padded)),
+        np.zeros((length, padded)),
+        np.zeros(length),
         np.zeros(padded),
         np.zeros(width),
         np.zeros(width),
@@ -311,7 +309,12 @@ def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha
                 local[t - first, i] = -np.inf
             for j in range(n):
                 steps[t - first, i, j] = lattices.steps[chains.sets[t], i, j]
-    return log_space.forward_backward(local, steps, alpha[: end - first, :n], beta[: end - first, :n])
+    before, after = np.empty_like(local), np.empty_like(local)  # for parts of arrays, numba compiles what follows anew
+    log_z = log_space.forward_backward(local, steps, before, after)
+    for t in range(end - first):
+        for k in range(n):
+            alpha[t, k], beta[t, k] = before[t, k], after[t, k]
+    return log_z
 
 
 @kernel

@@ -41,6 +41,8 @@ def add_rows(ptr: Offsets, ids: Ints, d: Floats, row_ptr: Offsets, cols: Ints, f
     width, f = d.shape[1], d.dtype.type(factor)
     for t in range(d.shape[0]):
         source = d[t]
+        if _is_zero(source):
+            continue
         for p in range(ptr[t], ptr[t + 1]):
             r = ids[p]
             if row_ptr.shape[0] == 0:
@@ -221,38 +223,6 @@ def pay(debt: float, scale: float, weights: Floats, paid: Floats) -> None:
             after = _paid_weight(before, debt, paid[q])
             weights[q] = after * scale
             paid[q] += after - before
-
-
-@kernel
-def perceptron(
-    ptr: Offsets,
-    ids: Ints,
-    d: Floats,
-    row_ptr: Offsets,
-    cols: Ints,
-    clock: float,
-    weights: Floats,
-    sums: Floats,
-) -> int:
-    """Subtract a gradient from the weights, and `clock` times it from sums; return how many positions had one.
-
-    ptr [T + 1], ids [ptr[T]], d [T, C], weights and sums alike.
-    """
-    width, late = d.shape[1], d.dtype.type(clock)
-    mistakes = 0
-    for t in range(d.shape[0]):
-        source = d[t]
-        if _is_zero(source):
-            continue
-        mistakes += 1
-        for p in range(ptr[t], ptr[t + 1]):
-            r = np.int64(ids[p])
-            first, last = _bounds(row_ptr, r, width)
-            for q in range(first, last):
-                change = source[cols[q] if row_ptr.shape[0] else q - first]
-                weights[q] -= change
-                sums[q] -= late * change
-    return mistakes
 
 
 @kernel

@@ -16,7 +16,7 @@ import numpy as np
 from ..types import Floats, Ints, Offsets, Scores
 from ._jit import kernel
 from .math import LANES, longest
-from .sequences import PlainScores, part
+from .sequences import PlainScores, add_counts, part, path_score
 
 GROUP = 4
 """Labels whose steps are compared at a time."""
@@ -255,28 +255,9 @@ def _max_loss(
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
         if weights[s] != 0 and e > b:
-            d_here = part(grad, b, e)
-            above = _count(part(rival_scores, b, e), rival[b:e], weights[s], d_here)
-            below = _count(part(scores, b, e), target[b:e], -weights[s], d_here)
-            loss += weights[s] * (above - below)
+            d_here, f = part(grad, b, e), start.dtype.type(weights[s])
+            above, below = part(rival_scores, b, e), part(scores, b, e)
+            loss += weights[s] * (path_score(above, rival[b:e]) - path_score(below, target[b:e]))
+            add_counts(rival[b:e], f, d_here)
+            add_counts(target[b:e], -f, d_here)
     return loss
-
-
-@kernel
-def _count(scores: Scores, labels: Ints, weight: float, grad: Scores) -> float:
-    """Add weight times the counts of the labels of one sequence; return their score, in float64."""
-    emissions, transitions, start, end = scores
-    d_emissions, d_transitions, d_start, d_end = grad
-    f, last, shared = d_start.dtype.type(weight), labels.shape[0] - 1, transitions.shape[0] == 1
-    score = np.float64(start[labels[0]]) + end[labels[last]]
-    d_start[labels[0]] += f
-    d_end[labels[last]] += f
-    for t in range(last + 1):
-        here = labels[t]
-        score += emissions[t, here]
-        d_emissions[t, here] += f
-        if t > 0:
-            place, before = 0 if shared else t, labels[t - 1]
-            score += transitions[place, before, here]
-            d_transitions[place, before, here] += f
-    return score

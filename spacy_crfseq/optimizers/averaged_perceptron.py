@@ -38,19 +38,21 @@ class AveragedPerceptron(MistakeSteps):
         super().__post_init__()
 
     def _pass(self, objective: OnlineObjective, state: MistakeState) -> tuple[float, int]:
-        parts = [(block.ptr, block.cols, block.of(state.weights), block.of(state.sums)) for block in objective.blocks]
-        loss, mistakes = 0.0, 0
+        add, blocks, loss, mistakes = kernels.updates.add_rows, objective.blocks, 0.0, 0
         for batch in objective.minibatches(1, state.rng):
             batch_loss, gradients = batch.loss_and_grad(state.weights)
             loss += batch_loss
             for number, ptr, ids, d in gradients:
-                if self.rate != 1:
-                    d *= self.rate
-                row_ptr, cols, weights, sums = parts[number]
-                wrong = kernels.updates.perceptron(ptr, ids, d, row_ptr, cols, state.clock, weights, sums)
                 if number == 0:
+                    wrong = int(np.count_nonzero(d.any(1)))
                     mistakes += wrong
                     if not wrong:
                         break  # where the labels of all tokens are right, so is whatever else depends on them
+                if self.rate != 1:
+                    d *= self.rate
+                rows = ptr, ids, d, blocks[number].ptr, blocks[number].cols
+                add(*rows, -1.0, blocks[number].of(state.weights))
+                if self.average:
+                    add(*rows, -state.clock, blocks[number].of(state.sums))
             state.clock += 1.0  # here, so that the average is sound if an interrupt ends the epoch
         return loss, mistakes

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, Objective
 from .batch import OPTIMUM, BatchMethod, BatchState, Point, elementwise, evaluate, l1_strength, norm, pseudo_gradient
@@ -58,11 +57,11 @@ class RPROP(BatchMethod[RPROPState]):
         threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps
         pseudo = pseudo_gradient(objective, old, state.take())
         state.gradient_norm = norm(pseudo, threads)
-        elementwise(kernels.penalties.adapt_steps, threads, pseudo, signs, steps, UP, DOWN, LONGEST)
+        elementwise(_adapt_steps, threads, pseudo, signs, steps)
         stop = l1_strength(objective) > 0
         for count in range(1, MAX_RETREATS + 1):
             theta = state.take()
-            elementwise(kernels.penalties.sign_step, threads, old.theta, signs, steps, stop, theta)
+            elementwise(_sign_step, threads, old.theta, signs, steps, stop, theta)
             point = evaluate(objective, theta, state.take())
             pseudo_gradient(objective, point, pseudo)
             if point.value <= old.value:
@@ -70,8 +69,34 @@ class RPROP(BatchMethod[RPROPState]):
                 state.free.append(pseudo)
                 return point, count
             # weights that went too far get shorter steps; all do if the objective is not convex or not finite
-            if not sum(elementwise(kernels.penalties.retreat, threads, old.theta, theta, pseudo, steps, DOWN)):
+            if not any(elementwise(_retreat, threads, old.theta, theta, pseudo, steps)):
                 steps *= steps.dtype.type(DOWN)
             state.give(point)
         state.done = OPTIMUM
         return None, MAX_RETREATS
+
+
+def _adapt_steps(pseudo: Floats, signs: Floats, steps: Floats) -> None:
+    """Let steps [D] grow where the sign of pseudo, the gradient, is that of signs, and shrink where it is the other.
+
+    signs [D] receives the gradient's signs, and zero where they changed: such an element rests for once.
+    """
+    now = np.sign(pseudo)
+    same, other = now * signs > 0, now * signs < 0
+    steps[same] = np.minimum(UP * steps[same], LONGEST)
+    steps[other] *= DOWN
+    signs[:] = np.where(other, 0, now)
+
+
+def _sign_step(x: Floats, signs: Floats, steps: Floats, stop: bool, out: Floats) -> None:
+    """Write ``x - signs * steps`` to out [D]; with `stop`, elements stop at zero where they would cross it."""
+    np.subtract(x, signs * steps, out=out)
+    if stop:
+        out[np.sign(x) * out < 0] = 0
+
+
+def _retreat(x: Floats, there: Floats, pseudo: Floats, steps: Floats) -> bool:
+    """Shorten the steps [D] that went from x too far, to where the gradient, pseudo, points ahead; whether any did."""
+    far = pseudo * (there - x) > 0
+    steps[far] *= DOWN
+    return bool(far.any())

@@ -103,7 +103,7 @@ def _anchor(component: str, title: str) -> str:
 
 def _scores(found: Findings) -> str:
     whole = found.whole
-    values = [("Accuracy of tags", found.accuracy)]
+    values = [("Accuracy of tags", found.accuracy), ("Sequence accuracy", found.sequence_accuracy)]
     if found.unit == "spans":
         values = [("F1", whole.f1), ("Precision", whole.precision), ("Recall", whole.recall), *values]
     entries: list[tuple[str, ...]] = [(name, _percent(value.value), _interval(value)) for name, value in values]

@@ -1,6 +1,6 @@
 """From a compiled training set to a model of zero weights: its features, its layout, its tag dictionary.
 
-`carry_over` gives such a model the weights of one with fewer features.
+`carry_over` gives such a model the weights of another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .. import threads
 from ..features.encoder import Encoded, Encoder
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout, make_layout
-from ..potentials.rows import Rows, SparseRows, used_rows
+from ..potentials.rows import Rows, cells, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import needs_labels
 from ..training.dataset import Dataset, join
@@ -33,15 +33,21 @@ def build_model(
     tags: Sequence[str],
     constraints: Constraints,
     terms: Sequence[TermData] = (),
+    old: LinearChainCRF | None = None,
 ) -> tuple[LinearChainCRF, Dataset, list[TermData]]:
     """End the growth of the encoder; return the model, and the data and terms with their final ids.
 
     found (EncodedCorpus): The training set as it was compiled; its labels may be numbers of other tags.
     data (Dataset): The same, its labels the numbers of `tags`.
+    old (LinearChainCRF | None): A model with the same labels and potentials, whose features are the encoder's first
+        ones: the new one has its weights and its tag dictionary, too.
     """
     layout, encoded = _choose_weights(method, encoder, found, data, len(tags), terms)
+    if old is not None:
+        layout = layout.united(old.layout)
     texts = [encoded, *(term.data.encoded for term in terms)]
-    dictionary, (encoded, *others) = _choose_words(method, encoder, texts, data.gold, constraints)
+    known = None if old is None else old.dictionary
+    dictionary, (encoded, *others) = _choose_words(method, encoder, texts, data.gold, constraints, known)
     terms = [term._replace(data=term.data._replace(encoded=other)) for term, other in zip(terms, others, strict=True)]
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
@@ -49,8 +55,12 @@ def build_model(
     for number, one in enumerate(added):
         if isinstance(one, SupportPotential):
             one.bind(encoded, number)
+            if old is not None and (known_keys := old.small[number].keys) is not None:
+                one.from_state(np.union1d(one.to_state(), known_keys))
     theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
     crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
+    if old is not None:
+        carry_over(old, crf)
     return crf, data._replace(encoded=encoded), terms
 
 
@@ -104,7 +114,12 @@ def _layout_for(
 
 
 def _choose_words(
-    method: Method, encoder: Encoder, texts: list[Encoded], gold: Ints, constraints: Constraints
+    method: Method,
+    encoder: Encoder,
+    texts: list[Encoded],
+    gold: Ints,
+    constraints: Constraints,
+    old: TagDictionary | None,
 ) -> tuple[TagDictionary | None, list[Encoded]]:
     """Return the tag dictionary of the first text, and all texts with the numbers of its words."""
     if encoder.words is None or texts[0].words is None:
@@ -112,6 +127,8 @@ def _choose_words(
     limits = {"size": method.tag_dictionary_size, "min_count": method.tag_dictionary_min_count}
     hashes = encoder.words.keys
     dictionary, _ = make_dictionary(hashes, texts[0].words, gold, constraints, **limits)
+    if old is not None:
+        dictionary = dictionary.united(old, hashes, texts[0].words, gold)
     encoder.words = dictionary.word_index()
     places = np.append(encoder.words.find(hashes)[0], np.int32(-1))  # the last is for -1
     return dictionary, [text._replace(words=places[text.words]) for text in texts]
@@ -142,15 +159,9 @@ def _common_weights(
     _, here, there = np.intersect1d(keys, new_keys, assume_unique=True, return_indices=True)
     moved = np.full(len(keys), -1, np.int64)
     moved[here] = there
-    cells, new_cells = _cells(rows), _cells(new_rows)
-    row, column = np.divmod(cells, max(1, rows.width))
+    old_cells, new_cells = cells(rows), cells(new_rows)
+    row, column = np.divmod(old_cells, max(1, rows.width))
     wanted = np.where(moved[row] >= 0, moved[row] * rows.width + column, -1)
-    _, source, target = np.intersect1d(wanted, new_cells, return_indices=True)
-    return source, target
-
-
-def _cells(rows: Rows) -> NDArray[np.int64]:
-    """Return ``row * width + column`` of each weight [size]."""
-    if isinstance(rows, SparseRows):
-        return np.repeat(np.arange(rows.n_rows, dtype=np.int64), np.diff(rows.ptr)) * rows.width + rows.cols
-    return np.arange(rows.size, dtype=np.int64)
+    target = np.searchsorted(new_cells, wanted)
+    source = np.flatnonzero(np.append(new_cells, -2)[target] == wanted)
+    return source, target[source]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..corpora import TOKEN_COLUMNS
+from ..corpora import TOKEN_COLUMNS, Preset
 from ..corpora.layouts import corpus_block
 
 if TYPE_CHECKING:
@@ -37,8 +36,12 @@ def chunks_key(nlp: Language) -> str:
     return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
 
 
-def missing_columns(nlp: Language, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a file that features of a pipeline read but none of its components sets."""
+def missing_columns(nlp: Language, layout: Preset) -> list[str]:
+    """Return the columns of a file that features of a pipeline read but none of its components sets.
+
+    Those of an XML file are all to be predicted.
+    """
+    columns = layout.columns if layout.form is None else ()
     predicted = predicted_columns(nlp)
     reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
     return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]

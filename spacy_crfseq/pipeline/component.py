@@ -30,6 +30,7 @@ from .doc_posterior import Alternative, DocPosterior
 from .explanation import Explainer
 from .extract import portions
 from .settings import Method
+from .takeover import check_source
 from .tasks.base import Annotation, Prediction
 from .training import Training
 
@@ -274,6 +275,19 @@ class CRFComponent(TrainablePipe):
         for label in added:
             self.add_label(label)
         self.doc_model.check_rules()
+
+    def start_from(self, trained: "CRFComponent | None") -> None:
+        """Let `initialize` take over labels, features and weights of a trained component, from which `fit` continues.
+
+        All that it has learned is kept, also where the new data lack it; what is new begins with weights of zero.  The
+        penalty of `fit` is then on changes of the weights, and stronger the more texts these come from.  That of
+        `update` is on the weights, as always, so that it forgets with few new texts.
+        trained (CRFComponent | None): A component of the same task and scheme, which must not change; None for none.
+        RAISES ConfigError: If training cannot continue from it.
+        """
+        if trained is not None:
+            check_source(trained.doc_model, self.doc_model)
+        self.training.source = None if trained is None else trained.doc_model
 
     def update(
         self, examples: Iterable[Example], *, drop: float = 0.0, sgd: Any = None, losses: dict[str, float] | None = None

@@ -133,19 +133,20 @@ def _token_sets(
 ) -> TokenSets:  # fmt: skip
     sizes: list[int] = []
     values = array("Q")
+    repeats = getattr(function, "repeats", False)  # a name that is returned twice counts twice
     for first, last in pairwise(offsets.tolist()):
         sequence = tokens[first:last]
         for i in range(last - first):
-            returned = function(sequence, i)
             try:
-                names = names_in(returned, {} if numbers else None)
+                names = names_in(function(sequence, i), {} if numbers else None)
             except DataError as error:
                 raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
             hashes = {_HASHES[each]: each for each in names}
             if strings is not None:
                 strings.update(hashes)
-            sizes.append(len(hashes))
-            values.extend(hashes)
+            members = [_HASHES[each] for each in names] if repeats else hashes
+            sizes.append(len(members))
+            values.extend(members)
     if len(_HASHES) > MAX_HASHES:
         _HASHES.clear()
     return make_token_sets(sizes, values)

@@ -116,7 +116,7 @@ def create_chunker(
     ["doc.ents", "token.ent_iob", "token.ent_type"],
     {"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
     "spacy_crfseq.Entities.v1",
-    "spacy.ner_scorer.v1",
+    "spacy_crfseq.ner_scorer.v1",
     scheme="BILUO",
     threshold=0.0,
     incorrect_spans_key=None,

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from ..evaluation.weights import features_with_largest_weights
-from ..features.encoder import Active, Columns, Encoder, names_of
+from ..features.encoder import KNOWN, Active, Columns, Encoder, names_of
 from ..features.sets import FeatureSet
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
@@ -47,7 +47,8 @@ class Origins:
     """The template and the values of each feature of a model in training.
 
     encoder (Encoder): An encoder that has recorded them (`Encoder.keep_names`); they are moved here.
-    strings (dict[int, str]): The texts of values that the vocab may lack.
+    strings (dict[int, str]): The texts of values that the vocab may lack, and names of features from another model,
+        by their keys.
     vocab (Vocab): The vocab of the training texts.
     """
 
@@ -82,6 +83,9 @@ class Origins:
         for home in np.unique(homes).tolist():
             template, values = parts[home]
             mine = values[:, numbers[homes == home] - ends[home] + values.shape[1]]
+            if template == KNOWN:
+                names += map(self._strings.get, mine[0].tolist())
+                continue
             try:
                 names += names_of(self._plans[block], template, mine, self._text_of)
             except KeyError:  # a word of a memory zone that has ended

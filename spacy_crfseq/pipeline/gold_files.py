@@ -57,7 +57,7 @@ def read_gold(
     from .readers import read_examples
 
     key, columns = chunks_key(nlp), file_columns(layout)
-    seen = missing_columns(nlp, columns) if given is None else list(given)
+    seen = missing_columns(nlp, layout) if given is None else list(given)
     if layout.name == DOCBIN:
         for name in seen:
             check_choice("--given", name, TOKEN_COLUMNS, " column")

@@ -8,6 +8,7 @@ A file is parsed once per vocabulary; each call then yields the same reference d
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from random import Random
@@ -21,6 +22,8 @@ from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
 from ..corpora.presets import ANNOTATIONS, TEXTS
+from ..corpora.splitting import SPACES
+from ..corpora.xml import XMLForm, read_xml
 from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
@@ -141,6 +144,55 @@ def create_crfsuite_reader(
     return CRFsuiteReader(layout, word, encoding)
 
 
+def create_xml_reader(
+    path: Path | None,
+    sequence: str = "",
+    nested: str = "innermost",
+    other: str | None = "O",
+    ignore: list[str] = [],  # noqa: B006
+    attributes: list[str] = [],  # noqa: B006
+    join: bool = False,
+    pattern: str = SPACES,
+    between: str = "words",
+    part: str = "all",
+    chunks_key: str = "chunks",
+    limit: int = 0,
+    weight: float = 1.0,
+    encoding: str = "",
+) -> "CorpusReader":
+    """Create a reader of XML elements whose children are labelled segments (``spacy_crfseq.XMLReader.v1``).
+
+    Each sequence becomes a doc, with its text: the label of each token as its tag, for `crf_tagger`; segments in
+    doc.ents, for `crf_ner`; and segments in doc.spans[chunks_key], for `crf_chunker`.
+
+    sequence (str): The name of the elements that are sequences; by default, the outermost ones that hold segments.
+    nested (str): Where elements in a sequence hold others, the label is the name of the "innermost" or the "outermost";
+        "error" rejects them.
+    other (str | None): The label of text outside of segments; null for text that is not annotated.
+    ignore (list[str]): Elements that are no labels; their text belongs to the element around them.
+    attributes (list[str]): XML attributes that are part of a label: level makes <title level="a"> title-a.
+    join (bool): Adjacent segments of one label are one span; as plain labels they are the same.
+    pattern, between (str): How text becomes tokens, as in RegexTokenizer.  A token never crosses a segment's end.
+    part (str): "train" leaves out each tenth sequence, "dev" takes only these, "all" takes all: for a corpus without
+        development data.
+    encoding (str): The encoding of the file; by default, the one that the file declares.
+    The other settings and the errors are those of `create_conll_reader`.
+    """
+    check_setting("part", part, ("all", "train", "dev"))
+    form = XMLForm(sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between)
+    form.check()
+    xml = get_preset("xml")
+    layout = CorpusLayout(
+        _given(path), xml.columns, xml.scheme, chunks_key=chunks_key, limit=limit, weight=weight
+    )  # fmt: skip
+    return CorpusReader(lambda _: _part(read_xml(layout.path, form, encoding=encoding), part), layout)
+
+
+def _part(sentences: Iterator[Sentence], part: str) -> Iterator[Sentence]:
+    numbered = enumerate(sentences, start=1)
+    return (sentence for number, sentence in numbered if part == "all" or (number % 10 == 0) == (part == "dev"))
+
+
 def create_annotation_reader(
     path: Path | None, limit: int = 0, weight: float = 1.0, encoding: str = "utf8"
 ) -> "CorpusReader":
@@ -218,6 +270,11 @@ def read_examples(
     preset = get_preset(layout) if isinstance(layout, str) else layout
     if preset.name == ANNOTATIONS.name:
         return create_annotation_reader(path, limit, encoding=preset.encoding).stream(nlp)
+    if preset.form is not None:
+        read = partial(read_xml, path, preset.form, encoding=preset.encoding)
+        return CorpusReader(
+            lambda _: read(), CorpusLayout(path, preset.columns, preset.scheme, chunks_key=chunks_key, limit=limit)
+        ).stream(nlp)
     if preset.name == "conllu":
         return create_conllu_reader(path, list(given), unit, limit, encoding=preset.encoding).stream(nlp)
     columns = list(preset.columns)

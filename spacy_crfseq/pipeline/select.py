@@ -112,3 +112,17 @@ def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str
                 f"splits tokens: the predictions of {last} must be about the tokens of the file."
             )
     return done
+
+
+def start_from(pipes: Mapping[str, CRFComponent], model: str) -> list[str]:
+    """Let components continue from those of the same name in a trained pipeline; return the names of the others.
+
+    RAISES ConfigError: If none has the name of another, or training cannot go on from it.
+    """
+    there = dict(load_pipeline(model).pipeline)
+    trained = crfs_of(there, [], model)
+    if not trained.keys() & pipes:
+        crfs_of(there, list(pipes), model)
+    for name, pipe in pipes.items():
+        pipe.start_from(trained.get(name))
+    return [name for name in pipes if name not in trained]

@@ -61,7 +61,7 @@ def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
 
 def given_columns(nlp: Language, layout: Preset) -> list[str]:
     """Return the columns of a corpus that features read and no component sets."""
-    return missing_columns(nlp, layout.columns) if layout.name not in RAW else []
+    return missing_columns(nlp, layout) if layout.name not in RAW else []
 
 
 def read_records(

@@ -41,6 +41,7 @@ from .labels import PartialTable, known_of
 from .session import Session
 from .settings import TermSettings
 from .stages import Noted, jackknife
+from .takeover import aligned, begin_with, check_source, label_factors, summary
 from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
 
 
@@ -51,6 +52,7 @@ class Training:
     postponed (bool): Whether `initialize` leaves the first stage without training.
     keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
     annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
+    source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
     report (Callable): Called with lines of progress of a first stage.
     terms (list[TermData]): Terms in addition to the training corpus, until a run ends.
@@ -62,6 +64,7 @@ class Training:
         self.postponed = False
         self.keeps = False
         self.annotators: list[Any] = []
+        self.source: DocModel | None = None
         self.watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
         self.report = partial(util.logger.info, "[%s] %s", model.name)
         self.terms: list[TermData] = []
@@ -92,6 +95,8 @@ class Training:
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
+        if self.source is not None:
+            check_source(self.source, model)
         self.use_texts(nlp, terms)
         examples, made_up = _look_ahead(get_examples())
         self._learn_first(None if made_up else get_examples, labels)
@@ -113,6 +118,8 @@ class Training:
             util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", model.name)
         in_terms = [tag for term in collected.terms.values() for tag in term.tags]
         tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted({*found.tags, *in_terms}))
+        if self.source is not None:
+            tags = list(dict.fromkeys([*self.source.labels.tags, *tags]))
         self._kept = collected._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
         self.begin_anew()
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
@@ -163,6 +170,7 @@ class Training:
         if get_examples is not None and not self.postponed:
             training, texts = Training(first), Noted(get_examples())
             training.keeps, training.seed = True, self.seed
+            training.source = None if self.source is None else self.source.first
             try:
                 training.initialize(lambda: texts, labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
@@ -192,22 +200,26 @@ class Training:
 
     def _collect(self, examples: Iterable[Example]) -> _Collected:
         """Return examples and terms as numbers, and the encoder with their features."""
-        encoder = self._model.new_encoder()
+        encoder, strings = self._model.new_encoder(), self._model.strings
+        if self.source is not None and strings is not None:
+            begin_with(encoder, self.source, strings)
         if self._model.method.tag_dictionary_size:
             encoder.words = HashIndex()
         self._model.partials = PartialTable(self._model.annotation)
         found = self.encode(examples, encoder)  # before the terms, so that its features come first
         terms = {name: self._encode_term(name, encoder) for name in self._texts}
-        return _Collected(encoder, found, terms, self._model.strings)
+        return _Collected(encoder, found, terms, strings)
 
     def _start(self, collected: _Collected) -> LinearChainCRF:
         """Begin with a model of zero weights for the features found and the tags that were set, and return it."""
         model, (encoder, found) = self._model, collected[:2]
         model.strings = collected.strings
         terms = [self._numbered(name, collected.terms[name]) for name in self._settings if name in collected.terms]
+        old = None if self.source is None else aligned(self.source, model)
         crf, data, self.terms = build_model(
-            model.method, encoder, found, self._relabelled(found), model.labels.tags, model.labels.constraints, terms
-        )
+            model.method, encoder, found, self._relabelled(found), model.labels.tags, model.labels.constraints, terms,
+            old,
+        )  # fmt: skip
         session = Session(
             self.optimizer(), data, terms=self._weighted(), n_examples=found.n_docs, streamed=collected.streamed
         )
@@ -413,6 +425,10 @@ class Training:
             templates=None if crf.templates is None else crf.templates[0],
         )
 
+    def taken_over(self) -> str:
+        """Return how much of the present model comes from `source`, empty without one."""
+        return "" if self.source is None else summary(self.source, self._model)
+
     def bound(self, loss: Loss) -> Loss:
         """Return a loss for the model's tags."""
         if not isinstance(loss, TextLoss):
@@ -434,8 +450,18 @@ class Training:
         """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`."""
         model, optimizer = self._model, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            result = fit(objective, optimizer, model.crf.theta, evaluate=evaluate, **settings)
+            theta, n_sequences = model.crf.theta, model.n_sequences
+            if self.source is None:
+                result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
+            else:
+                change = objective.around(theta, label_factors(self.source, model))
+                scale = model.crf.by_label(label_factors(self.source, model))
+                score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
+                result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
+                result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
             model.set_parameters(result.best)
+        if self.source is not None and self.source.n_sequences > n_sequences:  # or the corpus has the old texts, too
+            model.session.n_total += self.source.n_sequences
         return result
 
     @contextmanager

@@ -188,7 +188,8 @@ class CachedSums:
         """Return a function that adds the rows of some tokens to out [tokens, C]; later calls do not change it."""
         sums = self._bag_sums(ids.store)
         if self._split is None and isinstance(self._rows, SparseRows):
-            self._split = self._sorted(self._rows)
+            least = max(2, -(-self._rows.width // self.DENSE_SHARE))
+            self._split = split_rows(self._rows, self._weights, least)
         return partial(self._add, ids, sums)
 
     def _bag_sums(self, store: BagStore) -> Floats:
@@ -218,13 +219,19 @@ class CachedSums:
         elif self._rows.n_rows:
             self._rows.add(self._weights, ids.attrs[tokens], out)
 
-    def _sorted(self, rows: SparseRows) -> tuple[Floats, Floats]:
-        """Return sparse rows sorted for reading, see `kernels.gather.split_rows`."""
-        heads = np.empty((rows.n_rows, 2), self._weights.dtype)
-        dense = np.zeros((0, rows.width), self._weights.dtype)
-        least = max(2, -(-rows.width // self.DENSE_SHARE))
-        size = kernels.gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
-        if size:
-            dense = np.zeros((size, rows.width), self._weights.dtype)
-            kernels.gather.split_rows(rows.ptr, rows.cols, self._weights, least, heads, dense)
-        return heads, dense
+
+def split_rows(rows: SparseRows, weights: Floats, least: int) -> tuple[Floats, Floats]:
+    """Return sparse rows sorted for `kernels.gather.add_split`: heads [R, 2] and dense rows [n, C].
+
+    The head of a row of one weight is its column and the weight; of a row of at least `least` weights -1 - i, where i
+    is its number among the dense rows; of any other -1 - n.
+    """
+    sizes = np.diff(rows.ptr)
+    single, many = sizes == 1, sizes >= least
+    numbers = np.cumsum(many) - 1
+    heads = np.zeros((rows.n_rows, 2), weights.dtype)
+    heads[:, 0] = -1 - np.where(many, numbers, many.sum())
+    heads[single, 0], heads[single, 1] = (values[rows.ptr[:-1][single]] for values in (rows.cols, weights))
+    dense, inside = np.zeros((int(many.sum()), rows.width), weights.dtype), np.repeat(many, sizes)
+    dense[np.repeat(numbers, sizes)[inside], rows.cols[inside]] = weights[inside]
+    return heads, dense

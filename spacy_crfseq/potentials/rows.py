@@ -127,6 +127,23 @@ def active_rows(rows: Rows, weights: Floats) -> tuple[Bools, Bools]:
     return active, np.repeat(active, np.diff(rows.ptr))
 
 
+def cells(rows: Rows) -> NDArray[np.int64]:
+    """Return ``row * width + column`` of each weight [size]."""
+    if isinstance(rows, SparseRows):
+        return np.repeat(np.arange(rows.n_rows, dtype=np.int64), np.diff(rows.ptr)) * rows.width + rows.cols
+    return np.arange(rows.size, dtype=np.int64)
+
+
+def united(rows: Rows, first: Rows) -> Rows:
+    """Return rows that also have the weights of other rows, which are the first ones, of the same width."""
+    if isinstance(rows, DenseRows):
+        return rows
+    both = np.sort(np.concatenate([cells(rows), cells(first)]), kind="stable")  # fast, because each is sorted
+    both = both[np.append(True, both[1:] > both[:-1])[: len(both)]]
+    bounds = np.arange(rows.n_rows + 1, dtype=np.int64) * rows.width
+    return SparseRows(np.searchsorted(both, bounds), (both % max(1, rows.width)).astype(np.int32), rows.width)
+
+
 def without_empty(rows: Rows) -> Rows:
     """Return the rows that have a weight; the weights stay where they are."""
     if isinstance(rows, DenseRows):

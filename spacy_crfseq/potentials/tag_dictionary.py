@@ -50,6 +50,18 @@ class TagDictionary(NamedTuple):
         allowed[:, old_labels] = self.allowed
         return TagDictionary(self.words, allowed)
 
+    def united(self, old: TagDictionary, hashes: Hashes, numbers: Ints, gold: Ints) -> TagDictionary:
+        """Return a dictionary with the words of an older one; these may also have their labels in the training set.
+
+        hashes, numbers, gold: The training set as in `make_dictionary`.
+        """
+        new = ~np.isin(self.words, old.words)
+        allowed, index = old.allowed.copy(), old.word_index()
+        places = np.append(index.find(hashes)[0], np.int32(-1))[numbers]
+        met = (places >= 0) & (gold >= 0)
+        allowed[places[met], gold[met]] = True
+        return TagDictionary(np.concatenate([old.words, self.words[new]]), np.concatenate([allowed, self.allowed[new]]))
+
 
 class EmissionMask:
     """Zeros and minus infinities that a dictionary adds to emissions."""

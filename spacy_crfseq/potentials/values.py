@@ -21,7 +21,7 @@ from ..features.encoder import Encoded
 from ..features.index import hash_of_name
 from ..features.noted import noted_attributes
 from ..features.token_sets import names_in
-from ..types import Floats, Hashes, Offsets, TokenFunction
+from ..types import Bools, Floats, Hashes, Offsets, TokenFunction
 from .small import Adder, RowScores
 
 _PACKED = np.dtype([("name", "<u8"), ("value", "<f8")])
@@ -102,6 +102,29 @@ class ValueScores(RowScores):
         out = np.zeros((len(inputs), self.n_labels), weights.dtype)
         kernels.values.add_products(*columns, weights, out)
         return out, lambda d, grad: kernels.values.scatter_products(*columns, d, grad)
+
+
+class ListedValues(RowScores):
+    """Implements `protocol.Potential` for inputs [T, K] of the type `features.interned.LISTED`; the row -1 is none.
+
+    trained (Bools): [R, L] the weights that are trained; the others stay zero.
+    """
+
+    def __init__(self, trained: Bools) -> None:
+        self.trained, self.number, self.size, self.n_labels = trained, 0, trained.size, trained.shape[1]
+        self.width = self.n_labels
+
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+        ptr = np.arange(len(inputs) + 1) * inputs.shape[1]
+        columns = ptr, np.ascontiguousarray(inputs["row"]).ravel(), np.ascontiguousarray(inputs["value"]).ravel()
+        out = np.zeros((len(inputs), self.n_labels), weights.dtype)
+        kernels.values.add_products(*columns, weights, out)
+
+        def add(d: Floats, grad: Floats) -> None:
+            kernels.values.scatter_products(*columns, d, grad)
+            grad *= self.trained
+
+        return out, add
 
 
 def _unpacked(inputs: NDArray[np.object_]) -> tuple[Offsets, Hashes, NDArray[np.float64]]:

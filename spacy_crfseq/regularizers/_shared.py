@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+import numpy as np
+
 from .. import kernels
 from ..errors import ConfigError
 from ..types import Floats, RowBlock, Strengths
@@ -51,4 +53,4 @@ class WeightByWeight(Penalty, ABC):
 
     def prox(self, weights: Floats, step: float) -> None:
         if l1 := self.strengths.l1:
-            kernels.penalties.shrink(weights, step * l1)
+            weights -= np.clip(weights, -step * l1, step * l1)

@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from .. import kernels
 from ..types import Floats, Offsets, RowBlock
 from ._shared import Penalty
 
@@ -47,17 +46,24 @@ class GroupLasso(Penalty):
             for block in blocks
         )
         bound = replace(self)
-        object.__setattr__(bound, "_ptr", np.concatenate([*begins, [blocks[-1].end]]))
+        object.__setattr__(
+            bound, "_ptr", np.unique(np.concatenate([*begins, [blocks[-1].end]]))
+        )  # without empty groups
         return bound
 
-    def _rows(self, weights: Floats) -> Offsets:
-        return np.array([0, len(weights)]) if self._ptr is None else self._ptr
+    def _groups(self, weights: Floats) -> tuple[Floats, Offsets]:
+        """Return sqrt(n_r) ||w_r||_2 of each group that has weights, in float64, and the sizes n_r."""
+        ptr = np.array([0, len(weights)]) if self._ptr is None else self._ptr
+        norms = np.sqrt(np.add.reduceat(np.square(weights, dtype=np.float64), ptr[:-1]))
+        return np.sqrt(np.diff(ptr)) * norms, np.diff(ptr)
 
     def value(self, weights: Floats) -> float:
-        return self.rho * float(kernels.penalties.group_norms(weights, self._rows(weights)))
+        return self.rho * float(self._groups(weights)[0].sum())
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
         """Do nothing, because there is no smooth part."""
 
     def prox(self, weights: Floats, step: float) -> None:
-        kernels.penalties.shrink_groups(weights, self._rows(weights), step * self.rho)
+        norms, sizes = self._groups(weights)
+        factors = np.maximum(0, 1 - step * self.rho * sizes / np.maximum(norms, 1e-300))
+        weights *= np.repeat(factors, sizes).astype(weights.dtype)

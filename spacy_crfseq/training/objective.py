@@ -23,6 +23,7 @@ from ..potentials.linear import Linear
 from ..potentials.polynomial_kernel import KernelScores
 from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
+from ..potentials.shifted import Shifted
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
 from ..types import Batch, Bools, Floats, Loss, Numbers, Occurrences, Regularizer, RowBlock, Strengths
 from .dataset import SAMPLE_SEQUENCES, Dataset
@@ -71,6 +72,12 @@ class Objective:
         other.regularizer = regularizer.over(self.blocks)
         if loss is None:  # both share the preparation for passes over the data
             other._passes = self._passes
+        return other
+
+    def around(self, base: Floats, factors: Floats) -> Objective:
+        """Return the objective as a function of the change from base [D]; factors [L] as in `Shifted`."""
+        other = self.on(self.terms)
+        other.potential = Shifted(self.potential, base, factors)
         return other
 
     def on(self, terms: Sequence[Term]) -> Objective:

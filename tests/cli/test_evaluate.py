@@ -35,11 +35,18 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     scores = nlp.evaluate(examples)
     names = ["tag_acc", "ents_p", "ents_r", "ents_f", "ents_per_type"]
     names += ["spans_chunks_p", "spans_chunks_r", "spans_chunks_f", "spans_chunks_per_type"]
+    names += [f"{name}_sequence_acc" for name in ("tag", "ents", "spans_chunks")]
     assert {name: metrics[name] for name in names} == {name: scores[name] for name in names}
     assert set(metrics) == {*names, "token_label_acc", "tokens", "seconds", "tokens_per_second"}
     assert metrics["tokens"] == sum(len(example.reference) for example in examples)
     assert metrics["tokens_per_second"] == pytest.approx(metrics["tokens"] / metrics["seconds"])
     assert 0 < metrics["token_label_acc"] < 1
+    found = list(nlp.pipe(example.predicted for example in examples))
+    right = [
+        [a.tag_ for a in example.reference] == [b.tag_ for b in doc]
+        for example, doc in zip(examples, found, strict=True)
+    ]
+    assert metrics["tag_sequence_acc"] == sum(right) / len(right)
 
 
 def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
@@ -189,9 +196,7 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
 
 
 def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, tmp_path: Path) -> None:
-    formats = (
-        "Give --format, in a config format (spacy, conll2000, conll2002, conll2003, conllu, iob, jsonl), or --columns."
-    )
+    formats = "Give --format, in a config format (spacy, conll2000, conll2002, conll2003, conllu, iob, xml, jsonl),"
     (tmp_path / "dev").write_text("one two three four five\n")
     refused(run("evaluate", trained / "model-best", tmp_path / "dev"), "the layout of this file is unknown", formats)
     (tmp_path / "dev.x").write_text("some words\nin lines of any length\n")

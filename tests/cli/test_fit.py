@@ -232,6 +232,33 @@ def test_sourced_components_go_on_or_stay(
     assert first["loss"] < log_of(trained)[0]["loss"]
 
 
+def test_training_goes_on_from_a_pipeline(
+    run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.conll"
+    new.write_text("Ada NNP B-NP B-PER\nsold VBD B-VP O\nRex NNP B-NP B-PET\n", encoding="utf8")
+    config = configure(tmp_path / "c.cfg", "crf_chunker", "crf_ner")
+    config.write_text(
+        config.read_text().replace("components.crf_chunker", "components.x").replace('["crf_chunker', '["x')
+    )
+    args = [*paths, "--paths.train", new, "--patience", "1", "--from", trained / "model-best"]
+    result = worked(run("fit", config, "--output", tmp_path / "out", *args), "features taken")
+    assert "x begins with weights of zero" in result.stderr + result.stdout
+    nlp = spacy.load(tmp_path / "out/model-last")
+    assert [(ent.text, ent.label_) for ent in nlp("Ada sees a dog in Oslo .").ents] == [("Ada", "PER"), ("Oslo", "LOC")]
+    assert "PET" in nlp.get_pipe("crf_ner").labels  # type: ignore[attr-defined]
+    refused(run("fit", config, "--cross-validate", "2", *args), "--cross-validate trains from scratch")
+    refused(run("fit", config, "--output", trained, "--force", *args), "model-best")
+    other = configure(tmp_path / "o.cfg", "crf_tagger")
+    args[-1] = tmp_path / "out/model-last"
+    refused(run("fit", other, "--output", tmp_path / "o", *args), "has no CRF component 'crf_tagger'", silent=False)
+    text = config.read_text().replace('factory = "crf_ner"', f'source = "{trained / "model-best"}"')
+    config.write_text(text)
+    refused(
+        run("fit", config, "--output", tmp_path / "o", *args), "--from: 'crf_ner' comes from a trained", silent=False
+    )
+
+
 def test_missing_config(run: Run, tmp_path: Path) -> None:
     refused(run("fit", tmp_path / "nope.cfg", "--output", tmp_path / "out"), "nope.cfg: no such config file")
     refused(run("fit", tmp_path, "--output", tmp_path / "out"), f"{tmp_path} is a folder. Give a config file.")

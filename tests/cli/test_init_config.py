@@ -47,6 +47,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
             worked(run("convert", source, target, "--from conll2003 --to", name))
         write_trees(folder / f"{part}.conll2003", folder / f"{part}.conllu")
         (folder / f"{part}.jsonl").write_text('{"text": "Ada sings in Oslo .", "label": [[0, 3, "PER"]]}\n')
+        (folder / f"{part}.xml").write_text("<r><s><PER>Ada</PER> sings in <LOC>Oslo</LOC> .</s></r>")
     return folder
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset, guess, read_columns, read_conllu
+from spacy_crfseq.corpora.xml import XMLForm
 from spacy_crfseq.errors import FormatError
 from tests.corpora.conftest import Write
 
@@ -21,11 +22,14 @@ ENTITIES = "Ada NNP B-PER\nKing NNP I-PER\nsaw VBD O\nOslo NNP B-LOC\n. . O\n\n"
         (ENTITIES, "conll2002"),
         ("-DOCSTART- -X- O O\n\nAda NNP B-NP B-PER\nsaw VBD B-VP O\nOslo NNP B-NP B-LOC\n. . O O\n\n", "conll2003"),
         (ENTITIES.replace(" NNP", "").replace(" VBD", "").replace(". .", "."), "iob"),
+        ('<?xml version="1.0"?>\n<!-- names -->\n<all>\n<n><given>Ada</given></n></all>', "xml"),
         ("# text = Ada\n1\tAda\tAda\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n", "conllu"),
     ],
 )  # fmt: skip
 def test_presets_are_known_again(text: str, name: str, write: Write) -> None:
-    assert guess(write(text)) is PRESETS[name]
+    found = guess(write(text))
+    assert found is not None
+    assert found._replace(form=found.form and XMLForm()) == PRESETS[name]
 
 
 def test_schemes_and_encodings(write: Write) -> None:

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.kernels import gather, rows
+from spacy_crfseq.potentials.row_sums import split_rows
+from spacy_crfseq.potentials.rows import SparseRows
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -24,11 +26,8 @@ def test_sparse_rows(dtype: type, length: int, n_slots: int, width: int, least: 
     row_ptr = np.cumsum([0, *(len(columns) for columns in held)]).astype(np.int64)
     cols = np.concatenate([np.zeros(0, np.int64), *held]).astype(np.int32)
     values = rng.normal(size=len(cols)).astype(dtype)
-    heads, dense = np.empty((len(held), 2), dtype), np.zeros((0, width), dtype)
-    size = gather.split_rows(row_ptr, cols, values, least, heads, dense)
-    assert size == sum(len(columns) >= least for columns in held)
-    dense = np.zeros((size, width), dtype)
-    gather.split_rows(row_ptr, cols, values, least, heads, dense)
+    heads, dense = split_rows(SparseRows(row_ptr, cols, width), values, least)
+    assert len(dense) == sum(len(columns) >= least for columns in held)
     ids, out = random_ids(rng, len(held), length, n_slots), rng.normal(size=(length, width)).astype(dtype)
     expected = out.copy()
     flat = np.where(ids >= 0)

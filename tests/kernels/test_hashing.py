@@ -55,26 +55,12 @@ def offsets_of(lengths: list[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-@given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=3), st.integers(1, 2**64 - 1), st.randoms())
-def test_keys_of_words(lengths: list[int], distances: list[int], seed: int, random) -> None:
-    by_word = [random.choice([0, 1, 2**63, random.getrandbits(64)]) for _ in range(13)]  # the first 8 are pads
-    words = [random.randrange(8, 13) for _ in range(sum(lengths))]
-    keys = np.full(len(words), seed, np.uint64)
-    for distance in distances:
-        hashing.mix_words(as_keys(by_word), np.array(words, np.int32), offsets_of(lengths), distance, 4, keys)
-    parts = [padded([by_word[w] for w in words], lengths, by_word[:8], distance) for distance in distances]
-    assert keys.tolist() == [mixed(seed, list(values)) for values in zip(*parts, strict=True)]
-
-
-@given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=3), st.integers(1, 2**64 - 1), st.integers(0, 1), st.randoms())
-def test_keys_of_columns(lengths: list[int], distances: list[int], seed: int, plus: int, random) -> None:
-    values = [random.choice([0, 1, random.getrandbits(63)]) for _ in range(sum(lengths))]
-    pads = [random.getrandbits(60) for _ in range(8)]
+@given(st.lists(st.tuples(KEYS, KEYS)), st.integers(1, 2**64 - 1))
+def test_keys_of_values(values: list[tuple[int, int]], seed: int) -> None:
     keys = np.full(len(values), seed, np.uint64)
-    for distance in distances:
-        hashing.mix_column(as_keys(values), offsets_of(lengths), distance, as_keys(pads), np.uint64(plus), keys)
-    parts = [[v + plus for v in padded(values, lengths, pads, distance)] for distance in distances]
-    assert keys.tolist() == [mixed(seed, list(found)) for found in zip(*parts, strict=True)]
+    for part in (0, 1):
+        hashing.mix_values(as_keys([each[part] for each in values]), keys)
+    assert keys.tolist() == [mixed(seed, list(each)) for each in values]
 
 
 @given(LENGTHS, st.lists(DISTANCES, min_size=1, max_size=4), st.randoms())
@@ -128,20 +114,9 @@ def test_look_up_counts_the_unknown() -> None:
 
 
 @given(LENGTHS, DISTANCES)
-def test_shifts(lengths: list[int], distance: int) -> None:
+def test_shift(lengths: list[int], distance: int) -> None:
     offsets = offsets_of(lengths)
-    values, pads = np.arange(100, 100 + offsets[-1], dtype=np.uint64), np.arange(8, dtype=np.uint64)
-    expected = padded(values.tolist(), lengths, list(range(8)), distance)
-    out = np.empty_like(values)
-    hashing.shift(values, offsets, distance, pads, out)
-    assert out.tolist() == expected
-    ids = np.empty(len(values), np.int32)
-    hashing.shift_ids(values.astype(np.int32), offsets, distance, 0, 4, ids)
-    assert ids.tolist() == expected
-
-
-@given(st.lists(st.integers(-1, 4)))
-def test_count(ids: list[int]) -> None:
-    counts = np.ones(5, np.int64)
-    hashing.count(np.array(ids, np.int32), counts)
-    assert counts.tolist() == [1 + ids.count(i) for i in range(5)]
+    values = np.arange(100, 100 + offsets[-1], dtype=np.int32)
+    ids = np.empty_like(values)
+    hashing.shift(values, offsets, distance, 4, ids)
+    assert ids.tolist() == padded(values.tolist(), lengths, list(range(8)), distance)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.kernels import penalties
+from spacy_crfseq.optimizers import rprop
 from spacy_crfseq.regularizers.group_lasso import GroupLasso
+from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.types import RowBlock
 
 SIZES = pytest.mark.parametrize("size", [0, 1, 7, penalties.BLOCK, 2 * penalties.BLOCK + 5])
@@ -27,7 +29,7 @@ def test_l1_norm_and_soft_thresholding(size: int, dtype: type, limit: float) -> 
     x = random(size, dtype, 0)
     assert penalties.absolute_sum(x) == pytest.approx(abs(x.astype(float)).sum(), rel=limit)
     shrunk = x.copy()
-    penalties.shrink(shrunk, 0.4)
+    L1(0.8).prox(shrunk, 0.5)
     np.testing.assert_allclose(shrunk, np.sign(x) * np.maximum(abs(x) - 0.4, 0), atol=1e-7)
     np.testing.assert_array_equal(shrunk == 0, abs(x) <= dtype(0.4))
 
@@ -41,9 +43,10 @@ def test_groups(dtype: type, limit: float) -> None:
     norms = [np.sqrt(np.sum(x[row].astype(float) ** 2)) for row in rows]
     sizes = [row.stop - row.start for row in rows]
     expected = sum(np.sqrt(n) * norm for n, norm in zip(sizes, norms, strict=True))
-    assert penalties.group_norms(x, ptr) == pytest.approx(expected, rel=limit)
+    penalty = GroupLasso(0.5).over([RowBlock(0, 9, 0, 5, 3, ptr, np.zeros(9, np.int32))])
+    assert penalty.value(x) == pytest.approx(0.5 * expected, rel=limit)
     shrunk = x.copy()
-    penalties.shrink_groups(shrunk, ptr, 0.5)
+    penalty.prox(shrunk, 1.0)
     for row, n, norm in zip(rows, sizes, norms, strict=True):
         factor = max(0.0, 1 - 0.5 * np.sqrt(n) / norm) if norm else 0.0
         np.testing.assert_allclose(shrunk[row], factor * x[row], rtol=10 * limit)
@@ -91,13 +94,13 @@ def test_steps_stay_in_the_orthant(size: int, dtype: type, limit: float) -> None
 @DTYPES
 def test_steps_by_signs(dtype: type, limit: float) -> None:
     x, pseudo, signs = (np.array(values, dtype) for values in ([1, -1, 0, 2], [3, -2, 1, 0], [1, 1, 0, -1]))
-    steps, out = np.array([0.9, 4, 0.5, 0.5], dtype), np.empty(4, dtype)
-    penalties.adapt_steps(pseudo, signs, steps, 1.2, 0.5, 1.0)
-    np.testing.assert_allclose(steps, [1, 2, 0.5, 0.5])
+    steps, out = np.array([45, 4, 0.5, 0.5], dtype), np.empty(4, dtype)
+    rprop._adapt_steps(pseudo, signs, steps)
+    np.testing.assert_allclose(steps, [50, 2, 0.5, 0.5])
     np.testing.assert_array_equal(signs, [1, 0, 1, 0])
     steps[0] = 1.5
     for stop, expected in ((False, [-0.5, -1, -0.5, 2]), (True, [0, -1, -0.5, 2])):
-        penalties.sign_step(x, signs, steps, stop, out)
+        rprop._sign_step(x, signs, steps, stop, out)
         np.testing.assert_allclose(out, expected)
-    assert penalties.retreat(x, out, np.array([-1, 1, 1, 1], dtype), steps, 0.5) == 1
+    assert rprop._retreat(x, out, np.array([-1, 1, 1, 1], dtype), steps)
     np.testing.assert_allclose(steps, [0.75, 2, 0.5, 0.5])

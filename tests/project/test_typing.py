@@ -17,7 +17,8 @@ from spacy_crfseq import CRF, CRFComponent, DocPosterior, LinearChainCRF, Poster
 nlp = spacy.blank("en")
 pipe: Any = nlp.add_pipe("crf_ner")
 assert isinstance(pipe, CRFComponent)
-crf: CRF = pipe.crf
+crf: LinearChainCRF = pipe.crf
+estimator: CRF = CRF(c1=0.1)
 answers: Posterior = pipe.posterior([nlp("Ada")])
 reveal_type(crf)
 reveal_type(answers)

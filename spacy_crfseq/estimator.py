@@ -1,0 +1,502 @@
+"""An estimator for lists of feature dictionaries, with the interface of sklearn-crfsuite and the engine of the package.
+
+The objective is that of CRFsuite: one weight for each attribute and label that occur together, times the value of the
+attribute, and one for each transition; no start and end scores.  Neither spaCy nor scikit-learn is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from inspect import signature
+from itertools import chain, pairwise, product
+from operator import eq
+from pathlib import Path
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+
+from . import registry, threads
+from .decoders.viterbi import Viterbi
+from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
+from .features.encoder import Encoded, Ids
+from .features.index import BagStore
+from .features.interned import MOST_BAGS, Attributes, Bags, Text, attribute_of, entries_in, group
+from .features.token_sets import shown
+from .files import replacing
+from .inference.posterior import Posterior, make_posterior
+from .model import LinearChainCRF, check_finite
+from .optimizers.seeds import seeded
+from .potentials.layout import Layout, bigram_columns
+from .potentials.linear import Linear
+from .potentials.protocol import Potential, Source
+from .potentials.rows import DenseRows, Rows, SparseRows
+from .potentials.sums import Sum, SumSource
+from .potentials.values import ListedValues
+from .training.compatibility import check_plugins
+from .training.dataset import Dataset
+from .training.fit import Progress, fit
+from .training.objective import Objective
+from .training.terms import Term
+from .types import Bools, Constraints, Floats, Ints, Offsets, TextLoss
+
+Sequences: TypeAlias = Sequence[Sequence[Any]]
+Settings: TypeAlias = Mapping[str, Any]
+_READING = Lock()
+"""Held while a text is read, because estimators remember entries and sets of attributes."""
+_ITERATIONS = {"max_iterations": 100, "epsilon": 0.0}
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "lbfgs": {
+        "c1": 0.0, "c2": 1.0, "max_iterations": 2**31 - 1, "num_memories": 6, "epsilon": 1e-5, "period": 10,
+        "delta": 1e-5, "linesearch": "MoreThuente", "max_linesearch": 20,
+    },
+    "l2sgd": {
+        "c2": 1.0, "max_iterations": 1000, "period": 10, "delta": 1e-6, "calibration_eta": 0.1, "calibration_rate": 2.0,
+        "calibration_samples": 1000, "calibration_candidates": 10, "calibration_max_trials": 20,
+    },
+    "ap": _ITERATIONS,
+    "pa": {"pa_type": 1, "c": 1.0, "error_sensitive": True, "averaging": True, **_ITERATIONS},
+    "arow": {"variance": 1.0, "gamma": 1.0, **_ITERATIONS},
+}  # fmt: skip
+"""The settings of each algorithm of CRFsuite with their defaults."""
+_SAME_RESULT = {
+    "lbfgs": ("linesearch", "max_linesearch"),
+    "l2sgd": ("period", *(name for name in _DEFAULTS["l2sgd"] if name.startswith("calibration"))),
+}
+"""The settings that only change how CRFsuite gets to its result; those of the other algorithms are "epsilon"."""
+
+
+class CRF:
+    """Linear-chain CRF with the interface of ``sklearn_crfsuite.CRF``.
+
+    X is a list of sequences, a sequence is a list of tokens, and a token is a dictionary of features or a list of
+    strings, as in python-crfsuite; y is a list of lists of strings.  Settings that are None have CRFsuite's defaults.
+
+    algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
+    min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
+    c1 to gamma: Settings of single algorithms, as in CRFsuite; one that the algorithm does not have is an error.
+        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"
+        have no effect; changing them causes a warning.
+    verbose (bool): Print each iteration.
+    model_filename (str): File to store the model in after `fit`, or to load it from; not CRFsuite's format.
+    keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
+    loss, regularizer, optimizer: Plug-ins of this package that replace those of the algorithm.
+    random_state (int | None): Seed of the order of the sequences; "lbfgs" needs none.
+    n_threads (int): 0 for one per core.  The same number gives the same result.
+    precision (str): "float32" or "float64".
+
+    The attributes are None before `fit`: ``classes_`` (labels in the order of their first appearance), ``attributes_``
+    (those with a weight) and ``num_attributes_``, ``state_features_`` and ``transition_features_`` (weights other than
+    zero), ``size_`` (bytes), ``training_log_``, and ``tagger_``, the estimator itself.
+    """
+
+    model_filename: str | None
+    n_threads: int
+    precision: str
+    verbose: bool
+
+    def __init__(
+        self, algorithm: Any = None, min_freq: Any = None, all_possible_states: Any = None,
+        all_possible_transitions: Any = None, c1: Any = None, c2: Any = None, max_iterations: Any = None,
+        num_memories: Any = None, epsilon: Any = None, period: Any = None, delta: Any = None, linesearch: Any = None,
+        max_linesearch: Any = None, calibration_eta: Any = None, calibration_rate: Any = None,
+        calibration_samples: Any = None, calibration_candidates: Any = None, calibration_max_trials: Any = None,
+        pa_type: Any = None, c: Any = None, error_sensitive: Any = None, averaging: Any = None, variance: Any = None,
+        gamma: Any = None, verbose: Any = False, model_filename: Any = None, keep_tempfiles: Any = False,
+        trainer_cls: Any = None, *, loss: Any = None, regularizer: Any = None, optimizer: Any = None,
+        random_state: Any = None, n_threads: Any = 0, precision: Any = "float32",
+    ) -> None:  # fmt: skip
+        given = locals()
+        self.__dict__.update((name, given[name]) for name in _NAMES)
+        self.training_log_: SimpleNamespace | None = None
+        self._fitted: _Model | None = None
+
+    tagger_ = property(lambda self: self._fitted and self)
+    classes_ = property(lambda self: self._fitted and self.labels())
+    attributes_ = property(lambda self: self._fitted and list(self._fitted.attributes.names))
+    num_attributes_ = property(lambda self: self._fitted and len(self._fitted.attributes.names))
+    size_ = property(lambda self: self._fitted and len(self._fitted.to_bytes()))
+    state_features_ = property(lambda self: self._fitted and self._fitted.state_features())
+    transition_features_ = property(lambda self: self._fitted and self._fitted.transition_features())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings by their names."""
+        return {name: getattr(self, name) for name in _NAMES}
+
+    def set_params(self, **params: Any) -> CRF:
+        """Change settings.  RAISES ConfigError: If there is none of a name."""
+        for name, value in params.items():
+            if name not in _NAMES:
+                raise ConfigError(f"CRF has no setting {name!r}. {suggest(name, _NAMES)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        changed = {name: value for name, value in self.get_params().items() if value is not _NAMES[name]}
+        return f"CRF({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator  # only scikit-learn calls this
+
+        return BaseEstimator().__sklearn_tags__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_fitted": self._fitted and self._fitted.to_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _fitted=state["_fitted"] and _Model.from_bytes(state["_fitted"], "pickled CRF"))
+
+    def fit(self, X: Sequences, y: Sequences, X_dev: Sequences | None = None, y_dev: Sequences | None = None) -> CRF:
+        """Train on X and y; with X_dev and y_dev, the log has the accuracy on them after each iteration.
+
+        RAISES ConfigError: On settings out of range, or that do not fit together.
+        RAISES DataError: On data of a wrong shape or type, with the place.
+        """
+        settings, attributes = self.get_params(), Attributes()
+        method = _method(settings)
+        if (X_dev is None) != (y_dev is None):
+            raise DataError("Pass both X_dev and y_dev, or none of them.")
+        text, offsets = _read(attributes, X, "X")
+        gold = _labels(y, offsets, "y")
+        if not gold:
+            raise DataError("X has no tokens, so there is nothing to learn from.")
+        attributes.frozen, evaluate, held_out = True, None, list[str]()
+        if X_dev is not None and y_dev is not None:
+            dev = _read(attributes, X_dev, "X_dev")
+            held_out = _labels(y_dev, dev[1], "y_dev")
+
+            def evaluate(theta: Floats) -> float:
+                return float(np.mean(np.array(training.model(theta).labels(*dev)) == held_out))
+
+        training = _Training(
+            settings, attributes, text, offsets, gold, list(map(str, dict.fromkeys([*gold, *held_out])))
+        )
+        objective = training.objective(*method[:2])
+        theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
+        note = partial(_note, iterations, self.verbose)
+        result = fit(objective, method[2], theta, evaluate=evaluate, patience=0, callback=note)
+        check_finite(result.last, "CRF")
+        self._fitted = training.model(result.last).compact()
+        last = iterations[-1] if iterations else {}
+        self.training_log_ = SimpleNamespace(iterations=iterations, last_iteration=last, reason=result.reason)
+        if self.model_filename is not None:
+            with replacing(Path(self.model_filename)) as path:
+                path.write_bytes(self._fitted.to_bytes())
+        return self
+
+    def predict(self, X: Sequences) -> NDArray[Any]:
+        """Return the most probable labels of each sequence, as an array of lists of strings.
+
+        RAISES NotFittedError: Before `fit`.
+        RAISES DataError: As `fit`.
+        """
+        text, offsets = _read(self._model.attributes, X, "X")
+        return _split(self._model.labels(text, offsets, self.n_threads or threads.available()), offsets)
+
+    def predict_marginals(self, X: Sequences) -> NDArray[Any]:
+        """Return the probabilities of the labels at each token, as an array of lists of dictionaries; see `predict`."""
+        text, offsets = _read(self._model.attributes, X, "X")
+        found = self._model.posterior(text, offsets).marginals().astype(np.float64)
+        rows = (found / found.sum(1, keepdims=True)).tolist()
+        return _split([dict(zip(self._model.crf.labels, row, strict=True)) for row in rows], offsets)
+
+    def predict_single(self, xseq: Sequence[Any]) -> list[str]:
+        """Return the most probable labels of one sequence."""
+        return list(self.predict([xseq])[0])
+
+    tag = predict_single
+
+    def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[str, float]]:
+        """Return the probabilities of the labels at each token of one sequence."""
+        return list(self.predict_marginals([xseq])[0])
+
+    def score(self, X: Sequences, y: Sequences) -> float:
+        """Return the share of tokens whose label is correct."""
+        found = self.predict(X)
+        gold = _labels(y, np.append(0, np.cumsum([len(labels) for labels in found])), "y")
+        return float(sum(map(eq, gold, chain.from_iterable(found))) / max(1, len(gold)))
+
+    def labels(self) -> list[str]:
+        """Return the labels."""
+        return list(self._model.crf.labels)
+
+    @property
+    def _model(self) -> _Model:
+        if self._fitted is None and self.model_filename is not None and Path(self.model_filename).exists():
+            self._fitted = _Model.from_bytes(Path(self.model_filename).read_bytes(), str(self.model_filename))
+        if self._fitted is None:
+            known = sys.modules.get("sklearn.exceptions")
+            raise (known.NotFittedError if known else NotFittedError)("This CRF is not fitted yet; call fit first.")
+        return self._fitted
+
+
+_NAMES = {name: each.default for name, each in signature(CRF).parameters.items()}
+"""The settings and their defaults."""
+
+
+class _Model(NamedTuple):
+    """A linear model of attributes; row a of its weights belongs to attribute a."""
+
+    attributes: Attributes
+    bags: Bags
+    crf: LinearChainCRF
+
+    def posterior(self, text: Text, offsets: Offsets) -> Posterior:
+        """Return the distribution of the labels of a text."""
+        with _READING:
+            if self.bags.store.size > MOST_BAGS:
+                self.bags.forget()
+            encoded = _encoded(self.bags.encode(text), offsets)
+            source: Source = self.crf.source(encoded)
+        attributes, listed = text.listed(self.bags.groups)
+        if len(attributes):
+            weights = np.zeros((len(attributes), len(self.crf.labels)), self.crf.theta.dtype)
+            here, places = _places_of(self.crf.layout.unigrams, attributes)
+            weights[places] = self.crf.views.unigrams[here]
+            values = ListedValues(np.ones(weights.shape, np.bool_))
+            source = SumSource((source, values.source(weights.ravel(), encoded._replace(inputs=(listed,)))))
+        free = np.ones(len(self.crf.labels), np.bool_)
+        step = np.ones((len(free), len(free)), np.bool_)
+        return make_posterior(source, Constraints(free, step, free, ~step, ~free))
+
+    def labels(self, text: Text, offsets: Offsets, n_threads: int = 1) -> list[str]:
+        """Return the most probable label of each token [T]."""
+        found = self.posterior(text, offsets).decode(Viterbi(), n_threads)
+        return list(map(self.crf.labels.__getitem__, found.tolist()))
+
+    def state_features(self) -> dict[tuple[str, str], float]:
+        """Return the weights that are not zero by attribute and label."""
+        rows, weights = self.crf.layout.unigrams, self.crf.views.unigrams
+        names, labels = list(self.attributes.names), self.crf.labels
+        here, places = _places_of(rows, np.arange(rows.n_rows))
+        found = zip(*(each.tolist() for each in (*places, weights[here])), strict=True)
+        return {(names[a], labels[k]): weight for a, k, weight in found if weight}
+
+    def transition_features(self) -> dict[tuple[str, str], float]:
+        """Return the weights of transitions that are not zero by both labels."""
+        pairs, weights = product(self.crf.labels, self.crf.labels), self.crf.views.transitions.ravel().tolist()
+        return {pair: weight for pair, weight in zip(pairs, weights, strict=True) if weight}
+
+    def compact(self) -> _Model:
+        """Return the model without weights that are zero."""
+        crf, kept = self.crf.compact(), np.zeros(len(self.attributes.names), np.bool_)
+        kept[crf.keys[0].astype(np.int64)] = True
+        return _Model(self.attributes.kept(kept), Bags(self.bags.groups[kept]), crf)
+
+    def to_bytes(self) -> bytes:
+        """Return the model as msgpack."""
+        message = {"attributes": list(self.attributes.names), "groups": self.bags.groups, "crf": self.crf.to_bytes()}
+        data: bytes = srsly.msgpack_dumps(message)
+        return data
+
+    @classmethod
+    def from_bytes(cls, data: bytes, source: str) -> _Model:
+        """Return the model stored by `to_bytes`.  RAISES ModelFileError: On anything else."""
+        try:
+            message = srsly.msgpack_loads(data)
+            names, groups = [str(name) for name in message["attributes"]], np.array(message["groups"], np.int32)
+            crf = LinearChainCRF.from_bytes(message["crf"], source)
+            if not len(names) == len(groups) == crf.layout.unigrams.n_rows:
+                raise ValueError(f"{len(names)} attributes of {crf.layout.unigrams.n_rows}")
+        except Exception as error:  # msgpack raises many kinds on foreign bytes
+            raise ModelFileError(f"{source}: this is no model of spacy_crfseq.CRF ({error}). Fit it again.") from error
+        return cls(Attributes(names, frozen=True), Bags(groups), crf)
+
+
+class _Training:
+    """The objective of CRFsuite on a text, and the model for its parameters.
+
+    An attribute with values other than 0 and 1 has its weights, and all of its occurrences, in a potential of its own.
+    """
+
+    def __init__(
+        self, settings: Settings, attributes: Attributes, text: Text, offsets: Offsets, gold: list[str],
+        labels: list[str],
+    ) -> None:  # fmt: skip
+        number = {label: i for i, label in enumerate(labels)}
+        tags = np.fromiter(map(number.__getitem__, gold), np.int32, len(gold))
+        self._settings, self._attributes, self._labels = settings, attributes, labels
+        self._bags = Bags(group(text, attributes))
+        observed, steps = self._observed(text, offsets, tags)
+        rows: Rows = DenseRows(*observed.shape)
+        if not observed.all():
+            ptr = np.append(0, np.cumsum(observed.sum(1))).astype(np.int64)
+            rows = SparseRows(ptr, np.nonzero(observed)[1].astype(np.int32), len(labels))
+        self._layout = Layout(len(labels), rows, DenseRows(0, steps.size), None if steps.all() else steps, False)
+        self._listed, inputs = text.listed(self._bags.groups)
+        self._values = ListedValues(observed[self._listed])
+        encoded = _encoded(self._bags.encode(text), offsets)._replace(inputs=(inputs,))
+        self._data = Dataset(encoded, tags, np.ones(len(offsets) - 1))
+
+    def _observed(self, text: Text, offsets: Offsets, tags: Ints) -> tuple[Bools, Bools]:
+        """Return which weights [F, L] and which transitions [L, L] the model has."""
+        n, least = len(self._labels), self._settings["min_freq"] or 0
+        numbers, values = text.decoded()
+        size = len(self._attributes.names) * n
+        pairs = np.multiply(numbers, n, dtype=np.int32 if size < 2**31 else np.int64)
+        pairs += tags[text.tokens]
+        following = bigram_columns(tags, offsets, n)
+        counts = np.bincount(following[following >= 0], minlength=n * n)
+        if least > 0:
+            seen = np.bincount(pairs, values, size) >= least
+            steps = counts >= least
+        else:
+            seen = np.full(size, bool(self._settings["all_possible_states"]))
+            seen[pairs] = True
+            steps = (counts > 0) | bool(self._settings["all_possible_transitions"])
+        return seen.reshape(-1, n), steps.reshape(n, n)
+
+    def objective(self, loss: Any, regularizer: Any) -> Objective:
+        """Return the objective."""
+        potential: Potential = Linear(self._layout)
+        if len(self._listed):
+            potential = Sum((potential, self._values))
+        return Objective(potential, [Term(self._data, loss)], regularizer, n_threads=self._settings["n_threads"])
+
+    def model(self, theta: Floats) -> _Model:
+        """Return the model with these parameters of the objective."""
+        theta, values = theta[: self._layout.size].copy(), theta[self._layout.size :]
+        here, places = _places_of(self._layout.unigrams, self._listed)
+        theta[: self._layout.unigrams.size][here] = values.reshape(-1, len(self._labels))[places]
+        keys = np.arange(self._layout.unigrams.n_rows).astype(np.uint64), np.zeros(0, np.uint64)
+        return _Model(self._attributes, self._bags, LinearChainCRF(self._labels, self._layout, theta, keys))
+
+
+def _note(iterations: list[dict[str, Any]], verbose: bool, progress: Progress) -> None:
+    """Add an iteration to the log."""
+    report = progress.report
+    entry = {
+        "num": progress.iteration, "loss": report.value, "error_norm": report.grad_norm,
+        "active_features": progress.active, "linesearch_trials": report.evaluations,
+        "time": progress.seconds - sum(each["time"] for each in iterations),
+    }  # fmt: skip
+    if progress.score is not None:
+        entry["item_accuracy_float"] = progress.score
+    iterations.append(entry)
+    if verbose:
+        print("  ".join(f"{name}={value:.6g}" for name, value in entry.items() if value is not None), flush=True)
+
+
+def _method(settings: Settings) -> tuple[Any, Any, Any]:
+    """Return loss, regularizer and optimizer.  RAISES ConfigError: If settings are unknown or do not fit together."""
+    algorithm = settings["algorithm"] or "lbfgs"
+    if algorithm not in _DEFAULTS:
+        raise ConfigError(f"CRF: there is no algorithm {algorithm!r}. {suggest(str(algorithm), _DEFAULTS)}")
+    own, kinds = _DEFAULTS[algorithm], ("loss", "regularizer", "optimizer")
+    given = {name: settings[name] for name in sorted(set().union(*_DEFAULTS.values())) if settings[name] is not None}
+    replaced = {name for name in own if settings["regularizer" if name in ("c1", "c2") else "optimizer"]}
+    for name, value in given.items():
+        if name not in own:
+            raise ConfigError(f"CRF: the algorithm {algorithm!r} has no setting {name!r}; it has {', '.join(own)}.")
+        if name in replaced:
+            raise ConfigError(f"CRF: {name} has no meaning with a regularizer or optimizer of your own; leave it out.")
+        if name in _SAME_RESULT.get(algorithm, ("epsilon",)) and value != own[name]:
+            warnings.warn(f"CRF: {name}={value!r} has no effect here, see docs/coming-from.md.", stacklevel=3)
+    if settings["trainer_cls"] is not None:
+        raise ConfigError("CRF: trainer_cls is a class of python-crfsuite, which is not used here; leave it out.")
+    for kind in kinds:
+        if isinstance(settings[kind], type):
+            raise ConfigError(f"CRF: {kind} must be an object, such as {settings[kind].__name__}(), not a class.")
+    if isinstance(settings["loss"], TextLoss) or settings["precision"] not in ("float32", "float64"):
+        raise ConfigError("CRF: loss must not read Docs of spaCy, and precision must be float32 or float64.")
+    found = _crfsuite_method(algorithm, {**own, **given})
+    loss, regularizer, optimizer = (settings[kind] or part for kind, part in zip(kinds, found, strict=True))
+    check_plugins("CRF", loss=loss, regularizer=regularizer, optimizer=optimizer, decoder=Viterbi())
+    seed = settings["random_state"]
+    return loss, regularizer, seeded(optimizer, int(seed.randint(2**31)) if hasattr(seed, "randint") else seed)
+
+
+def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:
+    """Return the plug-ins that do what CRFsuite does with these settings."""
+
+    def part(kind: str, name: str, **settings: Any) -> Any:
+        return registry.ALL[f"crf_{kind}"].get(f"spacy_crfseq.{name}.v1")(**settings)
+
+    run = {"max_iterations": int(given["max_iterations"]), "tolerance": given.get("delta", 0.0)}
+    c1, rho, name = given.get("c1"), 2 * given.get("c2", 0), {"l2sgd": "SGD", "ap": "AveragedPerceptron"}.get(algorithm)
+    if algorithm == "lbfgs":
+        name = "OWLQN" if c1 else "LBFGS"
+        run |= {"history": given["num_memories"], "period": given["period"], "gradient_tolerance": given["epsilon"]}
+    elif algorithm == "arow":
+        name, run = "AROW", {"variance": given["variance"], "regularization": given["gamma"], **run}
+    elif algorithm == "pa":
+        if given["pa_type"] not in (0, 1, 2) or not given["error_sensitive"]:
+            raise ConfigError("CRF: pa_type must be 0, 1 or 2, and error_sensitive true: margins grow with errors.")
+        variant = ("PA", "PA-I", "PA-II")[given["pa_type"]]
+        run |= {"aggressiveness": given["c"], "average": given["averaging"], "variant": variant}
+        name = "PassiveAggressive"
+    loss = {"lbfgs": "SequentialLog", "l2sgd": "SequentialLog", "ap": "Perceptron"}.get(algorithm, "Hinge")
+    penalty: dict[str, float] = {"rho1": c1, "rho2": rho} if c1 else {"rho": rho} if rho else {}
+    kind = "ElasticNet" if c1 else "L2" if rho else "NoRegularizer"
+    return part("losses", loss), part("regularizers", kind, **penalty), part("optimizers", str(name), **run)
+
+
+def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[Text, Offsets]:
+    """Return the attributes of the tokens, and the starts of the sequences [N + 1]; `name` is for errors."""
+    sequences = list(sequences)
+    for i, sequence in enumerate(sequences):
+        if isinstance(sequence, Mapping | str) or not hasattr(sequence, "__len__"):
+            raise DataError(
+                f"{name}[{i}] is {shown(sequence)}, but {name} must be a list of sequences, each a list of tokens. If "
+                "it is one sequence, pass it in a list."
+            )
+    offsets = np.append(0, np.cumsum(np.fromiter(map(len, sequences), np.int64, len(sequences)))).astype(np.int64)
+    try:
+        with _READING:
+            return attributes.read(sequences), offsets
+    except DataError:
+        for i, j, token in ((i, j, token) for i, tokens in enumerate(sequences) for j, token in enumerate(tokens)):
+            try:
+                for entry in entries_in(token):
+                    attribute_of(entry)
+            except DataError as error:
+                raise DataError(f"{name}[{i}][{j}]: {error}") from None
+        raise
+
+
+def _labels(sequences: Iterable[Any], offsets: Offsets, name: str) -> list[str]:
+    """Return the labels of the tokens [T] of sequences that start at `offsets` [N + 1]."""
+    sequences, x = list(sequences), name.replace("y", "X")
+    if len(sequences) != len(offsets) - 1:
+        raise DataError(f"{x} has {len(offsets) - 1} sequences, but {name} has {len(sequences)}.")
+    for i, (labels, size) in enumerate(zip(sequences, np.diff(offsets).tolist(), strict=True)):
+        if isinstance(labels, str) or not hasattr(labels, "__len__"):
+            raise DataError(f"{name}[{i}] is {shown(labels)}, but must be a list of labels, one for each token.")
+        if len(labels) != size:
+            raise DataError(f"{x}[{i}] has {size} tokens, but {name}[{i}] has {len(labels)} labels.")
+    flat = list(chain.from_iterable(sequences))
+    if not all(issubclass(kind, str) for kind in set(map(type, flat))):
+        wrong = next(number for number, label in enumerate(flat) if not isinstance(label, str))
+        i = int(np.searchsorted(offsets, wrong, side="right")) - 1
+        raise DataError(f"{name}[{i}][{wrong - offsets[i]}] is {shown(flat[wrong])}, but labels must be strings.")
+    return flat
+
+
+def _split(values: list[Any], offsets: Offsets) -> NDArray[Any]:
+    return np.array([values[begin:end] for begin, end in pairwise(offsets.tolist())], dtype=object)
+
+
+def _encoded(ids: Ids, offsets: Offsets) -> Encoded:
+    nothing = np.zeros((len(ids.bags), 0), np.int32)
+    return Encoded(ids, Ids(nothing, nothing, BagStore()), offsets)
+
+
+def _places_of(rows: Rows, chosen: NDArray[Any]) -> tuple[Offsets, tuple[Offsets, Ints]]:
+    """Return the places of the weights of some rows; and, of each, the place of its row in `chosen`, and its column."""
+    number = np.full(rows.n_rows, -1)
+    number[chosen] = np.arange(len(chosen))
+    if isinstance(rows, SparseRows):
+        owners, cols = np.repeat(number, np.diff(rows.ptr)), rows.cols
+    else:
+        owners, cols = np.repeat(number, rows.width), np.tile(np.arange(rows.width, dtype=np.int32), rows.n_rows)
+    here = np.flatnonzero(owners >= 0)
+    return here, (owners[here], cols[here])

@@ -1,0 +1,53 @@
+"""Attributes as python-crfsuite names and counts them, for models that were trained with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ConfigError
+from ..types import TokenFunction
+from .interned import SEVERAL, attribute_of, entries_in
+from .sets import columns_read
+
+
+class CRFsuiteItems:
+    """A token function whose result is read as python-crfsuite does (registered as ``spacy_crfseq.CRFsuiteItems.v1``).
+
+    In a dictionary, text under "word" becomes ``word:text``, and a number or truth value the value of its name; what
+    is inside of a dictionary, list or set has the prefix ``name:``.  An attribute that occurs twice counts twice.
+    `crfseq convert` writes it for a model of CRFsuite.
+
+    function (TokenFunction): Returns a dictionary, or a list of names and of pairs of a name and a number.
+    RAISES ConfigError: If it cannot be called.
+    """
+
+    def __init__(self, function: TokenFunction) -> None:
+        if not callable(function):
+            raise ConfigError(f"CRFsuiteItems: function must be a token function, but {function!r} was given.")
+        self.function = function
+        self.reads = columns_read(function)
+
+    def __call__(self, sequence: Sequence[Any], i: int) -> list[str | tuple[str, float]]:
+        """Return the names with the value 1, and pairs of other names and values; DataError on other results."""
+        totals: dict[str, float] = {}
+        _add("", self.function(sequence, i), totals)
+        return [name if value == 1.0 else (name, value) for name, value in totals.items() if value]
+
+
+def _add(prefix: str, found: Any, totals: dict[str, float]) -> None:
+    """Add the attributes in what a function returned to their totals."""
+    for entry in found.items() if type(found) is dict else entries_in(found):
+        name, value = entry if type(entry) is tuple and len(entry) == 2 else (entry, True)
+        if type(name) is not str:
+            name, value = attribute_of((name, value))
+        if type(value) is str:
+            name, value = f"{prefix}{name}:{value}", 1.0
+        elif type(value) is bool:  # most are these or texts
+            name = prefix + name
+        elif isinstance(value, SEVERAL):
+            _add(f"{prefix}{name}:", value, totals)
+            continue
+        else:
+            name, value = attribute_of((prefix + name, value))
+        totals[name] = totals.get(name, 0.0) + value

@@ -1,0 +1,259 @@
+"""Attributes of tokens as python-crfsuite reads them, with one look-up for each entry of a dictionary or list.
+
+The entries that the items of a dictionary or the elements of a list yield are keys of one table, so that names are made
+and hashed once for each distinct entry.  `Bags` puts attributes that depend on each other, such as a word and its
+suffixes, into one set, whose weights the engine sums once for all tokens that have it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..types import Bools, Ints, Offsets
+from .encoder import Ids
+from .index import BagStore, Growable, HashIndex
+from .token_sets import shown
+
+NOTHING, ZERO, VALUED = -1, -2, 1 << 30
+"""Codes of entries other than attributes with the value 1: an unknown attribute; ``ZERO - a`` for attribute a with the
+value 0; another value."""
+LISTED = np.dtype([("row", np.int32), ("value", np.float64)])
+"""A value and the row of weights that it multiplies."""
+MOST_CACHED, MOST_BAGS = 1 << 20, 1 << 19
+"""Entries at which a trained model remembers no more of them, and sets at which it forgets those of earlier texts."""
+SAMPLE, MOST_KINDS, MOST_GROUPS = 8192, 64, 6
+"""Tokens by which names are grouped, names that are considered, and groups that are made of them."""
+ROW_COST = 0.7
+"""Cost of one more row for each token, relative to one more member of a set."""
+SEVERAL = (Mapping, list, tuple, set, frozenset)
+
+
+def entries_in(token: Any) -> Iterator[Any]:
+    """Yield the names, and the pairs of a name and a value, that a token has; dictionaries and lists in it are opened.
+
+    RAISES DataError: If the token is neither a dictionary nor a list.
+    """
+    if not isinstance(token, SEVERAL):
+        raise DataError(f"it is {shown(token)}, but a dictionary or a list of strings is needed.")
+    if not isinstance(token, Mapping):
+        yield from token
+        return
+    for name, value in token.items():
+        for entry in entries_in(value) if isinstance(value, SEVERAL) else ():
+            inner, number = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, True)
+            if not isinstance(inner, str | bytes):
+                raise DataError(f"the name {shown(inner)} under {name!r} is not a string.")
+            yield f"{name}:{inner if isinstance(inner, str) else inner.decode()}", number
+        if not isinstance(value, SEVERAL):
+            yield name, value
+
+
+def attribute_of(entry: Any) -> tuple[str, float]:
+    """Return the name of an attribute and its value; text belongs to the name, ``name:text``.
+
+    RAISES TypeError: On several values, which `entries_in` opens.
+    RAISES DataError: If the name is not a string or the value not a finite number.
+    """
+    name, value = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 1.0)
+    if type(name) is str and type(value) is str:  # most are
+        return f"{name}:{value}", 1.0
+    if isinstance(name, bytes):
+        name = name.decode()
+    if not isinstance(name, str):
+        raise DataError(f"the name {shown(name)} is not a string.")
+    if isinstance(value, str | bytes):
+        return f"{name}:{value if isinstance(value, str) else value.decode()}", 1.0
+    if isinstance(value, SEVERAL):
+        raise TypeError(name)
+    try:
+        number = 0.0 if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{name!r} has the value {shown(value)}, but a string, a finite number or a boolean is needed.")
+    return name, number
+
+
+class Text(NamedTuple):
+    """Attributes of T tokens.
+
+    sizes (Offsets): [T] number of entries of each token.
+    tokens, codes (Ints): [E] token and code of each entry.  The code is the number of an attribute with the value 1, or
+        see `NOTHING`.
+    numbers, values (NDArray): The attributes of the entries with the code `VALUED`, and their values.
+    """
+
+    sizes: Offsets
+    tokens: Ints
+    codes: Ints
+    numbers: Ints
+    values: NDArray[np.float64]
+
+    def decoded(self) -> tuple[Ints, NDArray[np.float64]]:
+        """Return the attribute [E] of each entry, -1 if unknown, and its value [E]."""
+        numbers = np.where(self.codes <= ZERO, ZERO - self.codes, self.codes)
+        values = (self.codes >= 0).astype(np.float64)
+        valued = self.codes == VALUED
+        numbers[valued], values[valued] = self.numbers, self.values
+        return numbers, values
+
+    def listed(self, groups: Ints) -> tuple[Ints, NDArray[Any]]:
+        """Return the R attributes with values that are in no bag, and these of each token: [T, K] `LISTED`, or -1."""
+        if not len(self.numbers) and groups.min(initial=0) == 0:
+            return self.numbers, np.zeros((len(self.sizes), 0), LISTED)
+        numbers, values = self.decoded()
+        used = (values != 0) & ((self.codes == VALUED) | (np.append(groups, 0)[numbers] < 0))
+        attributes, rows = np.unique(numbers[used], return_inverse=True)
+        tokens = self.tokens[used]
+        counts = np.bincount(tokens, minlength=len(self.sizes))
+        out = np.full((len(counts), counts.max(initial=0)), np.array((-1, 0), LISTED))
+        out[tokens, np.arange(len(tokens)) - (np.cumsum(counts) - counts)[tokens]] = np.rec.fromarrays(
+            [rows, values[used]], dtype=LISTED
+        )
+        return attributes, out
+
+
+class Attributes(dict[Any, int]):
+    """The code of each entry.
+
+    names (dict[str, int]): The number of each attribute.
+    kinds (list[str]): [F] the name of each attribute without its text, while attributes are added.
+    frozen (bool): Whether unknown attributes stay unknown.
+    """
+
+    def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
+        self.names = {name: number for number, name in enumerate(names)}
+        self.kinds, self.frozen = list[str](), frozen
+        self._numbers, self._values = list[int](), list[float]()
+
+    def __missing__(self, entry: Any) -> int:
+        name, value = attribute_of(entry)
+        names, code = self.names, NOTHING
+        number = names.get(name)
+        if number is None and not self.frozen:
+            number = names[name] = len(names)
+            self.kinds.append(entry[0] if type(entry) is tuple else name.partition("=")[0])
+        if number is not None:
+            code = number if value == 1.0 else VALUED if value else ZERO - number
+        if code == VALUED:
+            self._numbers.append(names[name])
+            self._values.append(value)
+        elif not self.frozen or (value in (0.0, 1.0) and len(self) < MOST_CACHED):
+            self[entry] = code
+        return code
+
+    def read(self, sequences: Iterable[Iterable[Any]]) -> Text:
+        """Return the attributes of the tokens of some sequences.
+
+        RAISES DataError: If a token is not a dictionary or a list, or has other contents than python-crfsuite reads.
+        """
+        tokens = list(chain.from_iterable(sequences))
+        kinds = set(map(type, tokens))
+        if kinds <= {dict}:
+            try:
+                return self._read(tokens, chain.from_iterable(map(dict.items, tokens)))
+            except TypeError:  # a dictionary or a list in a dictionary
+                pass
+        elif kinds <= {list, set}:
+            return self._read(tokens, chain.from_iterable(tokens))
+        opened = [list(entries_in(token)) for token in tokens]
+        try:
+            return self._read(opened, chain.from_iterable(opened))
+        except TypeError as error:
+            raise DataError(f"a value is neither a string nor a number ({error}).") from None
+
+    def _read(self, tokens: Sequence[Any], entries: Iterable[Any]) -> Text:
+        self._numbers, self._values = [], []
+        sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
+        codes = np.fromiter(map(self.__getitem__, entries), np.int32, int(sizes.sum()))
+        tokens_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        return Text(sizes, tokens_of, codes, np.array(self._numbers, np.int32), np.array(self._values, np.float64))
+
+    def kept(self, kept: Bools) -> Attributes:
+        """Return frozen attributes without those for which kept [F] is false."""
+        left = Attributes(compress(self.names, kept.tolist()), frozen=True)
+        old, new = np.fromiter(self.values(), np.int32, len(self)), np.where(kept, np.cumsum(kept) - 1, NOTHING)
+        left.update(zip(self, np.where(old < 0, NOTHING, new[old]).tolist(), strict=True))
+        return left
+
+
+def group(text: Text, attributes: Attributes) -> Ints:
+    """Return the group [F] of each attribute, by which names determine each other in a sample of the text.
+
+    Attributes with values other than 0 and 1 are in no group, -1.  Merging two groups saves a row of weights for each
+    token, and makes more and larger sets.  Names are merged one at a time, where that adds least.
+    """
+    known = {kind: number for number, kind in enumerate(dict.fromkeys(attributes.kinds))}
+    kinds = np.array([known[kind] for kind in attributes.kinds], np.int64)
+    home = np.full(len(known), MOST_KINDS)
+    chosen = np.argsort(-np.bincount(kinds, minlength=len(known)), kind="stable")[:MOST_KINDS]
+    home[chosen] = np.arange(len(chosen))
+    rows = np.full(len(text.sizes), -1)
+    sample = np.arange(0, len(rows), max(1, len(rows) // SAMPLE))
+    rows[sample] = np.arange(len(sample))
+    rows = rows[text.tokens]
+    used = (rows >= 0) & (text.codes >= 0) & (text.codes < VALUED)
+    table = np.full((MOST_KINDS + 1, len(sample)), -1)
+    table[home[kinds[text.codes[used]]], rows[used]] = text.codes[used]
+    found: list[tuple[NDArray[np.int64], int, int]] = []  # of each group: the set of each token, their number, names
+    place = np.full(MOST_KINDS + 1, -1)
+    for kind in range(len(chosen)):
+        values, column = np.unique(table[kind], return_inverse=True)
+        merged, costs = [(column, len(values), 1)], [ROW_COST * len(sample) if len(found) < MOST_GROUPS else np.inf]
+        for sets, n_sets, n_names in found:
+            joint, numbers = np.unique(sets * len(values) + column, return_inverse=True)
+            merged.append((numbers, len(joint), n_names + 1))
+            costs.append(len(joint) * (n_names + 1) - n_sets * n_names - len(values))
+        best = int(np.argmin(costs))
+        place[kind] = best - 1 if best else len(found)
+        found[place[kind] : place[kind] + 1] = [merged[best]]
+    place[place < 0] = len(found)
+    groups: Ints = place[home[kinds]].astype(np.int32)
+    groups[text.numbers] = -1
+    return groups
+
+
+class Bags:
+    """The sets of attributes that tokens have in each group.
+
+    groups (Ints): [F] the group of each attribute, -1 for none.
+    """
+
+    def __init__(self, groups: Ints) -> None:
+        self.groups = groups
+        # the last is for entries without an attribute
+        self._group_of = np.append(np.maximum(groups, 0), 0).astype(np.int64)
+        hashes = np.random.default_rng(0).integers(1, 2**64, len(groups), np.uint64)
+        self._hashes = np.append(np.where(groups < 0, np.uint64(0), hashes), np.uint64(0))
+        self.forget()
+
+    def forget(self) -> None:
+        """Start with empty caches."""
+        self.store = BagStore()
+        self._known = [(HashIndex(), Growable(np.int32)) for _ in range(int(self._group_of.max()) + 1)]
+
+    def encode(self, text: Text) -> Ids:
+        """Return the sets of the tokens; a set has the attributes with the value 1, repeated ones as often."""
+        n, tokens = len(text.sizes), text.tokens
+        numbers = np.minimum(text.codes.view(np.uint32), len(self.groups))  # negative ones are large
+        keys = np.zeros((len(self._known), n), np.uint64)  # sums, in which the order of attributes does not matter
+        np.add.at(keys.ravel(), self._group_of[numbers] * n + tokens, self._hashes[numbers])
+        bags = np.zeros((n, len(keys)), np.int32)
+        for number, (index, places) in enumerate(self._known):
+            found, unknown = index.find(keys[number])
+            if unknown:
+                found, new = index.add(keys[number])
+                members = np.flatnonzero(new[tokens])
+                own = numbers[members]
+                members = members[(self._group_of[own] == number) & (self._hashes[own] > 0)]
+                sizes = np.bincount(tokens[members], minlength=n)[new]
+                places.append(self.store.add_ragged(numbers[members].astype(np.int32), sizes))
+            bags[:, number] = np.append(places.array, np.int32(0))[found]  # the empty set is the empty bag
+        return Ids(bags, np.zeros((n, 0), np.int32), self.store)

@@ -1,0 +1,135 @@
+"""A pipeline from the trained model of another program, with the same scores and so the same predictions.
+
+Attributes are the names that a token function returns.  Each has its weights twice, as a feature and in the potential
+`Values`, because CRFsuite multiplies the same weights by the number that comes with a name, if any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from spacy.strings import hash_string  # type: ignore[attr-defined]
+
+from ..corpora.crfsuite_model import NO_WEIGHTS, NamedWeights, SavedModel
+from ..errors import ModelFileError
+from ..features.encoder import Columns
+from ..features.index import hash_of_name
+from ..features.token_sets import make_token_sets
+from ..features.wapiti_patterns import DOLLAR
+from ..model import LinearChainCRF
+from ..potentials.layout import Layout
+from ..potentials.rows import SparseRows
+from ..potentials.values import Values
+from ..types import Floats
+from .component import CRFComponent
+from .session import Session
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+FACTORIES = {"tag": "crf_tagger", "ent": "crf_ner", "chunk": "crf_chunker"}
+"""The component for what labels annotate."""
+NAME = "WORD2FEATURES"
+
+
+def settings_for(
+    model: SavedModel, function: str | None = None, columns: Sequence[str] = (), *, numbers: bool = True
+) -> dict[str, Any]:
+    """Return the settings of a component for a model.
+
+    function (str | None): Token function of the registry ``crf_features``: of a model of CRFsuite the attributes, of
+        one of Wapiti the columns of a token; None for those in ``doc._.crf_attributes``.
+    columns (Sequence[str]): Names of the columns, as in `WapitiPatterns`, instead of a function.
+    numbers (bool): Whether attributes of CRFsuite may have values other than 0 and 1.
+    """
+    block = None if function is None else {"@crf_features": function}
+    settings: dict[str, Any] = {"support": "observed", "boundaries": False, "precision": "float64"}
+    functions: dict[str, Any]
+    if model.patterns is None:
+        name, block = ("GIVEN", {"@crf_features": "spacy_crfseq.Attributes.v1"}) if block is None else (NAME, block)
+        items = {"@crf_features": "spacy_crfseq.CRFsuiteItems.v1", "function": block}
+        functions, templates = {name: items}, {"templates": [f"{name}[0]"]}
+        values = {"@crf_potentials": "spacy_crfseq.Values.v1", "function": items}
+        settings["potentials"] = {"values": values} if numbers else {}
+    else:
+        own: dict[str, Any] = {
+            "@crf_features": "spacy_crfseq.WapitiPatterns.v1",
+            "patterns": [pattern.replace("$", DOLLAR) for pattern in model.patterns],
+            "columns": list(columns),
+            "function": block,
+        }
+        functions, templates = {"WAPITI": own}, {"templates": ["WAPITI[0]"]}
+        if model.pairs.names:
+            functions["WAPITI_PAIRS"] = {**own, "pairs": True}
+            templates["bigram_templates"] = ["WAPITI_PAIRS[0]"]
+    settings["features"] = {"@crf_features": "spacy_crfseq.Templates.v1", **templates, "token_functions": functions}
+    return settings
+
+
+def model_of(crf: Any) -> SavedModel:
+    """Return the model of a fitted `spacy_crfseq.CRF` or ``sklearn_crfsuite.CRF``."""
+    labels, state = list(crf.classes_), crf.state_features_
+    number, row = ({name: i for i, name in enumerate(dict.fromkeys(each))} for each in (labels, (a for a, _ in state)))
+    cells = np.array([(row[name], number[label]) for name, label in state], np.int64).reshape(-1, 2)
+    transitions = np.zeros((len(labels), len(labels)))
+    for (before, label), weight in crf.transition_features_.items():
+        transitions[number[before], number[label]] = weight
+    return SavedModel(
+        labels, NamedWeights(list(row), cells[:, 0], cells[:, 1], np.array([*state.values()])), NO_WEIGHTS, transitions
+    )
+
+
+def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mapping[str, Any]) -> CRFComponent:
+    """Add a component with the weights of a model to a pipeline, and return it.
+
+    labels (str): What they annotate: tag, ent or chunk.  Only a tagger has the labels of the model whatever they are.
+    settings (Mapping[str, Any]): Those of the component, whose only features are one token function per block.
+    RAISES CrfError: If the labels are no tags of the scheme, or as the factory raises.
+    """
+    pipe: Any = nlp.add_pipe(FACTORIES[labels], config=dict(settings))
+    own, n = pipe.doc_model, len(model.labels)
+    own.set_tags(model.labels)
+    _ = own.labels.constraints  # an error for labels that are no tags of the scheme
+    encoder, tables = own.new_encoder(), (model.attributes, model.pairs)
+    sets, strings = {}, dict[int, str]()
+    for block, table in zip((encoder.unigrams, encoder.bigrams), tables, strict=True):
+        hashes = {int(hash_string(name)): name for name in table.names}
+        strings.update(hashes)
+        sets.update(dict.fromkeys(block.plan.functions, make_token_sets([len(hashes)], list(hashes))))
+    token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
+    encoder.freeze(encoder.encode(token), 1)  # it has all attributes, in their order
+    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
+    if [len(each) for each in keys] != [len(table.names) for table in tables]:
+        raise ModelFileError(f"Component {pipe.name!r}: two names of the model have the same hash; drop one of them.")
+    (unigrams, weights), (bigrams, pair_weights) = _rows(model.attributes, n), _rows(model.pairs, n * n)
+    steps, added = model.transitions != 0, tuple(own.method.potentials.values())
+    layout = Layout(n, unigrams, bigrams, None if steps.all() else steps, own.method.boundaries)
+    values = [_bound(potential, model.attributes, n) for potential in added]
+    theta = np.concatenate([weights, pair_weights, model.transitions.ravel(), np.zeros(2 * n), *values])
+    templates = encoder.unigrams.template_of, encoder.bigrams.template_of
+    crf = LinearChainCRF(model.labels, layout, theta.astype(own.method.precision), keys, None, templates, added)
+    encoder.pinned, own.strings = False, strings
+    encoder.trim(0, 0)
+    own.start(crf, encoder, Session(own.method.optimizer, seen_all=True))
+    return pipe  # type: ignore[no-any-return]
+
+
+def _rows(table: NamedWeights, width: int) -> tuple[SparseRows, Floats]:
+    """Return the weights of a table by row and column, and where each is."""
+    cells, places = np.unique(table.rows * width + table.columns, return_inverse=True)
+    ends = np.cumsum(np.bincount(cells // width, minlength=len(table.names)))
+    rows = SparseRows(np.append(0, ends).astype(np.int64), (cells % width).astype(np.int32), width)
+    return rows, np.bincount(places, table.values, len(cells))
+
+
+def _bound(potential: Any, table: NamedWeights, n_labels: int) -> Floats:
+    """Return the parameters of a potential, for `Values` the weights of a table."""
+    if not isinstance(potential, Values):
+        return np.zeros(potential.size(n_labels))
+    hashes = np.array([hash_of_name(name) for name in table.names], np.uint64)
+    weights, order = np.zeros((len(hashes), n_labels)), np.argsort(hashes)
+    weights[table.rows, table.columns] = table.values
+    potential.from_state(hashes[order])
+    return weights[order].ravel()

@@ -1,0 +1,96 @@
+"""Labelled XML from init-config to tagged texts, as plain labels and as spans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from tests.cli.conftest import Run, refused, worked
+from tests.cli.test_layouts import COMMANDS
+
+STREETS = ("Main", "Oak", "East 5th")
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("xml") / "labeled.xml"
+    items = [
+        f"<no>{7 * i % 90}</no> <street>{STREETS[i % 3]}</street> <street>{'St.' if i % 2 else 'Ave'}</street>, "
+        f"<town>{'Oslo' if i % 5 else 'New York'}</town>"
+        for i in range(40)
+    ]
+    path.write_text("<all>\n" + "".join(f"  <address>{item}</address>\n" for item in items) + "</all>")
+    return path
+
+
+@pytest.fixture(scope="module")
+def models(addresses: Path, run: Run) -> dict[str, Path]:
+    """A tagger and an entity recognizer, each trained on nine tenths of the addresses."""
+    folder = addresses.parent
+    for task in ("tagger", "ner"):
+        config = folder / f"{task}.cfg"
+        worked(run("init-config", config, f"--task {task} --goal fast --lang en --train", addresses))
+        worked(run("fit", config, "--output", folder / task), "Encoded 36 documents")
+    return {task: folder / task / "model-best" for task in ("tagger", "ner")}
+
+
+def test_the_config_has_reader_tokenizer_and_dev_part(addresses: Path, models: dict[str, Path], run: Run) -> None:
+    nlp = spacy.load(models["tagger"])
+    train, dev = (nlp.config.interpolate()["corpora"][name] for name in ("train", "dev"))
+    assert train["@readers"] == "spacy_crfseq.XMLReader.v1"
+    assert (train["part"], dev["part"], dev["path"], train["sequence"]) == ("train", "dev", str(addresses), "address")
+    assert [(token.text, token.tag_) for token in nlp("63  Main St., Oslo")] == [
+        ("63", "no"), ("Main", "street"), ("St", "street"), (".", "street"), (",", "O"), ("Oslo", "town"),
+    ]  # fmt: skip
+    result = worked(run("init-config", "-", "--lang en --train", addresses, "--dev", addresses))
+    assert result.stdout.count('part = "all"') == 2
+
+
+def test_debug_data_compares_tokens_with_the_tokenizer(addresses: Path, models: dict[str, Path], run: Run) -> None:
+    def findings(*options: str) -> str:
+        result = run("debug-data", addresses, "--json --no-cost --config", addresses.parent / "ner.cfg", *options)
+        report = json.loads(worked(result).stdout)
+        assert report["parts"]["train"]["columns"].keys() == {"ent"}
+        return str(report["findings"])
+
+    assert "tokenizer" not in findings()
+    other = findings("--nlp.tokenizer.pattern", r"\S+")  # which the corpora have, too
+    assert "labeled.xml: of 40 sequences, the tokenizer makes other tokens than the labels have" in other
+
+
+@pytest.mark.parametrize("task", ["tagger", "ner"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_read_it(
+    command: str, task: str, addresses: Path, models: dict[str, Path], run: Run, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    if task == "tagger" and command.split()[0] == "explain":
+        command += " -p crf_tagger"
+    names: dict[str, Any] = {"M": models[task], "F": addresses}
+    result = worked(run(*(names.get(word, word) for word in command.split())))
+    assert "detected" not in result.stderr
+    if command.startswith("tag "):
+        assert json.loads(Path("tagged.jsonl").read_text().partition("\n")[0])["text"] == "0 Main Ave, New York"
+    broken = tmp_path / "broken.xml"
+    broken.write_text(addresses.read_text()[:500])
+    if not command.startswith(("tag", "explain")):
+        names["F"] = broken
+        arguments = command.replace(" new", " other").split()
+        refused(run(*(names.get(word, word) for word in arguments)), "broken.xml:7: this is not XML", silent=False)
+
+
+def test_columns_for_other_programs(addresses: Path, run: Run, tmp_path: Path) -> None:
+    worked(run("convert", addresses, tmp_path / "train.txt", "--to columns"), "Converted 40 sentences")
+    lines = (tmp_path / "train.txt").read_text().split("\n")
+    assert lines[:7] == ["0 no", "Main street", "Ave street", ", O", "New town", "York town", ""]
+    worked(run("convert", addresses, tmp_path / "docs.spacy"))
+    worked(run("convert", tmp_path / "docs.spacy", tmp_path / "spans.txt", "--to columns --columns ent,word,tag"))
+    assert (tmp_path / "spans.txt").read_text().split("\n")[3:6] == ["O , O", "B-town New town", "I-town York town"]
+    worked(run("convert", addresses, tmp_path / "train.iob"))
+    assert (tmp_path / "train.iob").read_text().startswith("0 B-no\nMain B-street\nAve B-street\n, O\n")
+    refused(run("convert", addresses, tmp_path / "new.txt", "--to columns --columns word,pos"), "pos")
