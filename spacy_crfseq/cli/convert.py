@@ -78,7 +78,7 @@ def convert_cli(
     code: options.Code = None,
     force: options.Force = False,
 ) -> None:
-    """Convert a corpus (columns, CoNLL-U, XML, CRFsuite's attribute files, annotation tools' exports, DocBin) or a model.
+    """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin) or a model.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
     ent; jsonl, an export of Prodigy, doccano or Label Studio, texts with ent, which the rules of --lang tokenize. Give
