@@ -22,7 +22,7 @@ sequences that scaling cannot represent, and those too long or too different in 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,7 @@ FEWEST = 8
 LOG_EVERY = 8
 """Steps whose sums are multiplied before a logarithm is taken: eight numbers over `TINY` stay far from 1e-308."""
 
-NO_COSTS = np.bool_(False)
+NO_COSTS: Any = np.bool_(False)
 """For a literal, numba would compile `begin` once more."""
 
 

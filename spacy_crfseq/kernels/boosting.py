@@ -20,6 +20,8 @@ feature is on at t given the text, and q the same given the known gold labels to
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..types import Bools, Ints, Offsets
@@ -31,7 +33,7 @@ TINY = 1e-200
 """A sum of products under this may lack terms that were rounded to zero (under 1e-308)."""
 SAME = 1e-12
 """Logarithms that differ by less are taken for the same."""
-NOWHERE = np.int64(0)
+NOWHERE: Any = np.int64(0)
 """For a literal, numba would compile `_fill_steps` once more."""
 
 
@@ -499,7 +501,7 @@ def collect(
     if not with_pairs:
         _fill_steps(NOWHERE, NOWHERE, data, steps)
     for i in range(positions.shape[0]):
-        t = np.int64(positions[i])
+        t = int(np.int64(positions[i]))
         if pair and with_pairs:
             _fill_steps(t, t + 1, data, steps)
         partial = text.partial[owner[t]]

@@ -227,3 +227,20 @@ def test_wapiti_without_patterns_and_errors() -> None:
         WapitiPatterns(["u:%x[0,0]"], ["word"], attributes)
     with pytest.raises(FormatError, match="absolute position"):
         WapitiPatterns(["u:%x[@1,0]"], ["word"])
+
+
+def test_training_goes_on_from_an_imported_model(model: Path) -> None:
+    saved = read_crfsuite_model(model)
+    (nlp, old), pipe = imported(saved), imported(saved)[1]
+    texts = sequences(np.random.default_rng(3), 5)
+    docs = [Doc(nlp.vocab, words=words) for words in texts]
+    gold = [Doc(nlp.vocab, words=words, tags=["B-X"] * len(words)) for words in texts]
+    examples = [Example(*each) for each in zip(docs, gold, strict=True)]
+    before = [old.marginals(doc) for doc in docs]
+    pipe.start_from(old)
+    pipe.initialize(lambda: examples)
+    for doc, expected in zip(docs, before, strict=True):
+        np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
+    pipe.fit()
+    label = pipe.tags.index("B-X")
+    assert sum(pipe.marginals(doc)[:, label].sum() for doc in docs) > sum(one[:, label].sum() for one in before)

@@ -36,8 +36,8 @@ from spacy.util import load_config, load_model_from_config  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import address_code  # noqa: E402
+from get_data import FOLDS, SEED, fold_numbers  # noqa: E402
 
-FOLDS, SEED = 5, 0
 PARSERATOR = {"c1": 0.1, "c2": 0.01, "feature.minfreq": 0}
 """The settings with which parserator calls the trainer of python-crfsuite."""
 SAMPLE = 20_000
@@ -101,16 +101,6 @@ def read(path: Path) -> list[Address]:
     return [Address([token.text for token in doc], [token.tag_ for token in doc]) for doc in docs]
 
 
-def fold_numbers(n: int) -> list[int]:
-    """Return the fold of each of n addresses: their places after a seeded shuffle, modulo the number of folds."""
-    order = list(range(n))
-    random.Random(SEED).shuffle(order)
-    fold = [0] * n
-    for place, i in enumerate(order):
-        fold[i] = place % FOLDS
-    return fold
-
-
 def varied(data: Sequence[Address], n: int) -> Iterator[str]:
     """Yield n addresses: those of `data` in turn, with other digits, names of streets and places."""
     chance = random.Random(SEED)
@@ -150,7 +140,7 @@ class Ours:
 
     def train(self, data: Sequence[Address]) -> None:
         """Train on addresses."""
-        self._nlp = load_model_from_config(self._config)
+        self._nlp = load_model_from_config(self._config, auto_fill=True)
         for _, pipe in self._nlp.pipeline:
             pipe.method = pipe.method._replace(n_threads=1)  # type: ignore[attr-defined]
         vocab = self._nlp.vocab

@@ -1,10 +1,10 @@
-"""Training that goes on (``crfseq fit --from``), beside training on everything at once.
+"""Training that continues from a model (``crfseq fit --from``), beside training on everything at once.
 
 A model of core.xml of anystyle gets the first 200 references of gold.xml.  Each case says what is new beside these:
-nothing, a label (references of the core with notes are left out at first) or templates.  Times are processor time of one
-thread, from the config to the trained pipeline on disk, without the start of the process.
+nothing, a label (references of the core with notes are left out at first) or templates.  Times are processor time of
+one thread, from the config to the trained pipeline on disk, without the start of the process.
 
-    CRFSEQ_DATA=data python scripts/go_on.py [--part test]
+    CRFSEQ_DATA=data python scripts/continue_training.py [--part test]
 """
 
 from __future__ import annotations
