@@ -3,6 +3,7 @@
 `usaddress_features` computes the features that usaddress documents.  `word_function` and `Segments` are our own.  A
 packaged pipeline contains this file.
 """
+# ruff: noqa: SIM905
 
 from __future__ import annotations
 

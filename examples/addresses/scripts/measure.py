@@ -112,7 +112,7 @@ def varied(data: Sequence[Address], n: int) -> Iterator[str]:
         words: list[str] = []
         for label, part in parts(data[i % len(data)]):
             found = chance.choice(names[label]) if label in ("StreetName", "PlaceName") else part
-            words += found[:-1] + [found[-1].rstrip(",") + "," * part[-1].endswith(",")]
+            words += [*found[:-1], found[-1].rstrip(",") + "," * part[-1].endswith(",")]
         yield " ".join(other_digits(word, chance) for word in words)
 
 
