@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from time import process_time
 from typing import NamedTuple, TypeAlias
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -57,7 +58,7 @@ Contender: TypeAlias = Callable[[list[Labelled], list[Labelled]], Trial]
 
 def seconds() -> float:
     """Return the processor time of this process and of those that it waited for."""
-    return sum(os.times()[:4])
+    return process_time() + sum(os.times()[2:4])
 
 
 def read(path: Path) -> list[Labelled]:
@@ -115,7 +116,9 @@ def wapiti(program: str) -> Contender:
             done = seconds()
             blocks = output.read_text(encoding="utf8").strip().split("\n\n")
         return Trial(
-            [[line.rpartition("\t")[2] for line in block.split("\n")] for block in blocks], trained - start, done - trained
+            [[line.rpartition("\t")[2] for line in block.split("\n")] for block in blocks],
+            trained - start,
+            done - trained,
         )
 
     return run
@@ -171,9 +174,7 @@ def ours(config: str, changes: dict[str, object] | None = None) -> Contender:
 
     def run(train: list[Labelled], test: list[Labelled]) -> Trial:
         start = seconds()
-        settings = load_config(
-            FOLDER / "configs" / config, {"paths.lists": str(FOLDER / "lists"), **(changes or {})}
-        )
+        settings = load_config(FOLDER / "configs" / config, {"paths.lists": str(FOLDER / "lists"), **(changes or {})})
         if "crf_tagger" in settings["components"]:
             settings["components"]["crf_tagger"]["features"]["path"] = str(FOLDER / "configs" / "anystyle.txt")
         nlp = load_model_from_config(settings, auto_fill=True)
@@ -212,12 +213,17 @@ def folds(references: list[Labelled], k: int) -> Iterator[tuple[list[Labelled], 
 
 def accuracies(gold: list[Labelled], found: list[list[str]]) -> tuple[float, float]:
     """Return the share of right words and of right references, in per cent."""
-    right = [[one == other for one, other in zip(tags, each, strict=True)] for (_, tags), each in zip(gold, found, strict=True)]
+    right = [
+        [one == other for one, other in zip(tags, each, strict=True)]
+        for (_, tags), each in zip(gold, found, strict=True)
+    ]
     words = [value for each in right for value in each]
     return 100 * sum(words) / len(words), 100 * sum(map(all, right)) / len(right)
 
 
-def compare(contenders: dict[str, Contender], pairs: list[tuple[list[Labelled], list[Labelled]]], new: set[str]) -> dict:
+def compare(
+    contenders: dict[str, Contender], pairs: list[tuple[list[Labelled], list[Labelled]]], new: set[str]
+) -> dict:
     """Return the figures of each contender, which take turns on pairs of a training and a test set.
 
     new (set[str]): Keys of test references that are not in the training set.
