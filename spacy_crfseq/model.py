@@ -28,7 +28,7 @@ from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, cells, us
 from .potentials.small import Small, TokenScores
 from .potentials.sums import Sum, SumSource
 from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
-from .types import Bools, Constraints, Floats, Hashes, Numbers, SupportPotential, TokenPotential
+from .types import Bools, Constraints, Floats, Hashes, Numbers, OccurrenceRules, SupportPotential, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION, DICTIONARY_VERSION, SPARSE_VERSION = 1, 2, 3
@@ -130,14 +130,19 @@ class LinearChainCRF:
         return np.concatenate(parts).astype(self._theta.dtype)
 
     def posterior(
-        self, encoded: Encoded, constraints: Constraints, allowed: Bools | None = None, temperature: float = 1.0
+        self,
+        encoded: Encoded,
+        constraints: Constraints,
+        allowed: Bools | None = None,
+        temperature: float = 1.0,
+        rules: OccurrenceRules | None = None,
     ) -> Posterior:
         """Return the distribution of a text's labels under the present parameters; arguments as in `Posterior`.
 
         This adds to shared tables; the result does not, so other threads may encode, score and train at the same time.
         """
         source = without_dictionary(self.source(encoded), allowed, constraints)
-        return make_posterior(source, constraints, allowed, temperature)
+        return make_posterior(source, constraints, allowed, temperature, rules)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model with more labels, all of this model's among them; the weights of new ones are zero.

@@ -41,7 +41,7 @@ class Constraints(NamedTuple):
 
 
 class OccurrenceRules(NamedTuple):
-    """Which of L labels may occur how often in a sequence, and in which order; K labels or spans are limited, a bit each.
+    """Which of L labels may occur only once in a sequence, or only in an order; each limited label has a bit.
 
     goes_on (Bools): ``goes_on[i, j]``: j right after i goes on with the same occurrence.
     bits (Offsets): [L] the bit of the label that j begins, 0 if it is not limited.

@@ -128,6 +128,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{"a": object}]], [["a"]]), "X[0][0]: 'a' has the value <class 'object'> (type)"),
         ({}, ([[{"a": np.zeros(2)}]], [["a"]]), "X[0][0]: 'a' has the value array([0., 0.]) (ndarray)"),
         ({}, ([[{3: "a"}]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
+        ({}, ([[{"a": ["b", 3]}]], [["a"]]), "X[0][0]: the name 3 (int) under 'a' is not a string."),
         ({}, ([[["b", 3]]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
         ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
         ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: it is 'a' (str)"),
@@ -162,6 +163,8 @@ def test_values_that_training_did_not_have() -> None:
     odds = 0.5 * (weights["a", "p"] - weights["a", "q"]) + 2 * (weights["b:x", "p"] - weights.get(("b:x", "q"), 0))
     assert np.log(half["p"] / half["q"]) == pytest.approx(odds, abs=1e-6)
     assert crf.predict([]).tolist() == []
+    one = CRF().fit(np.array([[{"a": "x"}]] * 3, object), np.array([["O"]] * 3))
+    assert (one.classes_, one.predict_single([{}])) == (["O"], ["O"])
     assert crf.predict([[], [{}]]).tolist()[0] == []
 
 

@@ -47,8 +47,10 @@ def entries_in(token: Any) -> Iterator[Any]:
         return
     for name, value in token.items():
         for entry in entries_in(value) if isinstance(value, SEVERAL) else ():
-            inner, number = entry if isinstance(entry, tuple) else (entry, True)
-            yield f"{name}:{inner}", number
+            inner, number = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, True)
+            if not isinstance(inner, str | bytes):
+                raise DataError(f"the name {shown(inner)} under {name!r} is not a string.")
+            yield f"{name}:{inner if isinstance(inner, str) else inner.decode()}", number
         if not isinstance(value, SEVERAL):
             yield name, value
 
@@ -104,6 +106,8 @@ class Text(NamedTuple):
 
     def listed(self, groups: Ints) -> tuple[Ints, NDArray[Any]]:
         """Return the R attributes with values that are in no bag, and these of each token: [T, K] `LISTED`, or -1."""
+        if not len(self.numbers) and groups.min(initial=0) == 0:
+            return self.numbers, np.zeros((len(self.sizes), 0), LISTED)
         numbers, values = self.decoded()
         used = (values != 0) & ((self.codes == VALUED) | (np.append(groups, 0)[numbers] < 0))
         attributes, rows = np.unique(numbers[used], return_inverse=True)

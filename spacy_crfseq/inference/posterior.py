@@ -14,7 +14,6 @@ from ..errors import ConfigError
 from ..potentials.protocol import Part, Source, tokens_of
 from ..threads import over
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
-from .pieces import Piece
 
 if TYPE_CHECKING:
     from ..kernels.chain import Chain
@@ -23,6 +22,60 @@ THREAD_TOKENS = 1 << 12
 """Number of tokens that justify a thread for decoding."""
 COLDEST = 1e-6
 """The lowest temperature for scores in single precision; the highest is one over it."""
+
+
+class Piece(NamedTuple):
+    """The constrained scores of some sequences, with their tokens and their numbers in the whole text.
+
+    states (Ints | None): [T, S] labels, if scores are those of states under rules; then it is one sequence.
+    missing (float): Bound of the probability that these leave out.
+    """
+
+    scores: Scores
+    offsets: Offsets
+    tokens: slice
+    sequences: slice
+    states: Ints | None = None
+    missing: float = 0.0
+
+    def under(self, rules: OccurrenceRules) -> Iterator[Piece]:
+        """Yield each sequence with the scores of its states."""
+        for number, (b, e) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
+            first, place, (emissions, steps, *edges) = self.tokens.start, self.sequences.start + number, self.scores
+            here = Scores(emissions[b:e], steps if len(steps) == 1 else steps[b:e], *edges)
+            found = kernels.occurrences.state_chain(here, rules) if e > b else (here, None, 0.0)
+            places = slice(first + b, first + e), slice(place, place + 1)
+            yield Piece(found[0], np.array([0, e - b]), *places, *found[1:])
+
+    def labels(self, found: Ints) -> Ints:
+        """Return the labels [k, T] of numbers of states or labels; -1 stays."""
+        if self.states is None:
+            return found
+        return np.where(found < 0, found, self.states[np.arange(len(self.states)), found])
+
+    def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools, out: Floats) -> None:
+        """Do the work of `kernels.lattice.span_probabilities` for states; the first label of a span continues none."""
+        assert self.states is not None
+        chain, shares = kernels.chain.make_chain(self.scores, self.offsets), np.empty_like(self.scores.emissions)
+        kernels.lattice.posterior(self.scores, self.offsets, shares, np.empty(1))
+        before = np.where(np.isneginf(chain.beta), 0, chain.beta)
+        for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            mass = shares[start] * (self.states[start] == labels[start])
+            for t in range(start + 1, min(end + 1, len(labels))):
+                steps = np.exp(self.scores.transitions[t] + chain.ahead[t] - before[t - 1][:, None])
+                fits = self.states[t] == labels[t] if t < end else ~inside[labels[end - 1], self.states[t]]
+                mass = mass @ steps * fits
+            out[place] = mass.sum()
+
+    def marginals(self, n_labels: int) -> tuple[Floats, NDArray[np.float64]]:
+        """Return P(y_t = k | x) [T, L] and log Z of each sequence."""
+        found, log_z = np.empty_like(self.scores.emissions), np.empty(len(self.offsets) - 1)
+        kernels.lattice.posterior(self.scores, self.offsets, found, log_z)
+        if self.states is None:
+            return found, log_z
+        out = np.zeros((len(found), n_labels))
+        np.add.at(out, (np.arange(len(found))[:, None], self.states), found)
+        return out, log_z
 
 
 class NBest(NamedTuple):
@@ -55,8 +108,8 @@ class Posterior(NamedTuple):
 
     allowed (Bools | None): [T, L] labels that each token may have; None for all.
     temperature (float): Scores are divided by it, which calibrates probabilities (Guo et al. 2017).
-    rules (OccurrenceRules | None): Labels that may occur once or in an order.  Labels are then those of Viterbi's
-        algorithm whatever the decoder, and probabilities may miss some labellings, see `missing`.
+    rules (OccurrenceRules | None): Labels that may occur once or in an order, a constraint like the others.  The
+        decoder must be Viterbi's, and probabilities may leave out rare labellings, see `missing`.
     """
 
     source: Source
@@ -82,8 +135,8 @@ class Posterior(NamedTuple):
     def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
         """Return the chosen label of every token [T].
 
-        exact (Bools | None): [N] receives whether they are certainly what the decoder looks for, under the rules, too.
-        RAISES DataError: If the constraints leave a sequence without any labelling, or none was found under the rules.
+        exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
+            states are possible.
         """
         labels = np.empty(self.n_tokens, np.int32)
         exact = np.empty(len(self.offsets) - 1, np.bool_) if exact is None else exact
@@ -94,8 +147,8 @@ class Posterior(NamedTuple):
             scores, offsets, tokens = self._scores(part)
             labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
             if self.rules is not None:
-                scores, here = scores.constrained(self.constraints, self._allowed(tokens)), slice(*part)
-                found = kernels.occurrences.best_paths(scores, offsets, self.rules, labels[tokens], exact[here])
+                possible = scores.constrained(self.constraints, self._allowed(tokens)), offsets
+                found = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
                 check_possible(found, part[0])
 
         over(fill, list(self.source.parts(n_threads)), n_threads)
@@ -105,30 +158,26 @@ class Posterior(NamedTuple):
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
         parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
         for piece in self._constrained():
-            log_z, found = np.empty(len(piece.offsets) - 1), np.empty_like(piece.scores.emissions)
-            kernels.lattice.posterior(piece.scores, piece.offsets, found, log_z)
+            found, log_z = piece.marginals(self.source.n_labels)
             check_possible(log_z, piece.sequences.start)
-            parts.append(piece.by_label(found, self.source.n_labels))
+            parts.append(found)
         return np.concatenate(parts)
 
     def missing(self) -> NDArray[np.float64]:
-        """Return upper bounds of the probability [N] that is missed in each sequence: of labellings left out of sums.
+        """Return upper bounds of the probability [N] that all answers leave out under rules.
 
-        It is 0 without rules.
+        It is that of labellings that obey the rules, but are rare while very many others are possible.
         """
-        out = np.zeros(len(self.offsets) - 1)
-        for piece in self._constrained() if self.rules is not None else ():
-            out[piece.sequences] = piece.missing
-        return out
+        if self.rules is None:
+            return np.zeros(len(self.offsets) - 1)
+        return np.array([piece.missing for piece in self._constrained()])
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probabilities [T] of labels [T]."""
         out = np.empty(len(labels))
         for piece in self._constrained():
-            found = np.empty_like(piece.scores.emissions)
-            kernels.lattice.posterior(piece.scores, piece.offsets, found, np.empty(len(piece.offsets) - 1))
-            marginals = piece.by_label(found, self.source.n_labels)
-            out[piece.tokens] = marginals[np.arange(len(marginals)), labels[piece.tokens]]
+            found, _ = piece.marginals(self.source.n_labels)
+            out[piece.tokens] = found[np.arange(len(found)), labels[piece.tokens]]
         return np.minimum(out, 1.0)  # rounding in float32
 
     def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
@@ -147,13 +196,13 @@ class Posterior(NamedTuple):
         """
         out = np.empty(len(starts))
         for piece in self._constrained():
-            first, last = piece.tokens.start, piece.tokens.stop
-            here = slice(*np.searchsorted(starts, [first, last]))
-            spans = labels[piece.tokens], starts[here] - first, ends[here] - first, self.constraints.inside
+            here = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
+            places = starts[here] - piece.tokens.start, ends[here] - piece.tokens.start
+            spans = labels[piece.tokens], *places, self.constraints.inside, out[here]
             if piece.states is None:
-                kernels.lattice.span_probabilities(piece.scores, piece.offsets, *spans, out[here])
+                kernels.lattice.span_probabilities(piece.scores, piece.offsets, *spans)
             elif here.stop > here.start:
-                out[here] = piece.flow().span_probabilities(*spans)
+                piece.span_probabilities(*spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def nbest(self, k: int) -> NBest:
@@ -167,10 +216,10 @@ class Posterior(NamedTuple):
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
         for piece in self._constrained():
-            n = len(piece.offsets) - 1
+            n, offsets = len(piece.offsets) - 1, piece.offsets
             exact = Scores(*(array.astype(np.float64) for array in piece.scores))
-            some, best, log_z = np.empty((k, piece.offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
-            kernels.kbest.best_labellings(exact, piece.offsets, some, best, log_z)
+            some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
+            kernels.kbest.best_labellings(exact, offsets, some, best, log_z)
             check_possible(best[0], piece.sequences.start)
             labels[:, piece.tokens] = piece.labels(some)
             values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
@@ -180,15 +229,15 @@ class Posterior(NamedTuple):
         """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
         out = np.empty(len(self.offsets) - 1)
         for model, piece in self._replace(rules=None)._chains():
-            kernels.chain.log_probabilities(model, labels[piece.tokens], out[piece.sequences])
-            out[piece.sequences] += model.log_z if self.rules is not None else 0
-        if self.rules is None:
-            return out
-        for model, piece in self._chains():
-            out[piece.sequences] -= model.log_z
-        obeying = np.empty(len(out), np.bool_)
-        kernels.occurrences.obeying(labels, self.offsets, self.rules, obeying)
-        return np.where(obeying, np.minimum(out, 0), -np.inf)
+            here = out[piece.sequences]
+            kernels.chain.log_probabilities(model, labels[piece.tokens], here)
+            if self.rules is not None:
+                obeying = np.empty(len(here), np.bool_)
+                kernels.occurrences.obeying(labels[piece.tokens], piece.offsets, self.rules, obeying)
+                here[:] = np.where(obeying, here + model.log_z, -np.inf)
+        for model, piece in self._chains() if self.rules is not None else ():
+            out[piece.sequences] = np.minimum(out[piece.sequences] - model.log_z, 0)  # rounding
+        return out
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
@@ -213,20 +262,20 @@ class Posterior(NamedTuple):
         instead of the expectation of the ratio; zero if no span is chosen or expected.  beta = 2 prefers recall,
         0.5 precision.  A plain label is a span of one token.
         """
-        expected = 0.0
+        expected, (_, _, _, inside, outside) = 0.0, self.constraints
         for model, piece in self._chains():
-            if piece.states is not None:
-                expected += piece.flow().expected_spans(self.constraints)
+            if piece.states is not None:  # of a scheme, where the tags that begin a span never continue one
+                expected += float(piece.marginals(len(outside))[0][:, ~outside & ~inside.any(0)].sum())
                 continue
-            spans = kernels.chain.make_span_chain(model, self.constraints.inside)
-            expected += float(spans.opens[:, ~self.constraints.outside].sum())
+            spans = kernels.chain.make_span_chain(model, inside)
+            expected += float(spans.opens[:, ~outside].sum())
         starts, ends = self.spans(labels)
         found = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * found / total if total > 0 else 0.0
 
     def _chains(self) -> Iterator[tuple[Chain, Piece]]:
-        """Yield all sequences as Markov chains over labels or states."""
+        """Yield all sequences as Markov chains over labels or states, in pieces."""
         for piece in self._constrained():
             model = kernels.chain.make_chain(piece.scores, piece.offsets)
             check_possible(model.log_z, piece.sequences.start)
@@ -238,7 +287,7 @@ class Posterior(NamedTuple):
             scores, offsets, tokens = self._scores(part)
             scores = scores.constrained(self.constraints, self._allowed(tokens))
             piece = Piece(scores, offsets, tokens, slice(*part))
-            yield from (piece,) if self.rules is None else piece.by_state(self.rules)
+            yield from (piece,) if self.rules is None else piece.under(self.rules)
 
     def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
         scores, _ = self.source.forward(part)

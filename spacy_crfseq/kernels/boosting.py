@@ -20,6 +20,8 @@ feature is on at t given the text, and q the same given the known gold labels to
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..types import Bools, Ints, Offsets
@@ -31,6 +33,8 @@ TINY = 1e-200
 """A sum of products under this may lack terms that were rounded to zero (under 1e-308)."""
 SAME = 1e-12
 """Logarithms that differ by less are taken for the same."""
+NOWHERE: Any = np.int64(0)
+"""For a literal, numba would compile `_fill_steps` once more."""
 
 
 # Loops, where arrays could be added or copied as a whole: numba takes seconds to compile the checks of their shapes.
@@ -495,9 +499,9 @@ def collect(
     text, n_labels = data.text, data.local.shape[1]
     room, nothing, with_pairs = _room(n_labels), Change(-1, 0, 0.0), text.pair_ptr.shape[0] > 0
     if not with_pairs:
-        _fill_steps(0, 0, data, steps)
+        _fill_steps(NOWHERE, NOWHERE, data, steps)
     for i in range(positions.shape[0]):
-        t = int(positions[i])
+        t = int(np.int64(positions[i]))
         if pair and with_pairs:
             _fill_steps(t, t + 1, data, steps)
         partial = text.partial[owner[t]]
@@ -532,7 +536,7 @@ def count(
     here, with_pairs = np.empty(n_labels), text.pair_ptr.shape[0] > 0
     mass, new = np.zeros((n_labels, most)), np.zeros((n_labels, most))
     if not with_pairs:
-        _fill_steps(0, 0, data, steps)
+        _fill_steps(NOWHERE, NOWHERE, data, steps)
     for n in range(starts.shape[0] - 1):
         at, last = starts[n], positions[starts[n + 1] - 1]
         first = text.offsets[owner[last]]

@@ -370,8 +370,9 @@ def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
     """Add the scores of all rows to the emissions or to the steps."""
     n = lattices.emissions.shape[1]
     places, cols = np.empty(rows.width, np.int64), np.empty(rows.width, np.int32)
+    zeros = bool(np.bool_(False))  # for a bare False, numba would compile `_list_weights` once more
     for r in range(rows.row_ptr.shape[0] - 1):
-        m = _list_weights(rows, r, theta, False, places, cols)
+        m = _list_weights(rows, r, theta, zeros, places, cols)
         if rows.pairs:
             for q in range(lattices.set_ptr[r], lattices.set_ptr[r + 1]):
                 for e in range(m):

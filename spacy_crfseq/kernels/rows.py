@@ -169,22 +169,14 @@ def _scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: 
                     grad[ids[p], c] += f * d[t, c]
 
 
-@kernel
 def add_fixed(ids: Ints, weights: Floats, out: Floats) -> None:
     """Add dense rows: ids [T, S], weights [R, C], out [T, C]."""
-    width = ids.shape[1]
-    flat = ids.reshape(ids.size)
-    for t in range(ids.shape[0]):
-        _add_token(flat, t * width, (t + 1) * width, weights, out, t)
+    add_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), weights, out)
 
 
-@kernel
 def scatter_fixed(ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
     """Transpose of `add_fixed`: d [T, C], grad [R, C]."""
-    width = ids.shape[1]
-    flat = ids.reshape(ids.size)
-    for t in range(ids.shape[0]):
-        _scatter_token(flat, t * width, (t + 1) * width, grad, d, t, factor)
+    scatter_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), d, factor, grad)
 
 
 @kernel

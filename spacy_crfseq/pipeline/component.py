@@ -187,6 +187,8 @@ class CRFComponent(TrainablePipe):
         allowed: Mapping[int, Iterable[str]] | None = None,
         preset: bool = False,
         temperature: float | None = None,
+        once: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
     ) -> DocPosterior:
         """Return the posterior distribution of the labels of Docs: labels, spans, probabilities, alternatives.
 
@@ -195,12 +197,16 @@ class CRFComponent(TrainablePipe):
         preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
             Docs that this component has not annotated yet; for others, it remembers what was decided before.
         temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
+        once, order (Sequence[str] | None): In place of the settings of these names, see `settings.Method`: labels that
+            occur at most once in a sequence, and labels that occur only in this order.
         Notes by `clamp` are respected, too.
-        RAISES ConfigError: If the component has neither been trained nor loaded, or the temperature is out of range.
+        RAISES ConfigError: If the component has neither been trained nor loaded, the temperature is out of range, or
+            `once` or `order` name labels that are not there.
         RAISES DataError: If `docs` are not Docs, or spans and labels contradict each other.
         """
         given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
-        return self.doc_model.posterior(docs, given, preset=preset, temperature=temperature)[0]
+        settings: dict[str, Any] = {"temperature": temperature, "once": once, "order": order}
+        return self.doc_model.posterior(docs, given, preset=preset, **settings)[0]
 
     def clamp(
         self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
@@ -268,15 +274,16 @@ class CRFComponent(TrainablePipe):
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
+        self.doc_model.check_rules()
 
     def start_from(self, trained: "CRFComponent | None") -> None:
-        """Let `initialize` take over labels, features and weights of a trained component, and `fit` go on from these.
+        """Let `initialize` take over labels, features and weights of a trained component, from which `fit` continues.
 
         All that it has learned is kept, also where the new data lack it; what is new begins with weights of zero.  The
         penalty of `fit` is then on changes of the weights, and stronger the more texts these come from.  That of
         `update` is on the weights, as always, so that it forgets with few new texts.
-        trained (CRFComponent | None): A component of the same task and scheme, which does not change; None for none.
-        RAISES ConfigError: If training cannot go on from it.
+        trained (CRFComponent | None): A component of the same task and scheme, which must not change; None for none.
+        RAISES ConfigError: If training cannot continue from it.
         """
         if trained is not None:
             check_source(trained.doc_model, self.doc_model)
@@ -357,6 +364,7 @@ class CRFComponent(TrainablePipe):
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
         """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
         storage.from_bytes(self.doc_model, bytes_data, exclude)
+        self.doc_model.check_rules()
         self.training = Training(self.doc_model)
         return self
 
@@ -367,6 +375,7 @@ class CRFComponent(TrainablePipe):
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
         """Load what `to_disk` wrote; errors as in `from_bytes`."""
         storage.from_disk(self.doc_model, path, exclude)
+        self.doc_model.check_rules()
         self.training = Training(self.doc_model)
         return self
 

@@ -22,9 +22,9 @@ from ..features.sets import FeatureSet, columns_read
 from ..inference.posterior import make_posterior
 from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_dictionary
-from ..training.compatibility import check_candidates, check_global
+from ..training.compatibility import check_candidates, check_global, check_occurrences
 from ..training.dataset import Dataset
-from ..types import MISSING, Bools, Floats, Ints, Loss, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, Loss, OccurrenceRules, TextLoss
 from . import storage
 from .doc_posterior import DocPosterior
 from .encode import check_rows, read_inputs, sequence_weights
@@ -123,16 +123,25 @@ class DocModel:
         return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
 
     @property
-    def trained_first(self) -> DocModel | None:
-        """The first stage, if it has weights."""
-        return self.first if self.first is not None and self.first.has_weights else None
-
-    @property
     def features(self) -> FeatureSet:
         """The features of the method, with those of its attribute plug-ins."""
         if self._features is None:
             self._features = self._method.feature_set()
         return self._features
+
+    @property
+    def rules(self) -> OccurrenceRules | None:
+        """The rules of the method on occurrences of labels, as far as the model has these labels."""
+        once, order = self.method.once, self.method.order
+        if not once and not order:
+            return None
+        known = {"*", *self.annotation.public_labels(self.labels.tags)}
+        return self.labels.rules([name for name in once if name in known], [name for name in order if name in known])
+
+    def check_rules(self) -> None:
+        """RAISES ConfigError: If the rules of the method name labels that the model does not have."""
+        if self.labels.tags:
+            self.labels.rules(self.method.once, self.method.order)
 
     @property
     def has_weights(self) -> bool:
@@ -359,7 +368,7 @@ class DocModel:
         there = [known.get(doc_key(doc)) for doc in docs] if known else []
         if not there or any(one is None for one in there):
             columns = self._with_inputs(docs, columns)  # of the potentials of this stage
-            labels: Ints = self._answers(docs, columns, given, preset)[0].all_labels
+            labels: Ints = self._answers(docs, columns, given, preset, self.rules)[0].all_labels
             if not there:
                 return labels
             own = np.split(labels, columns.doc_offsets[1:-1])
@@ -433,14 +442,23 @@ class DocModel:
         *,
         preset: bool = False,
         temperature: float | None = None,
+        once: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
     ) -> tuple[DocPosterior, DocColumns, dict[int, DocEvidence]]:
         """Return the posterior of Docs, the columns that were read, and the decisions of earlier components.
 
         given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
         preset (bool): Whether to treat entities and blocked tokens on the Docs as decided.
+        once, order (Sequence[str] | None): In place of the settings of these names; None for these.
         """
+        rules = self.rules
+        if once is not None or order is not None:
+            method = self.method
+            rules = self.labels.rules(method.once if once is None else once, method.order if order is None else order)
+            if rules is not None:
+                check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
         columns = self.columns_of(docs, self.encoder.columns, given, preset=preset)
-        answers, found = self._answers(docs, columns, given, preset, temperature)
+        answers, found = self._answers(docs, columns, given, preset, rules, temperature)
         return answers, columns, found
 
     def _answers(
@@ -449,6 +467,7 @@ class DocModel:
         columns: DocColumns,
         given: Mapping[int, DocEvidence] | None,
         preset: bool,
+        rules: OccurrenceRules | None,
         temperature: float | None = None,
     ) -> tuple[DocPosterior, dict[int, DocEvidence]]:
         with self.lock:  # new words and sums are added to shared tables
@@ -461,7 +480,7 @@ class DocModel:
         allowed, found = self._allowed(docs, columns, given, preset)
         source = without_dictionary(source, allowed, labels.constraints)
         degrees = self.cfg["temperature"] if temperature is None else temperature
-        posterior = make_posterior(source, labels.constraints, allowed, degrees)
+        posterior = make_posterior(source, labels.constraints, allowed, degrees, rules)
         decode = partial(posterior.decode, self.method.decoder, self.method.n_threads or threads.available())
         check = partial(check_global, self.name, self.method.loss, "this question")
         return DocPosterior(posterior, columns.doc_offsets, labels, decode, check), found

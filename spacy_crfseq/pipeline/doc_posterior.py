@@ -17,7 +17,7 @@ from spacy.tokens import Doc, Span
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
-from ..types import Floats, Ints, Offsets
+from ..types import Bools, Floats, Ints, Offsets
 from . import notebook
 from .labels import LabelSet
 from .tasks.spans import by_doc, tag_table
@@ -59,11 +59,12 @@ class DocPosterior:
         posterior: Posterior,
         doc_offsets: Offsets,
         labels: LabelSet,
-        decode: Callable[[], Ints],
+        decode: Callable[..., Ints],
         check: Callable[[], None],
     ) -> None:
         self._posterior, self.doc_offsets, self.tags = posterior, doc_offsets, labels.tags
         self._scheme, self._decode, self._check = labels.annotation.scheme, decode, check
+        self._exact = np.ones(len(posterior.offsets) - 1, np.bool_)
 
     @property
     def distribution(self) -> Posterior:
@@ -99,7 +100,7 @@ class DocPosterior:
     @cached_property
     def all_labels(self) -> Ints:
         """The numbers of the predicted tags [T]."""
-        return self._decode()
+        return self._decode(exact=self._exact)
 
     @cached_property
     def all_spans(self) -> SpanArrays:
@@ -130,6 +131,23 @@ class DocPosterior:
     def labels(self) -> list[Ints]:
         """The numbers of the predicted tags of each Doc [tokens]."""
         return self._by_doc(self.all_labels)
+
+    @property
+    def exact(self) -> Bools:
+        """Whether the labels of each Doc [docs] are certainly the best that `once` and `order` allow.
+
+        Others are the best found among the most likely ones: too many labels could occur in too many ways there.
+        """
+        _ = self.all_labels  # which finds out
+        found: Bools = self._sums((~self._exact).astype(np.float64)) == 0
+        return found
+
+    def missing(self) -> NDArray[np.float64]:
+        """Return how much of the probability of each Doc [docs] is left out under `once` and `order`, an upper bound.
+
+        Marginals, spans, alternatives, entropies and samples are those of the labellings that are not left out.
+        """
+        return np.minimum(self._sums(self.distribution.missing()), 1.0)
 
     def spans(self) -> list[list[Scored]]:
         """Return the predicted spans; for a tagger, its tokens with their tags."""

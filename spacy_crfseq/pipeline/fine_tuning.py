@@ -174,10 +174,12 @@ class _Maker:
             return pipe.training.evaluator(examples)
         held, crf = self._ranked(dev.name, examples, dev.loss), pipe.crf
         constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets
+        rules, decoder = pipe.doc_model.rules, pipe.method.decoder
         bounds = offsets[held.data.groups].tolist()
 
         def evaluate(theta: Floats) -> float:
-            labels = crf.at(theta).posterior(held.data.encoded, constraints, held.allowed).decode(pipe.method.decoder)
+            posterior = crf.at(theta).posterior(held.data.encoded, constraints, held.allowed, rules=rules)
+            labels = posterior.decode(decoder)
             parts = zip(held.costs or [], pairwise(bounds), strict=True)
             return -float(np.mean([cost(labels[begin:end]) for cost, (begin, end) in parts]))
 

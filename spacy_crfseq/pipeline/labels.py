@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from spacy.tokens import Doc
 
-from ..errors import DataError, suggest
+from ..errors import ConfigError, DataError, suggest
+from ..schemes import occurrence_rules
 from ..training.dataset import CandidateTable
-from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints
+from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
 from .extract import DocColumns
 from .tasks.base import Annotation
@@ -29,6 +30,18 @@ class LabelSet:
     def constraints(self) -> Constraints:
         """Which of the L tags may follow each other."""
         return self.annotation.constraints(self.tags)
+
+    def rules(self, once: Sequence[str], order: Sequence[str]) -> OccurrenceRules | None:
+        """Return the rules of these settings, see `schemes.occurrence_rules`; None if they are empty.
+
+        RAISES ConfigError: If a setting names a label that is not there, or one twice.
+        """
+        if not once and not order:
+            return None
+        try:
+            return _rules(self.tags, self.annotation.scheme or "plain", tuple(once), tuple(order))
+        except ConfigError as error:
+            raise ConfigError(f"Component {self.component!r}: {error}") from None
 
     def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
         """Return gold labels [T] for gold tags.  RAISES DataError: If the component does not have a tag."""
@@ -97,6 +110,9 @@ class LabelSet:
         allowed[np.arange(start, end), numbers] = True
         if end < len(doc) and not doc[end].is_sent_start:
             allowed[end] &= ~self.constraints.inside[numbers[-1]]
+
+
+_rules = lru_cache(maxsize=16)(occurrence_rules)
 
 
 def known_of(

@@ -70,6 +70,9 @@ class Method(NamedTuple):
     keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
     attributes (dict): Blocks that name functions of the registry ``crf_attributes``, each under its own name: word
         classes, lists of phrases, the rest of the document.  They add templates to the features.
+    once (list[str]): Labels that occur at most once in a sequence, ``["*"]`` for all; equal tags of neighbouring tokens
+        are one occurrence, and so is a span.  It holds for predictions and queries, not for training.
+    order (list[str]): Labels that occur only in this order, one several times in a row unless it is in `once`.
     potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under its own name.  Their
         scores are added to those of the features.
     terms (dict): Blocks `TermSettings`, each under its own name: losses of further texts, such as raw text, that are
@@ -94,6 +97,8 @@ class Method(NamedTuple):
     precision: str = "float32"
     inner_iterations: int = 1
     keep_names: bool = False
+    once: list[str] = []  # noqa: RUF012 (never changed)
+    order: list[str] = []  # noqa: RUF012 (never changed)
     attributes: Attributes = {}  # noqa: RUF012 (never changed)
     potentials: Potentials = {}  # noqa: RUF012 (never changed)
     terms: Terms = {}  # noqa: RUF012 (never changed)
@@ -105,7 +110,7 @@ class Method(NamedTuple):
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..registry import check_types
-        from ..training.compatibility import check_plugins, check_term
+        from ..training.compatibility import check_occurrences, check_plugins, check_term
         from ..types import SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
@@ -133,6 +138,8 @@ class Method(NamedTuple):
                     "read, size or forward."
                 )
         check_plugins(component, **{name: getattr(self, name) for name in PLUGINS})
+        if self.once or self.order:
+            check_occurrences(component, self.decoder, self.tag_dictionary_size)
         if first := self.first_stage():
             if len(self.attributes) - len(first.attributes) > 1:
                 raise ConfigError(f"{where}: several attributes read the labels of a first stage; keep one of them.")

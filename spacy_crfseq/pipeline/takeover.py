@@ -43,7 +43,7 @@ def check_source(source: DocModel, model: DocModel) -> None:
     """RAISES ConfigError: If a model cannot begin with the weights of another."""
     crf, _ = source.trained()
     tasks = [(type(one.annotation).__name__, one.annotation.scheme) for one in (source, model)]
-    where = f"Component {model.name!r}: training cannot go on from the trained component"
+    where = f"Component {model.name!r}: training cannot continue from the trained component"
     if tasks[0] != tasks[1]:
         (task, scheme), (own, own_scheme) = tasks
         raise ConfigError(
@@ -103,10 +103,10 @@ def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> N
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
     crf, old = model.crf, source.crf
-    kept = sum(len(np.intersect1d(*keys)) for keys in zip(crf.keys, old.keys, strict=True))
+    kept = sum(len(np.intersect1d(*keys, assume_unique=True)) for keys in zip(crf.keys, old.keys, strict=True))
     total, had = (sum(map(len, keys)) for keys in (crf.keys, old.keys))
-    labels = len(model.labels.tags) - len(source.labels.tags)
-    line = f"{len(source.labels.tags)} labels and {kept:,} features taken over, {labels} and {total - kept:,} new"
-    if had > kept:
-        line += f"; {had - kept:,} features of templates that the config lacks left out"
-    return f"{line}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+    left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
+    return (
+        f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
+        f"{total - kept:,} new{left}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+    )

@@ -170,7 +170,7 @@ class Training:
         if get_examples is not None and not self.postponed:
             training, texts = Training(first), Noted(get_examples())
             training.keeps, training.seed = True, self.seed
-            training.source = None if self.source is None else self.source.trained_first
+            training.source = None if self.source is None else self.source.first
             try:
                 training.initialize(lambda: texts, labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
@@ -194,7 +194,9 @@ class Training:
         assert kept is not None
         encoded = model.encoder.adopted(kept.found.take(sequences).data.encoded, kept.encoder)
         n_threads = model.method.n_threads or threads.available()
-        return model.crf.posterior(encoded, model.labels.constraints).decode(model.method.decoder, n_threads)
+        return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules).decode(
+            model.method.decoder, n_threads
+        )
 
     def _collect(self, examples: Iterable[Example]) -> _Collected:
         """Return examples and terms as numbers, and the encoder with their features."""
@@ -532,7 +534,7 @@ class Training:
     def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
         """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
         model, decoder, labels = self._model, self._model.method.decoder, self._model.labels
-        crf, _ = model.trained()
+        (crf, _), rules = model.trained(), model.rules
         encoded, _, allowed = self._encode_allowed([example.predicted for example in dev])
         tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
         names = [*crf.labels, *sorted({tag for tag in tags if tag is not None} - set(crf.labels))]
@@ -543,7 +545,7 @@ class Training:
 
         def evaluate(theta: Floats) -> float:
             trial = crf.at(theta)
-            found = trial.posterior(encoded, labels.constraints, allowed).decode(decoder)
+            found = trial.posterior(encoded, labels.constraints, allowed, rules=rules).decode(decoder)
             if table is None:
                 return float((found == gold)[known].mean()) if known.any() else 0.0
             return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1

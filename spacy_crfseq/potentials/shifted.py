@@ -32,9 +32,9 @@ class Shifted:
         steps = np.maximum.outer(factors, factors)[None]
         self._factors = Scores(*(each.astype(base.dtype) for each in (factors, steps, factors, factors)))
 
-    def forward(self, fixed: Forward, own: Forward) -> Forward:
-        """Return the scores and a function from their gradient to that of theta, given both at `base` and at theta."""
-        scores = Scores(*(a + f * b for a, f, b in zip(fixed[0], self._factors, own[0], strict=True)))
+    def forward(self, fixed: Scores, own: Forward) -> Forward:
+        """Return the scores and a function from their gradient to that of theta, given those at base and at theta."""
+        scores = Scores(*(a + f * b for a, f, b in zip(fixed, self._factors, own[0], strict=True)))
 
         def backprop(d: Scores) -> Any:
             for factor, gradient in zip(self._factors, d, strict=True):  # in place: potentials know their own arrays
@@ -51,26 +51,25 @@ class Shifted:
 
 
 class ShiftedPasses:
-    """Implements `protocol.Passes`."""
+    """Implements `protocol.Passes`; the first pass keeps the scores at `base`, unless each step has its own."""
 
     def __init__(self, potential: Shifted, fixed: Passes, own: Passes) -> None:
         self._potential, self._fixed, self._own = potential, fixed, own
-        self.rounds, self.zeros = own.rounds, own.zeros
+        self._known: dict[Part, Scores] = {}
+        self.rounds, self.zeros, self.flush, self.finish = own.rounds, own.zeros, own.flush, own.finish
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        self._fixed.begin(self._potential.base, None)
+        if not self._known:
+            self._fixed.begin(self._potential.base, None)
         self._own.begin(theta, grad)
 
     def forward(self, part: Part) -> Forward:
-        return self._potential.forward(self._fixed.forward(part), self._own.forward(part))
-
-    def flush(self) -> None:
-        self._fixed.flush()
-        self._own.flush()
-
-    def finish(self) -> None:
-        self._fixed.finish()
-        self._own.finish()
+        fixed = self._known.get(part)
+        if fixed is None:
+            fixed = self._fixed.forward(part)[0]
+            if len(fixed.transitions) == 1:
+                self._known[part] = fixed
+        return self._potential.forward(fixed, self._own.forward(part))
 
 
 class ShiftedBatches:
@@ -86,4 +85,4 @@ class ShiftedBatches:
 
     def forward(self, part: Part, theta: Floats, scale: float = 1.0) -> Forward:
         own = self._own.forward(part, theta, scale)
-        return self._potential.forward(self._fixed.forward(part, self._potential.base), own)
+        return self._potential.forward(self._fixed.forward(part, self._potential.base)[0], own)

@@ -58,6 +58,22 @@ def check_plugins(component: str, *, loss: object, regularizer: object, optimize
         raise ConfigError("\n".join(f"[components.{component}]: {problem}" for problem in wrong if problem))
 
 
+def check_occurrences(component: str, decoder: object, dictionary_size: int) -> None:
+    """RAISES ConfigError: If rules on occurrences of labels do not go with the decoder, or with a tag dictionary."""
+    from ..decoders.viterbi import Viterbi
+
+    if not isinstance(decoder, Viterbi):
+        raise ConfigError(
+            f"[components.{component}]: once and order need the decoder spacy_crfseq.Viterbi.v1, not "
+            f"{part_name(decoder)}."
+        )
+    if dictionary_size:
+        raise ConfigError(
+            f"[components.{component}]: once and order need tag_dictionary_size = 0, because words that may have only "
+            "one label could leave a text without any labelling."
+        )
+
+
 def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer, term: object) -> None:
     """Check that a term's loss can be added to the `loss` of the training corpus.
 

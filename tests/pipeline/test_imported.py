@@ -21,7 +21,7 @@ from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.crfsuite_items import CRFsuiteItems
 from spacy_crfseq.features.wapiti_patterns import WapitiPatterns
-from spacy_crfseq.pipeline.imported import import_model, settings_for
+from spacy_crfseq.pipeline.imported import import_model, model_of, settings_for
 
 WORDS = ["Ada", "saw", "the", "Élan", "of", "Oslo", "42", "x"]
 LABELS = ["O", "B-X", "I-X"]
@@ -121,6 +121,20 @@ def test_noted_attributes_and_numbers(model: Path) -> None:
         plain(doc)
 
 
+@pytest.mark.parametrize("module", ["spacy_crfseq", "sklearn_crfsuite"])
+def test_an_estimator_comes_to_spacy(module: str) -> None:
+    rng = np.random.default_rng(6)
+    X = [[attributes(words, i) for i in range(len(words))] for words in sequences(rng, 30)]
+    y = [rng.choice(LABELS, len(each)).tolist() for each in X]
+    crf = pytest.importorskip(module).CRF(c2=0.1, max_iterations=20).fit(X, y)
+    nlp, pipe = imported(model_of(crf))
+    for words in sequences(rng, 10):
+        expected = crf.predict_marginals([[attributes(words, i) for i in range(len(words))]])[0]
+        found = pipe.marginals(Doc(nlp.vocab, words=words)).tolist()
+        for one, other in zip(found, expected, strict=True):
+            assert dict(zip(pipe.tags, one, strict=True)) == pytest.approx(other, abs=1e-4)
+
+
 def test_items_are_those_of_python_crfsuite() -> None:
     pycrfsuite = pytest.importorskip("pycrfsuite")
     for words in sequences(np.random.default_rng(3), 20):
@@ -131,10 +145,10 @@ def test_items_are_those_of_python_crfsuite() -> None:
             assert one.keys() == {name for name, value in other.items() if value}
             once = {name: value for name, value in other.items() if value and name[-1] != "x" and name != "before:word"}
             assert {name: one[name] for name in once} == once  # `items` shows one of several values
-    assert CRFsuiteItems(lambda sentence, i: ["a", "a", "b", ("c", 0.5), {"d": {"e"}}])([], 0) == [
+    assert CRFsuiteItems(lambda sentence, i: ["a", "a", "b", ("c", 0.5), ("d", {"e"})])([], 0) == [
         ("a", 2.0), "b", ("c", 0.5), "d:e",
     ]  # fmt: skip
-    for wrong in ("text", 1, {"a": None}, {"a": [1]}, [1]):
+    for wrong in ("text", 1, {"a": object()}, [1], {1: 2}):
         with pytest.raises(DataError):
             CRFsuiteItems(lambda sentence, i, wrong=wrong: wrong)([], 0)
     with pytest.raises(ConfigError, match="must be a token function"):
@@ -213,3 +227,20 @@ def test_wapiti_without_patterns_and_errors() -> None:
         WapitiPatterns(["u:%x[0,0]"], ["word"], attributes)
     with pytest.raises(FormatError, match="absolute position"):
         WapitiPatterns(["u:%x[@1,0]"], ["word"])
+
+
+def test_training_goes_on_from_an_imported_model(model: Path) -> None:
+    saved = read_crfsuite_model(model)
+    (nlp, old), pipe = imported(saved), imported(saved)[1]
+    texts = sequences(np.random.default_rng(3), 5)
+    docs = [Doc(nlp.vocab, words=words) for words in texts]
+    gold = [Doc(nlp.vocab, words=words, tags=["B-X"] * len(words)) for words in texts]
+    examples = [Example(*each) for each in zip(docs, gold, strict=True)]
+    before = [old.marginals(doc) for doc in docs]
+    pipe.start_from(old)
+    pipe.initialize(lambda: examples)
+    for doc, expected in zip(docs, before, strict=True):
+        np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
+    pipe.fit()
+    label = pipe.tags.index("B-X")
+    assert sum(pipe.marginals(doc)[:, label].sum() for doc in docs) > sum(one[:, label].sum() for one in before)

@@ -1,4 +1,4 @@
-"""Training that goes on from a trained component: what it takes over, what it minimises, what it refuses."""
+"""Training that continues from a trained component: what it takes over, what it minimises, what it refuses."""
 
 from __future__ import annotations
 
