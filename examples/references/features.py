@@ -39,9 +39,9 @@ KEYWORDS = {
     "patent": "patent",
     "edition": "edn edition editio* expanded rev revised preprint preprinted reprint reprinted illustrated aufl"
     " auflage ausg ausgabe",
-    "date": "nd date spring summer sommer autumn fall winter frühling herbst jan january januar feb february februar"
-    " mar march märz apr april may mai jun june juni jul july juli aug august sep sept september oct okt october oktober"
-    " nov november dec dez december dezember",
+    "date": "nd date spring summer sommer autumn fall winter frühling herbst jan january januar feb february"
+    " februar mar march märz apr april may mai jun june juni jul july juli aug august sep sept september oct okt"
+    " october oktober nov november dec dez december dezember",
     "locator": "doi* url*",
     "pubmed": "pmid* pmcid*",
     "arxiv": "arxiv*",
@@ -202,7 +202,7 @@ def tenths(i: int, n: int) -> str:
 
 @registry.features("references.positions.v1")
 def create_positions() -> dict[str, Callable[[Sequence[Token], int], list[str]]]:
-    """Return the columns of the place of a word; pairs are a column of their own, because templates cannot join them."""
+    """Return the columns of the place of a word; pairs are a column, because templates cannot join these values."""
     return {
         "position": lambda words, i: [tenth(i, len(words))],
         "positions": lambda words, i: [tenths(i, len(words))],

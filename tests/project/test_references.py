@@ -110,7 +110,7 @@ def test_columns(word: str, features: ModuleType) -> None:
 
 
 def test_the_parts_of_a_reference(features: ModuleType) -> None:
-    words = "Roca, I. “The Engine.” In Proc. 1999".split()
+    words = ["Roca,", "I.", "“The", "Engine.”", "In", "Proc.", "1999"]
     assert features.parts_of(words) == [words[:1], ["I.", "“The", "Engine.”"], ["In", "Proc."], ["1999"]]
     rows = list(features.attributes_of(words))
     assert len(rows) == len(words)

@@ -25,12 +25,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
 FOLDER = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(FOLDER))
 
+import features  # noqa: E402
 import spacy  # noqa: E402
 from spacy.tokens import Doc  # noqa: E402
 from spacy.training import Example  # noqa: E402
 from spacy.util import load_config, load_model_from_config  # noqa: E402
-
-import features  # noqa: E402
 
 Labelled: TypeAlias = tuple[list[str], list[str]]
 """The words of a reference, and their labels."""
