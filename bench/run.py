@@ -30,6 +30,7 @@ MODULES = (
     "tagging",
     "confidence",
     "token_functions",
+    "estimator",
     "memory",
     "startup",
     "stages",

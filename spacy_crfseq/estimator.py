@@ -15,6 +15,7 @@ from itertools import chain, pairwise, product
 from operator import eq
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -71,21 +72,6 @@ _SAME_RESULT = {
 """The settings that only change how CRFsuite gets to its result; those of the other algorithms are "epsilon"."""
 
 
-class TrainingLog(NamedTuple):
-    """The iterations of a training, with the names of CRFsuite: num, loss (the objective), time and so on.
-
-    reason (str): Why it ended.
-    """
-
-    iterations: list[dict[str, Any]]
-    reason: str
-
-    @property
-    def last_iteration(self) -> dict[str, Any]:
-        """The last iteration."""
-        return self.iterations[-1]
-
-
 class CRF:
     """Linear-chain CRF with the interface of ``sklearn_crfsuite.CRF``.
 
@@ -95,8 +81,8 @@ class CRF:
     algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
     min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
     c1 to gamma: Settings of single algorithms, as in CRFsuite; one that the algorithm does not have is an error.
-        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow" have
-        no effect; changing them causes a warning.
+        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"
+        have no effect; changing them causes a warning.
     verbose (bool): Print each iteration.
     model_filename (str): File to store the model in after `fit`, or to load it from; not CRFsuite's format.
     keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
@@ -128,11 +114,11 @@ class CRF:
     ) -> None:  # fmt: skip
         given = locals()
         self.__dict__.update((name, given[name]) for name in _NAMES)
-        self.training_log_: TrainingLog | None = None
+        self.training_log_: SimpleNamespace | None = None
         self._fitted: _Model | None = None
 
     tagger_ = property(lambda self: self._fitted and self)
-    classes_ = property(lambda self: self._fitted and self._fitted.crf.labels)
+    classes_ = property(lambda self: self._fitted and self.labels())
     attributes_ = property(lambda self: self._fitted and list(self._fitted.attributes.names))
     num_attributes_ = property(lambda self: self._fitted and len(self._fitted.attributes.names))
     size_ = property(lambda self: self._fitted and len(self._fitted.to_bytes()))
@@ -191,13 +177,17 @@ class CRF:
             def evaluate(theta: Floats) -> float:
                 return float(np.mean(np.array(training.model(theta).labels(*dev)) == held_out))
 
-        training = _Training(settings, attributes, text, offsets, gold, list(dict.fromkeys([*gold, *held_out])))
+        training = _Training(
+            settings, attributes, text, offsets, gold, list(map(str, dict.fromkeys([*gold, *held_out])))
+        )
         objective = training.objective(*method[:2])
-        theta, log = np.zeros(objective.potential.size, self.precision), TrainingLog([], "")
-        note = partial(_note, log.iterations, self.verbose)
+        theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
+        note = partial(_note, iterations, self.verbose)
         result = fit(objective, method[2], theta, evaluate=evaluate, patience=0, callback=note)
         check_finite(result.last, "CRF")
-        self._fitted, self.training_log_ = training.model(result.last).compact(), log._replace(reason=result.reason)
+        self._fitted = training.model(result.last).compact()
+        last = iterations[-1] if iterations else {}
+        self.training_log_ = SimpleNamespace(iterations=iterations, last_iteration=last, reason=result.reason)
         if self.model_filename is not None:
             with replacing(Path(self.model_filename)) as path:
                 path.write_bytes(self._fitted.to_bytes())
@@ -263,7 +253,7 @@ class _Model(NamedTuple):
     def posterior(self, text: Text, offsets: Offsets) -> Posterior:
         """Return the distribution of the labels of a text."""
         with _READING:
-            if self.attributes.frozen and self.bags.store.size > MOST_BAGS:
+            if self.bags.store.size > MOST_BAGS:
                 self.bags.forget()
             encoded = _encoded(self.bags.encode(text), offsets)
             source: Source = self.crf.source(encoded)
@@ -351,14 +341,16 @@ class _Training:
         """Return which weights [F, L] and which transitions [L, L] the model has."""
         n, least = len(self._labels), self._settings["min_freq"] or 0
         numbers, values = text.decoded()
-        pairs = numbers.astype(np.int64) * n + tags[text.tokens]
+        size = len(self._attributes.names) * n
+        pairs = np.multiply(numbers, n, dtype=np.int32 if size < 2**31 else np.int64)
+        pairs += tags[text.tokens]
         following = bigram_columns(tags, offsets, n)
         counts = np.bincount(following[following >= 0], minlength=n * n)
         if least > 0:
-            seen = np.bincount(pairs, values, len(self._attributes.names) * n) >= least
+            seen = np.bincount(pairs, values, size) >= least
             steps = counts >= least
         else:
-            seen = np.full(len(self._attributes.names) * n, bool(self._settings["all_possible_states"]))
+            seen = np.full(size, bool(self._settings["all_possible_states"]))
             seen[pairs] = True
             steps = (counts > 0) | bool(self._settings["all_possible_transitions"])
         return seen.reshape(-1, n), steps.reshape(n, n)
@@ -400,10 +392,8 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
     if algorithm not in _DEFAULTS:
         raise ConfigError(f"CRF: there is no algorithm {algorithm!r}. {suggest(str(algorithm), _DEFAULTS)}")
     own, kinds = _DEFAULTS[algorithm], ("loss", "regularizer", "optimizer")
-    given = {name: settings[name] for name in set().union(*_DEFAULTS.values()) if settings[name] is not None}
-    replaced = ({"c1", "c2"} if settings["regularizer"] else set()) | (
-        own.keys() - {"c1", "c2"} if settings["optimizer"] else set()
-    )
+    given = {name: settings[name] for name in sorted(set().union(*_DEFAULTS.values())) if settings[name] is not None}
+    replaced = {name for name in own if settings["regularizer" if name in ("c1", "c2") else "optimizer"]}
     for name, value in given.items():
         if name not in own:
             raise ConfigError(f"CRF: the algorithm {algorithm!r} has no setting {name!r}; it has {', '.join(own)}.")
@@ -413,6 +403,9 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
             warnings.warn(f"CRF: {name}={value!r} has no effect here, see docs/coming-from.md.", stacklevel=3)
     if settings["trainer_cls"] is not None:
         raise ConfigError("CRF: trainer_cls is a class of python-crfsuite, which is not used here; leave it out.")
+    for kind in kinds:
+        if isinstance(settings[kind], type):
+            raise ConfigError(f"CRF: {kind} must be an object, such as {settings[kind].__name__}(), not a class.")
     if isinstance(settings["loss"], TextLoss) or settings["precision"] not in ("float32", "float64"):
         raise ConfigError("CRF: loss must not read Docs of spaCy, and precision must be float32 or float64.")
     found = _crfsuite_method(algorithm, {**own, **given})
@@ -425,38 +418,26 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
 def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:
     """Return the plug-ins that do what CRFsuite does with these settings."""
 
-    def part(kind: Any, name: str, **settings: Any) -> Any:
-        return kind.get(f"spacy_crfseq.{name}.v1")(**settings)
+    def part(kind: str, name: str, **settings: Any) -> Any:
+        return registry.ALL[f"crf_{kind}"].get(f"spacy_crfseq.{name}.v1")(**settings)
 
-    iterations = int(given["max_iterations"])
-    if algorithm in ("lbfgs", "l2sgd"):
-        c1, rho, loss = given.get("c1"), 2 * given["c2"], part(registry.losses, "SequentialLog")
-        if algorithm == "l2sgd":
-            sgd = part(registry.optimizers, "SGD", max_iterations=iterations, tolerance=given["delta"])
-            return loss, part(registry.regularizers, "L2", rho=rho), sgd
-        optimizer = part(
-            registry.optimizers, "OWLQN" if c1 else "LBFGS", max_iterations=iterations, history=given["num_memories"],
-            tolerance=given["delta"], period=given["period"], gradient_tolerance=given["epsilon"],
-        )  # fmt: skip
-        if c1:
-            return loss, part(registry.regularizers, "ElasticNet", rho1=c1, rho2=rho), optimizer
-        return loss, part(registry.regularizers, "L2", rho=rho), optimizer
-    name, own = "AveragedPerceptron", dict[str, Any]()
-    if algorithm == "arow":
-        name, own = "AROW", {"variance": given["variance"], "regularization": given["gamma"]}
+    run = {"max_iterations": int(given["max_iterations"]), "tolerance": given.get("delta", 0.0)}
+    c1, rho, name = given.get("c1"), 2 * given.get("c2", 0), {"l2sgd": "SGD", "ap": "AveragedPerceptron"}.get(algorithm)
+    if algorithm == "lbfgs":
+        name = "OWLQN" if c1 else "LBFGS"
+        run |= {"history": given["num_memories"], "period": given["period"], "gradient_tolerance": given["epsilon"]}
+    elif algorithm == "arow":
+        name, run = "AROW", {"variance": given["variance"], "regularization": given["gamma"], **run}
     elif algorithm == "pa":
         if given["pa_type"] not in (0, 1, 2) or not given["error_sensitive"]:
-            raise ConfigError(
-                "CRF: pa_type must be 0, 1 or 2, and error_sensitive true: margins grow with errors here."
-            )
+            raise ConfigError("CRF: pa_type must be 0, 1 or 2, and error_sensitive true: margins grow with errors.")
         variant = ("PA", "PA-I", "PA-II")[given["pa_type"]]
-        name, own = (
-            "PassiveAggressive",
-            {"aggressiveness": given["c"], "average": given["averaging"], "variant": variant},
-        )
-    optimizer = part(registry.optimizers, name, max_iterations=iterations, tolerance=0.0, **own)
-    loss = part(registry.losses, "Perceptron" if algorithm == "ap" else "Hinge")
-    return loss, part(registry.regularizers, "NoRegularizer"), optimizer
+        run |= {"aggressiveness": given["c"], "average": given["averaging"], "variant": variant}
+        name = "PassiveAggressive"
+    loss = {"lbfgs": "SequentialLog", "l2sgd": "SequentialLog", "ap": "Perceptron"}.get(algorithm, "Hinge")
+    penalty: dict[str, float] = {"rho1": c1, "rho2": rho} if c1 else {"rho": rho} if rho else {}
+    kind = "ElasticNet" if c1 else "L2" if rho else "NoRegularizer"
+    return part("losses", loss), part("regularizers", kind, **penalty), part("optimizers", str(name), **run)
 
 
 def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[Text, Offsets]:

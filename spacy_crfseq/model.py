@@ -121,6 +121,14 @@ class LinearChainCRF:
             return source
         return MaskedSource(source, self._mask, encoded.words)
 
+    def by_label(self, factors: Floats) -> Floats:
+        """Return the factor of each weight [D] given those of the labels [L]; two labels have the larger one."""
+        unigrams, bigrams = (cells(rows) % max(1, rows.width) for rows in (self.layout.unigrams, self.layout.bigrams))
+        pairs = np.maximum.outer(factors, factors).ravel()
+        others = [np.tile(factors, one.size // len(factors)) for one in self.small]
+        parts = [factors[unigrams], pairs[bigrams], pairs, factors, factors, *others]
+        return np.concatenate(parts).astype(self._theta.dtype)
+
     def posterior(
         self,
         encoded: Encoded,

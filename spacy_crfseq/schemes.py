@@ -117,19 +117,6 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
     return f"tag {tag!r} may not {what} in {scheme}"
 
 
-def decode(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Return the spans of a valid tag sequence, in order.
-
-    RAISES DataError: With the position of the first tag that breaks the scheme.
-    RAISES ConfigError: If the scheme is unknown or marks no spans.
-    """
-    _check_scheme(scheme, spans=True)
-    index = find_invalid(tags, scheme)
-    if index is not None:
-        raise DataError(f"Position {index}: {describe_invalid(tags, index, scheme)}.")
-    return decode_lenient(tags)
-
-
 def decode_lenient(tags: Sequence[str]) -> list[Span]:
     """Return the spans of any IOB1, IOB2 or BILUO sequence as conlleval reads them.
 

@@ -379,9 +379,6 @@ class IndexedObjective(Objective, Protocol):
     def occurrences(self, block: int) -> Occurrences:
         """Return the active rows of each token, and the tokens of each row, in a group (0 unigrams, 1 bigrams)."""
 
-    def under(self, regularizer: Regularizer, loss: Loss | None = None) -> IndexedObjective:
-        """Return the objective with another penalty, and another loss if one is given."""
-
 
 class GenerativeObjective(Objective, Protocol):
     """An objective for methods that estimate probabilities by counting."""

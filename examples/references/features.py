@@ -1,140 +1,139 @@
-"""Features of references: anystyle's columns as functions of a word, and attributes of a word's place in its reference.
+"""Features of words in references: the columns of anystyle's template, and attributes of the parts of a reference.
 
-`spacy package --code features.py` copies this file into the package, so a packaged pipeline needs no other file.
+The option `--code features.py` of spaCy's commands loads them, and `spacy package` copies this file into the package.
 """
-
-from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from spacy.strings import hash_string
+from spacy.tokens import Token
 
 from spacy_crfseq import registry
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 
-QUOTES = "\"'”’´‘“„‚`«»「」『』"
-KEYWORDS = (
-    ("editor", r"eds?|edit(or|ors|ed|eurs?)|hg|hrsg|herausgeber|compilador"),
-    ("translator", r"trans|transl(ated|ators?|ation)?|übers(etz(t|ung))?|trad(uction|ucteurs?|uit)?"),
-    ("thesis", r"dissertation|thesis"),
-    ("proceedings", r"(proceedings|conference|meeting|transactions|communications|seminar|symposi(on|um)).*"),
-    ("journal", r"(journal|zeitschrift|quarterly|magazine?|times|rev(iew|vue)?|bulletin|news|week|gazett[ea]).*"),
-    ("in", r"in"),
-    ("and", r"and|und|y|e"),
-    ("etal", r"etal|others"),
-    ("page", r"pp?|pages?|s(eiten?)?|ff?"),
-    ("volume", r"vol(ume)?s?|iss(ue)?|n[or]?|number|fasc(icu?le)?|suppl(ement)?"),
-    ("series", r"ser(ies?)?|reihe|[ck]oll(e[ck]tion)"),
-    ("patent", r"patent"),
-    (
-        "edition",
-        r"edn|edition|expanded|rev(ised)?|p?reprint(ed)?|illustrated|editio.*|.*aucta|aufl(age)?|\w*ausg(abe)?",
-    ),
-    (
-        "date",
-        r"nd|date|spring|s[uo]mmer|autumn|fall|winter|frühling|herbst|jan(uary?)?|feb(ruary?)?|mar(ch|z)?|apr(il)?"
-        r"|ma[yi]|jun[ei]?|jul[yi]?|aug(ust)?|sep(tember)?|o[ck]t(ober)?|nov(ember)?|de[cz](ember)?",
-    ),
-    ("locator", r"(doi|url).*"),
-    ("pubmed", r"(pmid|pmcid).*"),
-    ("arxiv", r"arxiv.*"),
-    ("accessed", r"retrieved|retirado|accessed"),
-    ("roman", r"[ilxvmcd]{2,}"),
-)
+QUOTES = "\"'`´‘’‚“”„«»「」『』"
+DASHES = "-‐‑‒–—―"
+TAIL = f"[,;:.!?{DASHES}]?"
+"""A mark that may follow a bracket or a quotation mark."""
+
+KEYWORDS = {
+    "editor": "ed eds edit edited editor editors editeur editeurs hg hrsg herausgeber compilador",
+    "translator": "trans transl translated translator translators translation trad traduit traduction traducteur"
+    " traducteurs übers übersetzt übersetzung",
+    "thesis": "dissertation thesis",
+    "proceedings": "proceedings* conference* meeting* transactions* communications* seminar* symposion* symposium*",
+    "journal": "journal* zeitschrift* quarterly* magazin* times* rev* bulletin* news* week* gazette* gazetta*",
+    "in": "in",
+    "and": "& and und y e",
+    "etal": "etal others",
+    "page": "p pp page pages s seite seiten f ff",
+    "volume": "vol vols volume volumes iss issue n no nr number fasc fascicle suppl supplement",
+    "series": "ser serie series reihe collection collektion kollektion",
+    "patent": "patent",
+    "edition": "edn edition editio* expanded rev revised preprint preprinted reprint reprinted illustrated aufl auflage"
+    " ausg ausgabe",
+    "date": "nd date spring summer sommer autumn fall winter frühling herbst jan january januar feb february februar mar"
+    " march märz apr april may mai jun june juni jul july juli aug august sep sept september oct okt october oktober"
+    " nov november dec dez december dezember",
+    "locator": "doi* url*",
+    "pubmed": "pmid* pmcid*",
+    "arxiv": "arxiv*",
+    "accessed": "retrieved accessed retirado",
+}
+"""Words of bibliographies in lower case, of which the first in the order here counts; a star is any ending."""
+
 NUMBERS = (
     ("volume", r".*\d[(:;]\d.*"),
-    ("isbn", r"97[89](-?\d){10}|\d(-?\d){9}"),
+    ("isbn", rf"(97[89][{DASHES}]?)?\d([{DASHES}]?\d){{9}}"),
     ("year", r".*\b(1\d|20)\d\d\b.*"),
     ("quad", r"\d{4}"),
     ("triple", r"\d{3}"),
-    ("double", r"\d\d"),
+    ("double", r"\d{2}"),
     ("single", r"\d"),
     ("all", r"\d+"),
-    ("range", r"\d+[-‐-―]+\d+"),
-    ("idnum", r"[A-Z][A-Z/‐-―-]+\d+[,.:]?"),
+    ("range", rf"\d+[{DASHES}]+\d+"),
+    ("idnum", rf"[A-Z][A-Z/{DASHES}]+\d+[,.:]?"),
     ("ordinal", r".*\d[^\W\d_]{1,3}\b.*"),
     ("numeric", r".*\d.*"),
-    ("roman", r"([IVXLDCM]+|[ivx]+)\b.*"),
+    ("roman", r"([IVXLCDM]+|[ivx]+)\b.*"),
 )
-END = r"[,;:.!?‐-―-]?"
 BRACKETS = (
     ("none", r"[^][()<>]+"),
-    ("parens", rf"\(.*\){END}"),
-    ("square", rf"\[.*\]{END}"),
-    ("angle", rf"<.*>{END}"),
-    ("paren-closes", rf".*\){END}"),
-    ("paren-opens", r"\(.*"),
-    ("square-closes", rf".*\]{END}"),
-    ("square-opens", r"\[.*"),
-    ("angle-closes", rf".*>{END}"),
-    ("angle-opens", r"<.*"),
+    ("parens", rf"\(.*\){TAIL}"),
+    ("square", rf"\[.*\]{TAIL}"),
+    ("angle", rf"<.*>{TAIL}"),
+    ("parens-close", rf".*\){TAIL}"),
+    ("parens-open", r"\(.*"),
+    ("square-close", rf".*\]{TAIL}"),
+    ("square-open", r"\[.*"),
+    ("angle-close", rf".*>{TAIL}"),
+    ("angle-open", r"<.*"),
 )
 TERMINALS = (
     ("strong", rf".*([.)\]][{QUOTES})\]]?|,[{QUOTES})\]]|[{QUOTES}],)"),
-    ("moderate", rf".*[:{QUOTES}]{END}"),
-    ("weak", rf".*[!?,;‐-―-][{QUOTES}]?"),
+    ("moderate", rf".*[:{QUOTES}]{TAIL}"),
+    ("weak", rf".*[!?,;{DASHES}][{QUOTES}]?"),
 )
 CAPITALS = (("single", r"[A-Z]"), ("initial", r"[A-Z][a-z].*"), ("caps", r"[A-Z]+"), ("lower", r"[a-z]+"))
-LOCATOR = (
-    (
-        "T",
-        r".*(\b(DOI|doi|ISBN|Url|URL|PMCID|PMID|PMC\d+|PubMed)\b|10.\d{4,9}/[-._;()/:\w]+|[A-Za-z][A-Za-z+.-]+:\S).*",
-    ),
+LOCATORS = (
+    ("T", r".*\b(DOI|doi|ISBN|URL|Url|PMID|PMCID|PMC\d+|PubMed)\b.*"),
+    ("T", r".*(10.\d{4,9}/[\w()./:;-]|[A-Za-z][A-Za-z+.-]+:\S).*"),
 )
 
 
-def first_of(cases: Iterable[tuple[str, str]], default: str, flags: int = 0) -> Callable[[str], str]:
-    """Return a function of a text: the name of the first pattern that matches all of it, else `default`."""
-    patterns = [(name, re.compile(pattern, re.DOTALL | flags)) for name, pattern in cases]
+def first_match(cases: Sequence[tuple[str, str]], default: str) -> Callable[[str], str]:
+    """Return a function of a text: the name of the first pattern that matches all of it, or else `default`."""
+    patterns = [(name, re.compile(pattern, re.DOTALL)) for name, pattern in cases]
     return lambda text: next((name for name, pattern in patterns if pattern.fullmatch(text)), default)
 
 
-def without_marks(text: str) -> str:
-    """Return the letters and digits of a word."""
-    return "".join(char for char in text if char.isalnum() and unicodedata.category(char) != "Lm")
+def letters(text: str) -> str:
+    """Return the letters and digits of a word, without accents."""
+    return "".join(char for char in unicodedata.normalize("NFKD", text) if char.isalnum())
 
 
 def canonical(text: str) -> str:
-    """Return the letters and digits of a word without accents, in lower case; BLANK if it has none."""
-    return without_marks(unicodedata.normalize("NFKD", text)).lower() or "BLANK"
+    """Return the letters and digits of a word, without accents, in lower case; BLANK if it has none."""
+    return letters(text).lower() or "BLANK"
 
 
 def category(char: str) -> str:
-    """Return the Unicode category of a character; only letters and punctuation are subdivided."""
-    found = unicodedata.category(char)
-    return found if found in ("Lu", "Ll", "Lm", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf") else found[0]
-
-
-def plain(text: str) -> str:
-    """Return the letters and digits of a word, accented letters replaced by plain ones of the same case."""
-    return without_marks(unicodedata.normalize("NFKD", text))
+    """Return the Unicode category of a character; only some letters and punctuation marks have one of their own."""
+    name = unicodedata.category(char)
+    return name if name in ("Lu", "Ll", "Lm", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf") else name[0]
 
 
 def keyword(text: str) -> str:
-    """Return the kind of word that bibliographies use, such as "editor" for "eds.", or "none"."""
-    return "and" if text == "&" else _keyword(without_marks(text))
+    """Return the kind of word in a bibliography, such as "editor" for "(eds.)", or "none"."""
+    word = "".join(char for char in text if char.isalnum()) or text
+    lower = word.lower()
+    if lower in _WHOLE:
+        return _WHOLE[lower]
+    if lower.startswith(tuple(_BEGIN)):
+        return next(kind for beginning, kind in _BEGIN.items() if lower.startswith(beginning))
+    return "roman" if re.fullmatch("[IVXLCDM]{2,}", word) else "none"
+
+
+_PAIRS = [(word, kind) for kind, words in KEYWORDS.items() for word in words.split()]
+_WHOLE = {word: kind for word, kind in reversed(_PAIRS) if not word.endswith("*")}
+_BEGIN = {word[:-1]: kind for word, kind in _PAIRS if word.endswith("*")}
 
 
 def punctuation(text: str) -> str:
-    """Return the kind of punctuation in a word."""
-    marks = [char for char in text if unicodedata.category(char)[0] == "P"]
-    if not marks:
+    """Return the most telling punctuation mark in a word, "other" for one that tells little, or "none"."""
+    names = {":": "colon", **dict.fromkeys(DASHES, "hyphen"), ".": "period", "&": "amp"}
+    if not any(unicodedata.category(char)[0] == "P" for char in text):
         return "none"
-    if ":" in marks:
-        return "colon"
-    if any(unicodedata.category(char) == "Pd" for char in marks):
-        return "hyphen"
-    return "period" if "." in marks else "amp" if "&" in marks else "other"
+    return next((name for mark, name in names.items() if mark in text), "other")
 
 
-_keyword = first_of(KEYWORDS, "none", re.IGNORECASE)
-_capitals = first_of(CAPITALS, "other")
+_capitals = first_match(CAPITALS, "other")
 
 COLUMNS: dict[str, Callable[[str], str]] = {
     "canonical": canonical,
@@ -144,23 +143,99 @@ COLUMNS: dict[str, Callable[[str], str]] = {
     "start2": lambda text: text[:2],
     "end1": lambda text: text[-1:],
     "end2": lambda text: text[-2:],
-    "capitals": lambda text: _capitals(plain(text)),
-    "number": first_of(NUMBERS, "none"),
+    "capitals": lambda text: _capitals(letters(text)),
+    "number": first_match(NUMBERS, "none"),
     "keyword": keyword,
     "punctuation": punctuation,
-    "brackets": first_of(BRACKETS, "other"),
-    "terminal": first_of(TERMINALS, "none"),
-    "locator": first_of(LOCATOR, "F"),
+    "brackets": first_match(BRACKETS, "other"),
+    "terminal": first_match(TERMINALS, "none"),
+    "locator": first_match(LOCATORS, "F"),
 }
-"""anystyle's columns that depend on the word only."""
+"""The columns that depend on nothing but the word."""
+
+DICTIONARY = ("name", "place", "publisher", "journal")
+"""Lists of the folder `lists` that are columns, too."""
 
 
-class Context:
-    """Base of attribute plug-ins that compute the attributes of all words of a reference at once, in `of`."""
+class Listed:
+    """Function of a word: "T" if it occurs in a phrase of the file, else "F".  A model stores the words."""
 
-    def of(self, words: Sequence[str]) -> Iterable[Sequence[str]]:
-        """Return the attributes of each word."""
-        raise NotImplementedError
+    def __init__(self, path: Path) -> None:
+        self.path, self.words = path, set[str]()
+        if path.exists():  # not where a packaged pipeline is loaded
+            self.words = {canonical(word) for word in path.read_text(encoding="utf8").split()}
+
+    def __call__(self, text: str) -> str:
+        """Return the value for a word."""
+        return "T" if canonical(text) in self.words else "F"
+
+    def to_state(self) -> list[str]:
+        """Return the words, for the model file."""
+        return sorted(self.words)
+
+    def from_state(self, state: list[str]) -> None:
+        """Use the words of a model file."""
+        self.words = set(state)
+
+
+@registry.features("references.columns.v1")
+def create_columns(lists: Path | None = None) -> dict[str, Callable[[str], str]]:
+    """Return the columns that are functions of a word.
+
+    lists (Path | None): Folder with a file for each list of the dictionary; None for no dictionary.
+    """
+    listed = {} if lists is None else {name: Listed(Path(lists) / f"{name}.txt") for name in DICTIONARY}
+    return {**COLUMNS, **listed}
+
+
+def tenth(i: int, n: int) -> str:
+    """Return the part of a reference of n words that word i is in, as a number of tenths."""
+    ends = {0: "first" if n > 1 else "only", n - 1: "last" if n > 1 else "only"}
+    return ends.get(i) or str(int(10 * i / n + 0.5))
+
+
+def tenths(i: int, n: int) -> str:
+    """Return the tenths of the word before and of word i."""
+    return f"{tenth(i - 1, n) if i else ''}|{tenth(i, n) if i < n else ''}"
+
+
+@registry.features("references.positions.v1")
+def create_positions() -> dict[str, Callable[[Sequence[Token], int], list[str]]]:
+    """Return the columns that depend on the place of a word.  A pair is a column, because templates cannot join them."""
+    return {
+        "position": lambda words, i: [tenth(i, len(words))],
+        "positions": lambda words, i: [tenths(i, len(words))],
+    }
+
+
+@cache
+def clues(word: str) -> frozenset[str]:
+    """Return what a word reveals about its part of a reference."""
+    kind, number = keyword(word), COLUMNS["number"](word)
+    found = {kind} if kind not in ("none", "roman") else set()
+    return frozenset(found | {f"number:{number}"} if number not in ("none", "roman") else found)
+
+
+@cache
+def ends_part(word: str) -> bool:
+    """Return whether a part of a reference may end with a word: with punctuation that does not mark an initial."""
+    return word[-1] in ".,;:?!)]\"”»’'" and not (len(word) == 2 and word[0].isupper() and word[1] == ".")
+
+
+def parts_of(words: Sequence[str]) -> list[Sequence[str]]:
+    """Split a reference after punctuation."""
+    ends = [i for i, word in enumerate(words, start=1) if ends_part(word)]
+    return [words[start:end] for start, end in pairwise((0, *ends, len(words))) if start < end]
+
+
+@registry.attributes("references.parts.v1")
+class Parts:
+    """Attributes of the part of a reference that a word is in, where parts end with punctuation.
+
+    They are: the first and the last word of the part, what its words and those of its neighbours reveal, its size, its
+    number from both ends, the place of the word in it, whether quotation marks and brackets are open, and how many
+    words with a full stop came before.
+    """
 
     def names(self, block: str) -> Sequence[str]:
         """Return the name of the set of attributes."""
@@ -172,7 +247,7 @@ class Context:
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the attributes of all words of some references."""
-        rows = [dict.fromkeys(row) for doc in docs for row in self.of([token.text for token in doc])]
+        rows = [set(row) for doc in docs for row in attributes_of([token.text for token in doc])]
         hashes = [_hash(text) for row in rows for text in row]
         if strings is not None:
             strings.update(zip(hashes, (text for row in rows for text in row), strict=True))
@@ -184,93 +259,29 @@ def _hash(text: str) -> int:
     return int(hash_string(text))
 
 
-class Position(Context):
-    """The tenth of the reference that a word is in, alone and with that of its neighbours."""
-
-    def of(self, words: Sequence[str]) -> Iterable[Sequence[str]]:
-        """Return the attributes of each word."""
-        n = len(words)
-        tenths = ["first", *(str(int(10 * i / n + 0.5)) for i in range(1, n - 1)), "last"] if n > 1 else ["only"] * n
-        pairs = [f"{one}|{other}" for one, other in pairwise(("", *tenths, ""))]
-        return [(f"here={here}", f"before={one}", f"after={two}") for here, one, two in zip(tenths, pairs, pairs[1:])]
-
-
-@cache
-def kinds(word: str) -> tuple[str, ...]:
-    """Return what a word says about its part of the reference."""
-    key, number = COLUMNS["keyword"](word), COLUMNS["number"](word)
-    found = [f"key:{key}"] if key != "none" else []
-    found += [f"number:{number}"] if number not in ("none", "roman") else []
-    return tuple(found)
+def attributes_of(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the attributes of each word; see `Parts`."""
+    parts = parts_of(words)
+    revealed = [set[str]().union(*map(clues, part)) or {"nothing"} for part in parts]
+    around = [{"start"}, *revealed, {"end"}]
+    places = _places(words)
+    for number, part in enumerate(parts):
+        of_part = [f"first={canonical(part[0])}", f"last={canonical(part[-1])}", f"size={min(len(part), 8)}"]
+        of_part += [f"number={number}", f"left={len(parts) - number}"]
+        for name, clue in zip(("before", "here", "after"), around[number : number + 3], strict=True):
+            of_part += [f"{name}={each}" for each in clue]
+        for i in range(len(part)):
+            of_word = [f"place={min(i, 3)}", f"to-end={min(len(part) - i - 1, 3)}"]
+            yield [*of_part, *of_word, *next(places)]
 
 
-@cache
-def ends_part(word: str) -> bool:
-    """Return whether a part of a reference may end after a word: punctuation ends it, and it is no initial."""
-    return word[-1:] in ".,;:?!)]\"”»’'" and not (len(word) == 2 and word[0].isupper() and word[1] == ".")
-
-
-class Parts(Context):
-    """The part of the reference between punctuation that a word is in: its first word, its last, and what it says.
-
-    Further: what the parts before and after say, quotation marks and brackets that are open, what came before.
-    """
-
-    def __init__(self, on: str = "abcdefgh") -> None:
-        self.on = on
-
-    def of(self, words: Sequence[str]) -> Iterable[Sequence[str]]:
-        """Return the attributes of each word."""
-        on = self.on
-        parts: list[list[str]] = [[]]
-        for word in words:
-            parts[-1].append(word)
-            if ends_part(word):
-                parts.append([])
-        if not parts[-1]:
-            parts.pop()
-        says = [sorted({kind for word in part for kind in kinds(word)}) or ["nothing"] for part in parts]
-        says = [["none"], *says, ["none"]]
-        quoted = bracket = False
-        seen: set[str] = set()
-        total = len(parts)
-        strong = 0
-        for number, part in enumerate(parts, start=1):
-            common = []
-            if "a" in on:
-                common += [f"first={canonical(part[0])}", f"last={canonical(part[-1])}"]
-            if "b" in on:
-                common += [f"here={each}" for each in says[number]]
-                common += [f"before={each}" for each in says[number - 1]]
-                common += [f"after={each}" for each in says[number + 1]]
-            if "c" in on:
-                common += [f"number={number}", f"left={total - number}", f"size={min(len(part), 8)}"]
-            if "d" in on:
-                common += [f"seen={each}" for each in seen if each.startswith("key") or each.endswith("year")] or [
-                    "seen="
-                ]
-            if "e" in on:
-                later = {each for says_ in says[number + 1 :] for each in says_}
-                common += [f"later={each}" for each in later if each.startswith("key") or each.endswith("year")] or [
-                    "later="
-                ]
-            for i, word in enumerate(part):
-                row = list(common)
-                if "f" in on:
-                    row += [f"place={min(i, 3)}", f"to-end={min(len(part) - i - 1, 3)}"]
-                if word[0] in "\"“„«‘`'":
-                    quoted = True
-                if word[0] in "([":
-                    bracket = True
-                if "g" in on:
-                    row += [f"quoted={quoted},{bracket}"]
-                if any(q in word[1:] for q in ('"', "”", "»", "''", "’,", "’.", "',", "'.")):
-                    quoted = False
-                if ")" in word or "]" in word:
-                    bracket = False
-                if "h" in on:
-                    row += [f"strong={min(strong, 5)}"]
-                if word[-1] == "." and ends_part(word) and len(word) > 3:
-                    strong += 1
-                yield row
-            seen.update(says[number])
+def _places(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yield for each word what is open at it, and how many words with a full stop came before."""
+    quoted, bracketed, stops = False, False, 0
+    for word in words:
+        quoted |= word[0] in QUOTES
+        bracketed |= word[0] in "(["
+        yield [f"quoted={quoted},{bracketed}", f"stops={min(stops, 5)}"]
+        quoted &= not re.search(f"[{QUOTES}]\\W*$", word[1:])
+        bracketed &= not re.search(r"[)\]]", word)
+        stops += len(word) > 3 and word[-1] == "."

@@ -72,7 +72,8 @@ def convert_cli(
         typer.Option(help="For models of CRFsuite: allow values other than 0 and 1; without them, tagging is faster"),
     ] = True,
     tokens: Annotated[
-        str | None, typer.Option(help="For models: regular expression of a token [the tokenizer of --lang]")
+        str | None,
+        typer.Option(help="For models: regular expression of tokens, all else is left out [rules of --lang]"),
     ] = None,
     code: options.Code = None,
     force: options.Force = False,
@@ -171,13 +172,13 @@ def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelFo
 
     check_choice("--labels", form.labels, FACTORIES)
     check_output_pipeline(target, source, force=force)
-    columns = form.columns.split(",") if form.columns else None
+    columns = form.columns.split(",") if form.columns else ()
     if columns and model.patterns is None:
         raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
     settings = settings_for(model, form.features, columns, numbers=form.numbers)
     if form.labels != "tag":
         settings["scheme"] = form.scheme
-    tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens}
+    tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens, "between": "nothing"}
     nlp = spacy.blank(form.lang, config={"nlp": {"tokenizer": tokenizer}} if form.tokens else {})
     import_model(nlp, model, form.labels, settings)
     replace_folder(target, fill_card(nlp).to_disk)

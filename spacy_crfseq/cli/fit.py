@@ -56,7 +56,9 @@ def fit_cli(
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
-    model: Annotated[str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to go on from")] = None,
+    model: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
+    ] = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     verbose: options.Verbose = False,
 ) -> None:
@@ -71,7 +73,7 @@ def fit_cli(
     [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
     are not saved; with --output, one trained on the whole corpus is.
 
-    --from MODEL goes on from a trained pipeline: each component takes over labels, features and weights of the one of
+    --from MODEL continues from a trained pipeline: each component takes over labels, features and weights of the one of
     the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
     what they have in addition, such as new labels or templates, begins with weights of zero.
 
@@ -147,7 +149,7 @@ def fit(
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
-    start (str | None): A trained pipeline, from whose components of the same names training goes on.
+    start (str | None): A trained pipeline, from whose components of the same names training continues.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """

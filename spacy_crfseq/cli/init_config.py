@@ -366,8 +366,7 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
         "chunker": {"spans_key": "chunks", "scheme": "BILUO" if settings.goal == "accurate" else "IOB2"},
         "ner": {"scheme": "BILUO"},
     }
-    # a chunker without tags has to do with words
-    features = RECIPES[settings.goal, "ner" if task == "chunker" and not _has_tags(settings) else task].features
+    features = RECIPES[settings.goal, _features_of(task, settings)].features
     names = (features, "SequentialLog.v1", f"{goal.regularizer}.v1", f"{goal.optimizer}.v1", f"{recipe.decoder}.v1")
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {
@@ -390,6 +389,12 @@ def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
         first = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
         found["labels"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
     return found
+
+
+def _features_of(task: str, settings: Settings) -> str:
+    """Return the task whose features fit: a chunker without tags has to do with words, and segments of XML are spans."""
+    of_words = settings.layout.form is not None or (task == "chunker" and not _has_tags(settings))
+    return "ner" if of_words else task
 
 
 def _has_tags(settings: Settings) -> bool:
@@ -521,7 +526,7 @@ def _method_comments(task: str, settings: Settings) -> dict[str, str]:
         "support": '"all" gives every attribute-label pair a weight: larger, seldom better',
         "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
         "scores": "true stores a probability with every prediction",
-        "features": f"{features[task]}; spacy_crfseq.Templates.v1 takes templates of your own",
+        "features": f"{features[_features_of(task, settings)]}; spacy_crfseq.Templates.v1 takes templates of your own",
         "loss": "the log-likelihood: gives probabilities",
         "regularizer": {
             "L1": "leaves most weights zero; the higher rho [1.0], the smaller the model",

@@ -7,7 +7,8 @@ at the end of its database has the place of each record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -15,14 +16,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FormatError, ModelFileError
+from ..errors import ModelFileError
 from ._lines import check_file
 
 MAGIC, DUMP_MAGIC = b"lCRF", b"FILEHEADER = {"
 _HEADER, _DATABASE, _CHUNK = Struct("<4sI4s9I"), Struct("<4s5I"), Struct("<4sII")
 _FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
-_BYTE_ORDER, _VERSION = 0x62445371, 100
-_SECTIONS = ("LABELS", "ATTRIBUTES", "TRANSITIONS", "STATE_FEATURES")
+_BYTE_ORDER = 0x62445371
+_NAME = re.compile(r"^ +(\d+): (.*(?:\n(?!  |\}$).*)*)", re.MULTILINE)  # names may have several lines
+_WEIGHT = re.compile(r"^  \(([01])\) (.*(?:\n(?!  ).*)*) --> (.*(?:\n(?!  ).*)*): (-?\d+\.\d+)$", re.MULTILINE)
 
 
 class NamedWeights(NamedTuple):
@@ -37,6 +39,9 @@ class NamedWeights(NamedTuple):
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     values: NDArray[np.float64]
+
+
+NO_WEIGHTS = NamedWeights([], np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 class SavedModel(NamedTuple):
@@ -56,178 +61,96 @@ class SavedModel(NamedTuple):
     patterns: list[str] | None = None
 
 
-def no_weights() -> NamedWeights:
-    """Return an empty table."""
-    none = np.zeros(0, np.int64)
-    return NamedWeights([], none, none, np.zeros(0))
-
-
 def read_crfsuite_model(path: Path | str, encoding: str = "utf8") -> SavedModel:
     """Return the model in a file of ``crfsuite learn`` or python-crfsuite, or in the output of ``crfsuite dump``.
 
     RAISES ModelFileError: If the file is damaged, cut short or foreign.
-    RAISES FormatError: The same for the text, with the line.
     """
     path = check_file(path)
     data = path.read_bytes()
-    if data.startswith(DUMP_MAGIC):
-        return _Dump(path, data, encoding).model()
     try:
-        return _binary(data, encoding)
-    except (ValueError, IndexError) as error:  # of NumPy, too
+        return _of_text(data.decode(encoding)) if data.startswith(DUMP_MAGIC) else _of_bytes(data, encoding)
+    except UnicodeDecodeError as error:
+        raise ModelFileError(f"{path}: the names are not in {encoding} ({error}). Give --encoding.") from None
+    except (ValueError, LookupError) as error:  # of NumPy and codecs, too
         raise ModelFileError(f"{path}: this is no model of CRFsuite, or it is damaged: {error}.") from None
 
 
-def _binary(data: bytes, encoding: str) -> SavedModel:
+def _of_bytes(data: bytes, encoding: str) -> SavedModel:
     if len(data) < _HEADER.size or not data.startswith(MAGIC):
         raise ValueError("it has no header of CRFsuite")
-    _, size, kind, version, _, n_labels, n_attributes, at_features, at_labels, at_attributes, *_ = _HEADER.unpack_from(
-        data
-    )
-    if kind != b"FOMC" or version != _VERSION:
+    _, size, kind, version, _, n_labels, n_attributes, *places = _HEADER.unpack_from(data)
+    if (kind, version) != (b"FOMC", 100):
         raise ValueError(f"it is a model of type {kind!r}, version {version}; only first-order CRFs can be read")
-    if size > len(data):
+    if max(size, places[0] + _CHUNK.size) > len(data):
         raise ValueError(f"it has {len(data):,} bytes of {size:,}; copy it again")
-    labels = _names(data, at_labels, n_labels, encoding, "labels")
-    attributes = _names(data, at_attributes, n_attributes, encoding, "attributes")
-    chunk, _, n_features = _unpack(_CHUNK, data, at_features)
+    labels = _names(data, places[1], n_labels, encoding)
+    attributes = _names(data, places[2], n_attributes, encoding)
+    chunk, _, n_features = _CHUNK.unpack_from(data, places[0])
     if chunk != b"FEAT":
         raise ValueError("its features are not where the header says")
-    first = at_features + _CHUNK.size
-    if first + n_features * _FEATURE.itemsize > len(data):
-        raise ValueError("its features are incomplete; copy it again")
-    return _assembled(labels, attributes, np.frombuffer(data, _FEATURE, n_features, first))
+    return _assembled(labels, attributes, np.frombuffer(data, _FEATURE, n_features, places[0] + _CHUNK.size))
 
 
-def _unpack(form: Struct, data: bytes, at: int) -> tuple[bytes, int, int]:
-    if at + form.size > len(data):
-        raise ValueError("an offset lies behind its end; copy it again")
-    found: tuple[bytes, int, int] = form.unpack_from(data, at)[:3]
-    return found
-
-
-def _names(data: bytes, begin: int, number: int, encoding: str, what: str) -> list[str]:
+def _names(data: bytes, begin: int, number: int, encoding: str) -> list[str]:
     """Return the names in a constant database, in the order of their numbers."""
-    _unpack(_DATABASE, data, begin)
+    if begin + _DATABASE.size > len(data):
+        raise ValueError("an offset lies behind its end; copy it again")
     magic, size, _, order, _, at_places = _DATABASE.unpack_from(data, begin)
     if magic != b"CQDB" or begin + size > len(data):
-        raise ValueError(f"the names of its {what} are not where the header says")
+        raise ValueError("its names are not where the header says")
     if order != _BYTE_ORDER:
         raise ValueError("it was written on a big-endian machine; write the text by 'crfsuite dump' there")
     database = np.frombuffer(data, np.uint8, size, begin)
-    if at_places + 4 * number > size:
-        raise ValueError(f"the names of its {what} are incomplete")
-    places = np.frombuffer(data, "<u4", number, begin + at_places).astype(np.int64)
-    if number and (places.min() < _DATABASE.size or places.max() + 8 > size):
-        raise ValueError(f"the names of its {what} are incomplete")
-    pairs = np.ascontiguousarray(database[places[:, None] + np.arange(8)]).view("<u4").reshape(number, 2)
-    begins, ends = places + 8, places + 7 + pairs[:, 1]
-    if (pairs[:, 0] != np.arange(number)).any() or (pairs[:, 1] < 1).any() or (ends >= size).any():
-        raise ValueError(f"the names of its {what} are damaged")
+    places = np.frombuffer(database, "<u4", number, at_places).astype(np.int64)
+    heads = np.ascontiguousarray(database[places[:, None] + np.arange(8)]).view("<u4").reshape(number, 2)
+    begins, ends = places + 8, places + 7 + heads[:, 1]
+    if (heads[:, 0] != np.arange(number)).any() or (heads[:, 1] < 1).any() or (ends >= size).any():
+        raise ValueError("its names are damaged")
     bounds = zip((begins + begin).tolist(), (ends + begin).tolist(), strict=True)
-    try:
-        return [data[first:last].decode(encoding) for first, last in bounds]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"a name of its {what} is not in {encoding} ({error}); give --encoding") from None
+    return [data[first:last].decode(encoding) for first, last in bounds]
+
+
+def _of_text(text: str) -> SavedModel:
+    names, at = list[list[str]](), 0
+    for section in ("LABELS", "ATTRIBUTES"):
+        at = text.index(f"\n{section} = {{\n", at)
+        end = text.index("\n}\n", at)
+        found = _NAME.findall(text, at, end)
+        if [int(number) for number, _ in found] != list(range(len(found))):
+            raise ValueError(f"the numbers of its {section.lower()} are not in order")
+        names.append([name for _, name in found])
+    if len(re.findall(r"^\}$", text, re.MULTILINE)) < 5:
+        raise ValueError("the text has no end; dump the model again")
+    targets, sources = ({name: number for number, name in enumerate(each)} for each in names)
+    features = [
+        (int(kind), (targets if kind == "1" else sources)[source], targets[target], float(weight))
+        for kind, source, target, weight in _WEIGHT.findall(text, end)
+    ]
+    if len(features) != len(re.findall(r"^  \(", text[end:], re.MULTILINE)):
+        raise ValueError("some of its lines are no weights")
+    return _assembled(names[0], names[1], np.array(features, _FEATURE))
 
 
 def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.void]) -> SavedModel:
     """Return a model from its features.  RAISES ValueError: If they do not fit the labels and attributes."""
     check_names(labels, attributes)
-    n = len(labels)
     kind, source, target = (features[name].astype(np.int64) for name in ("kind", "source", "target"))
-    weights = features["weight"].astype(np.float64)
-    limit = np.where(kind == 0, len(attributes), n)
-    if (kind > 1).any() or (source >= limit).any() or (target >= n).any():
+    weights, state, n = features["weight"].astype(np.float64), kind == 0, len(labels)
+    if (kind > 1).any() or (source >= np.where(state, len(attributes), n)).any() or (target >= n).any():
         raise ValueError("it has weights of labels or attributes that are not there")
     if not np.isfinite(weights).all():
-        raise ValueError(f"{int((~np.isfinite(weights)).sum())} of its weights are no finite numbers; train it again")
-    transitions, state = np.zeros((n, n)), kind == 0
-    np.add.at(transitions, (source[~state], target[~state]), weights[~state])
+        raise ValueError("some of its weights are no finite numbers; train it again")
+    transitions = np.zeros((n, n))
+    transitions[source[~state], target[~state]] = weights[~state]
     named = NamedWeights(attributes, source[state], target[state], weights[state])
-    return SavedModel(labels, named, no_weights(), transitions)
+    return SavedModel(labels, named, NO_WEIGHTS, transitions)
 
 
 def check_names(labels: Sequence[str], *attributes: Sequence[str]) -> None:
-    """RAISES ValueError: If there are no labels, an empty one, or names that occur twice."""
-    if not labels or not all(labels):
-        raise ValueError(f"its labels are {list(labels)[:10]}; each must have a name")
+    """RAISES ValueError: If there are no labels, or names that are empty or occur twice."""
+    if not labels:
+        raise ValueError("it has no labels")
     for names in (labels, *attributes):
-        if len(set(names)) < len(names):
-            raise ValueError("a name of its labels or attributes occurs twice")
-
-
-class _Dump:
-    """The text of a model.
-
-    path (Path): Its file, for messages.
-    """
-
-    def __init__(self, path: Path, data: bytes, encoding: str) -> None:
-        self._path = path
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise FormatError(path, 0, f"the text is not in {encoding} ({error}); give --encoding.") from None
-        self._lines = text.split("\n")
-        self._line = 0  # the number of the line at hand
-
-    def model(self) -> SavedModel:
-        """Return the model.  RAISES FormatError: With the line that cannot be read."""
-        at = {name: self._find(name) for name in _SECTIONS}
-        labels, attributes = (self._listed(at[name]) for name in _SECTIONS[:2])
-        numbers = [{name: number for number, name in enumerate(names)} for names in (attributes, labels)]
-        features = [
-            (kind, *found)
-            for kind, name in ((1, "TRANSITIONS"), (0, "STATE_FEATURES"))
-            for found in self._weights(at[name], numbers[kind], numbers[1])
-        ]
-        try:
-            return _assembled(labels, attributes, np.array(features, _FEATURE))
-        except ValueError as error:
-            raise FormatError(self._path, 0, f"{error}.") from None
-
-    def _find(self, section: str) -> int:
-        try:
-            return self._lines.index(f"{section} = {{")
-        except ValueError:
-            raise FormatError(self._path, 0, f"there is no section {section}; dump the model again.") from None
-
-    def _inside(self, begin: int) -> Iterator[str]:
-        """Yield the entries of a section; names may have several lines."""
-        entry, self._line = "", begin
-        for number in range(begin + 1, len(self._lines)):
-            line = self._lines[number]
-            if not line.startswith("  ") and line != "}":
-                entry += "\n" + line
-                continue
-            if entry:
-                yield entry
-            if line == "}":
-                return
-            entry, self._line = line, number
-        raise self._wrong("the text ends within a section; dump the model again")
-
-    def _listed(self, begin: int) -> list[str]:
-        names: list[str] = []
-        for line in self._inside(begin):
-            number, found, name = line.partition(": ")
-            if not found or number.strip() != str(len(names)):
-                raise self._wrong(f"{line[:60]!r} where number {len(names)} of a list is due")
-            names.append(name)
-        return names
-
-    def _weights(
-        self, begin: int, sources: dict[str, int], targets: dict[str, int]
-    ) -> Iterator[tuple[int, int, float]]:
-        """Yield source, target and weight from lines such as ``  (0) attribute --> label: 0.5``."""
-        for line in self._inside(begin):
-            body, _, weight = line[6:].rpartition(": ")
-            source, _, target = body.rpartition(" --> ")
-            try:
-                yield sources[source], targets[target], float(weight)
-            except (KeyError, ValueError):
-                raise self._wrong(f"{line[:60]!r} is no weight of a known name and label") from None
-
-    def _wrong(self, what: str) -> FormatError:
-        return FormatError(self._path, self._line + 1, f"{what}.")
+        if "" in names or len(set(names)) < len(names):
+            raise ValueError("a name of its labels or attributes is empty or occurs twice")

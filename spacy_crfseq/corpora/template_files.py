@@ -84,17 +84,12 @@ def read_template_file(path: Path | str) -> list[TemplateLine]:
     return parse_template_lines((line for _, line in read_lines(path, "utf8")), path)
 
 
-def parse_template_lines(lines: Iterable[str], path: Path | str, shared: bool = False) -> list[TemplateLine]:
-    """Return the templates in the lines of a file; see `read_template_file`.
-
-    shared (bool): Whether several templates may have the same text around their macros.
-    """
+def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[TemplateLine]:
+    """Return the templates in the lines of a file; see `read_template_file`."""
     without_comments = (_COMMENT.sub("", line).rstrip() for line in lines)
     parsed = [_parse(path, number, line) for number, line in enumerate(without_comments, start=1) if line]
     if not parsed:
         raise FormatError(path, 0, "no template in the file; write one per line, such as U00:%x[0,0].")
-    if not shared:
-        _check_shared(path, parsed)
     return parsed
 
 
@@ -178,20 +173,6 @@ def _wrong_macro(text: str) -> str:
         f"{macro}: not a macro; write %x[row,column], such as %x[-1,0], or, as in Wapiti, "
         '%t[row,column,"pattern"] or %m[row,column,"pattern"].'
     )
-
-
-def _check_shared(path: Path | str, lines: list[TemplateLine]) -> None:
-    # templates whose attributes would have the same name; CRF++ shares their weights
-    seen: dict[tuple[bool, tuple[str, ...]], int] = {}
-    for line in lines:
-        for pair in (False, True):
-            if line.macros and line.kind in ("*", "UB"[pair]):
-                first = seen.setdefault((pair, line.literal), line.number)
-                if first != line.number:
-                    what = f"it has the same text around its macros as line {first}, which gives both templates common"
-                    hint = "give each an identifier of its own, such as U01: and U02:."
-                    message = f"{what} weights (a bag of words). That is not supported: {hint}"
-                    raise FormatError(path, line.number, message)
 
 
 def _format(macro: Macro) -> str:

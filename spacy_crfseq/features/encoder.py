@@ -222,7 +222,7 @@ class Block:
         found, unknown = index.find(keys)
         if unknown:
             found, new = index.add(keys)
-            members = [self._attributes(n, self._values(n, rows, text)[:, new]) for n in slot.templates]
+            members = [self._attributes(n, self._values(n, rows, text).compress(new, axis=1)) for n in slot.templates]
             numbers.append(self.store.add(np.stack(members, axis=1)))
         bags: Ints = numbers.array[found]
         return bags

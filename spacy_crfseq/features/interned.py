@@ -47,8 +47,10 @@ def entries_in(token: Any) -> Iterator[Any]:
         return
     for name, value in token.items():
         for entry in entries_in(value) if isinstance(value, SEVERAL) else ():
-            inner, number = entry if isinstance(entry, tuple) else (entry, True)
-            yield f"{name}:{inner}", number
+            inner, number = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, True)
+            if not isinstance(inner, str | bytes):
+                raise DataError(f"the name {shown(inner)} under {name!r} is not a string.")
+            yield f"{name}:{inner if isinstance(inner, str) else inner.decode()}", number
         if not isinstance(value, SEVERAL):
             yield name, value
 
@@ -60,6 +62,8 @@ def attribute_of(entry: Any) -> tuple[str, float]:
     RAISES DataError: If the name is not a string or the value not a finite number.
     """
     name, value = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 1.0)
+    if type(name) is str and type(value) is str:  # most are
+        return f"{name}:{value}", 1.0
     if isinstance(name, bytes):
         name = name.decode()
     if not isinstance(name, str):
@@ -102,6 +106,8 @@ class Text(NamedTuple):
 
     def listed(self, groups: Ints) -> tuple[Ints, NDArray[Any]]:
         """Return the R attributes with values that are in no bag, and these of each token: [T, K] `LISTED`, or -1."""
+        if not len(self.numbers) and groups.min(initial=0) == 0:
+            return self.numbers, np.zeros((len(self.sizes), 0), LISTED)
         numbers, values = self.decoded()
         used = (values != 0) & ((self.codes == VALUED) | (np.append(groups, 0)[numbers] < 0))
         attributes, rows = np.unique(numbers[used], return_inverse=True)
@@ -129,16 +135,17 @@ class Attributes(dict[Any, int]):
 
     def __missing__(self, entry: Any) -> int:
         name, value = attribute_of(entry)
-        number = self.names.get(name)
+        names, code = self.names, NOTHING
+        number = names.get(name)
         if number is None and not self.frozen:
-            number = self.names[name] = len(self.names)
-            self.kinds.append(str(entry[0]) if isinstance(entry, tuple) else name.partition("=")[0])
-        if number is not None and value not in (0.0, 1.0):
-            self._numbers.append(number)
+            number = names[name] = len(names)
+            self.kinds.append(entry[0] if type(entry) is tuple else name.partition("=")[0])
+        if number is not None:
+            code = number if value == 1.0 else VALUED if value else ZERO - number
+        if code == VALUED:
+            self._numbers.append(names[name])
             self._values.append(value)
-            return VALUED
-        code = NOTHING if number is None else number if value else ZERO - number
-        if value in (0.0, 1.0) and not (self.frozen and len(self) > MOST_CACHED):
+        elif not self.frozen or (value in (0.0, 1.0) and len(self) < MOST_CACHED):
             self[entry] = code
         return code
 
@@ -157,7 +164,10 @@ class Attributes(dict[Any, int]):
         elif kinds <= {list, set}:
             return self._read(tokens, chain.from_iterable(tokens))
         opened = [list(entries_in(token)) for token in tokens]
-        return self._read(opened, chain.from_iterable(opened))
+        try:
+            return self._read(opened, chain.from_iterable(opened))
+        except TypeError as error:
+            raise DataError(f"a value is neither a string nor a number ({error}).") from None
 
     def _read(self, tokens: Sequence[Any], entries: Iterable[Any]) -> Text:
         self._numbers, self._values = [], []
@@ -218,7 +228,8 @@ class Bags:
 
     def __init__(self, groups: Ints) -> None:
         self.groups = groups
-        self._group_of = np.append(np.maximum(groups, 0), 0)  # the last is for entries without an attribute
+        # the last is for entries without an attribute
+        self._group_of = np.append(np.maximum(groups, 0), 0).astype(np.int64)
         hashes = np.random.default_rng(0).integers(1, 2**64, len(groups), np.uint64)
         self._hashes = np.append(np.where(groups < 0, np.uint64(0), hashes), np.uint64(0))
         self.forget()
@@ -232,15 +243,16 @@ class Bags:
         """Return the sets of the tokens; a set has the attributes with the value 1, repeated ones as often."""
         n, tokens = len(text.sizes), text.tokens
         numbers = np.minimum(text.codes.view(np.uint32), len(self.groups))  # negative ones are large
-        groups, hashes = self._group_of[numbers], self._hashes[numbers]
         keys = np.zeros((len(self._known), n), np.uint64)  # sums, in which the order of attributes does not matter
-        np.add.at(keys.ravel(), groups.astype(np.int64) * n + tokens, hashes)
+        np.add.at(keys.ravel(), self._group_of[numbers] * n + tokens, self._hashes[numbers])
         bags = np.zeros((n, len(keys)), np.int32)
         for number, (index, places) in enumerate(self._known):
             found, unknown = index.find(keys[number])
             if unknown:
                 found, new = index.add(keys[number])
-                members = np.flatnonzero(new[tokens] & (groups == number) & (hashes > 0))
+                members = np.flatnonzero(new[tokens])
+                own = numbers[members]
+                members = members[(self._group_of[own] == number) & (self._hashes[own] > 0)]
                 sizes = np.bincount(tokens[members], minlength=n)[new]
                 places.append(self.store.add_ragged(numbers[members].astype(np.int32), sizes))
             bags[:, number] = np.append(places.array, np.int32(0))[found]  # the empty set is the empty bag

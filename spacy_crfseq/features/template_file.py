@@ -17,7 +17,8 @@ contains the lines and does not need the file.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -33,10 +34,11 @@ from ..corpora.template_files import (
 )
 from ..errors import ConfigError, FormatError, suggest
 from ..types import LexemeFunction, TokenFunction
-from .attributes import BUILT_IN
+from .attributes import BUILT_IN, TOKEN_COLUMNS
 from .plan import Plan
 from .sets import FeatureSet
 from .templates import MAX_OFFSET
+from .wapiti_patterns import WapitiPatterns, column_reader
 
 UNUSED = "_"
 ALWAYS = "ALWAYS"
@@ -182,10 +184,13 @@ def import_templates(
     pair: list[str] = []
     functions, computed = dict[str, LexemeFunction](own), {*own, *token_functions}
     names: dict[tuple[str, bool, str, str], str] = {}
+    joint = _joint(lines, columns, token_functions)
     transitions = False
     for line in lines:
         parts = [_part(macro, line.number, columns, path, names, functions, computed) for macro in line.macros]
         template = "|".join(dict.fromkeys(parts))
+        if line in joint:
+            continue
         if not template and line.kind in "B*":
             transitions = True
         elif template and line.kind in "B*":
@@ -194,11 +199,62 @@ def import_templates(
             functions[ALWAYS] = always
         if line.kind in "U*":
             state.append(template or f"{ALWAYS}[0]")
+    sets: dict[str, TokenFunction] = {}
+    row = _Row(columns, {columns[macro.column] for line in joint for macro in line.macros}, own, token_functions)
+    for kind, name, templates in (("U", "JOINT", state), ("B", "JOINT_PAIRS", pair)):
+        if any(line.kind in (kind, "*") for line in joint):
+            sets[name] = WapitiPatterns([*map(format_template_line, joint)], function=row, pairs=kind == "B")
+            sets[name].reads = row.reads  # type: ignore[attr-defined]
+            templates.append(f"{name}[0]")
     if not state and not pair:
         raise FormatError(path, 0, "no template uses the text; add one, such as U00:%x[0,0].")
-    used = {part.partition("[")[0] for template in (*state, *pair) for part in template.split("|")}
-    sets = {name: function for name, function in token_functions.items() if name in used}
     return Imported(FeatureSet(tuple(state), tuple(pair), functions, sets), transitions)
+
+
+def _joint(lines: list[TemplateLine], columns: tuple[str, ...], of_tokens: Collection[str]) -> list[TemplateLine]:
+    """Return the lines that one token function computes, value by value, because templates cannot.
+
+    They use columns that are functions of a token, or have the same text around macros of the same columns, such as
+    U:%x[-1,0] and U:%x[0,0], which gives both common weights (a bag of words).
+    """
+
+    def keys(line: TemplateLine) -> list[tuple[Any, ...]]:
+        content = (line.literal, *(macro.column for macro in line.macros))
+        return [(kind, *content) for kind in "UB" if line.kind in (kind, "*")]
+
+    counts = Counter(key for line in lines if line.macros for key in keys(line))
+    names = [name in of_tokens for name in columns]
+    return [
+        line
+        for line in lines
+        if any(counts[key] > 1 for key in keys(line)) or any(any(names[m.column : m.column + 1]) for m in line.macros)
+    ]
+
+
+class _Row:
+    """Function of a token that returns the texts of columns; those without a name in `used` are "_"."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        used: Set[str],
+        words: Mapping[str, LexemeFunction],
+        tokens: Mapping[str, TokenFunction],
+    ) -> None:
+        self.reads = tuple(name.upper() for name in columns if name in used and name.upper() in TOKEN_COLUMNS)
+        self._readers = [self._reader(name if name in used else UNUSED, words, tokens) for name in columns]
+
+    def __call__(self, sequence: Sequence[Any], i: int) -> list[str]:
+        return [read(sequence, i) for read in self._readers]
+
+    @staticmethod
+    def _reader(name: str, words: Mapping[str, LexemeFunction], tokens: Mapping[str, TokenFunction]) -> Any:
+        if name in tokens:
+            return lambda sequence, i: str(tokens[name](sequence, i))
+        if name in words:
+            return lambda sequence, i: words[name](sequence[i].text) or ""
+        read = column_reader(name)
+        return lambda sequence, i: read(sequence[i])
 
 
 def _part(
@@ -228,7 +284,7 @@ def _part(
         attribute = "LOWER" if macro.lower else "ORTH"
         if column != "word":
             attribute = column if column in own else column.upper()
-    elif column != "word" and column not in functions:
+    elif column != "word" and column not in own:
         raise FormatError(
             path, number, f"column {macro.column} is {column!r}, but regular expressions apply to the word only."
         )

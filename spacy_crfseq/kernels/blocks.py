@@ -22,7 +22,7 @@ sequences that scaling cannot represent, and those too long or too different in 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,9 @@ FEWEST = 8
 """A block of fewer sequences is not worth its empty lanes."""
 LOG_EVERY = 8
 """Steps whose sums are multiplied before a logarithm is taken: eight numbers over `TINY` stay far from 1e-308."""
+
+NO_COSTS: Any = np.bool_(False)
+"""For a literal, numba would compile `begin` once more."""
 
 
 class Work(NamedTuple):
@@ -168,7 +171,7 @@ def log_loss(
         if block.shape[0] == 0:
             left[order[first - 1]] = True
             continue
-        begin(scores, offsets, weights, block, False, work)
+        begin(scores, offsets, weights, block, NO_COSTS, work)
         forward(scores.start.shape[0], work)
         for lane in range(block.shape[0]):
             b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
@@ -176,7 +179,7 @@ def log_loss(
             work.values[lane], slope = capped(nll, cap)
             work.weights[lane] *= slope
         backward(scores.start.shape[0], work)
-        clear_lost(work, False)
+        clear_lost(work)
         count_transitions(work.u, work.v, work.lengths[0], work.counts)
         loss += finish(gold, weights, block, work, grad, left)
     add_transitions(work.counts, work.forward, grad.transitions)
@@ -368,8 +371,9 @@ def backward(n: int, work: Work) -> None:
 
 
 @kernel
-def clear_lost(work: Work, sums: bool) -> None:
+def clear_lost(work: Work) -> None:
     """Set all numbers of lanes that are lost to zero."""
+    sums = work.a.shape[0] > 0
     for lane in range(LANES):
         if work.lost[lane]:
             for t in range(work.lengths[0]):

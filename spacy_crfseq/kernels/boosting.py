@@ -20,17 +20,21 @@ feature is on at t given the text, and q the same given the known gold labels to
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..types import Bools, Ints, Offsets
 from ._jit import inlined, kernel
 from .math import largest, log_sum
-from .memory import Chain, Chains, Change, Data, Numbers, Room, Rows, Steps, Sums, Text
+from .memory import Chain, Chains, Change, Data, Numbers, Room, Rows, Steps, Sums
 
 TINY = 1e-200
 """A sum of products under this may lack terms that were rounded to zero (under 1e-308)."""
 SAME = 1e-12
 """Logarithms that differ by less are taken for the same."""
+NOWHERE: Any = np.int64(0)
+"""For a literal, numba would compile `_fill_steps` once more."""
 
 
 # Loops, where arrays could be added or copied as a whole: numba takes seconds to compile the checks of their shapes.
@@ -43,34 +47,11 @@ def _copy(source: Numbers, target: Numbers) -> None:
 
 
 @inlined
-def _add(source: Numbers, target: Numbers) -> None:
-    for k in range(source.shape[0]):
-        target[k] += source[k]
-
-
-@inlined
 def _add_parts_to(source: Numbers, target: Numbers) -> None:
     """Add an array [n, 2] to the first rows of another one."""
     for k in range(source.shape[0]):
         target[k, 0] += source[k, 0]
         target[k, 1] += source[k, 1]
-
-
-@kernel
-def local_scores(theta: Numbers, rows: Rows, text: Text, start: Numbers, end: Numbers, out: Numbers) -> None:
-    """Write the sums of the state weights of each token, plus start and end scores [L], to out [T, L]."""
-    for n in range(text.offsets.shape[0] - 1):
-        first, last = text.offsets[n], text.offsets[n + 1]
-        for t in range(first, last):
-            row = out[t]
-            row[:] = 0
-            for a in text.ids[text.ptr[t] : text.ptr[t + 1]]:
-                for k in range(rows.begin[a], rows.begin[a + 1]):
-                    row[rows.cols[k]] += theta[k]
-            if t == first:
-                _add(start, row)
-            if t == last - 1:
-                _add(end, row)
 
 
 @kernel
@@ -255,12 +236,11 @@ def renew(sequences: Offsets, data: Data, chains: Chains, steps: Steps, nll: Num
 @inlined
 def _at_token(forward: Numbers, backward: Numbers, out: Numbers) -> None:
     """Write P(y_t = j) to out [L]."""
-    total, largest = 0.0, -np.inf
     for j in range(out.shape[0]):
         out[j] = forward[j] + backward[j]
-        largest = max(largest, out[j])
+    _exponentials(out, out)
+    total = 0.0
     for j in range(out.shape[0]):
-        out[j] = np.exp(out[j] - largest)
         total += out[j]
     for j in range(out.shape[0]):
         out[j] /= total
@@ -519,9 +499,9 @@ def collect(
     text, n_labels = data.text, data.local.shape[1]
     room, nothing, with_pairs = _room(n_labels), Change(-1, 0, 0.0), text.pair_ptr.shape[0] > 0
     if not with_pairs:
-        _fill_steps(0, 0, data, steps)
+        _fill_steps(NOWHERE, NOWHERE, data, steps)
     for i in range(positions.shape[0]):
-        t = int(positions[i])
+        t = int(np.int64(positions[i]))
         if pair and with_pairs:
             _fill_steps(t, t + 1, data, steps)
         partial = text.partial[owner[t]]
@@ -556,7 +536,7 @@ def count(
     here, with_pairs = np.empty(n_labels), text.pair_ptr.shape[0] > 0
     mass, new = np.zeros((n_labels, most)), np.zeros((n_labels, most))
     if not with_pairs:
-        _fill_steps(0, 0, data, steps)
+        _fill_steps(NOWHERE, NOWHERE, data, steps)
     for n in range(starts.shape[0] - 1):
         at, last = starts[n], positions[starts[n + 1] - 1]
         first = text.offsets[owner[last]]

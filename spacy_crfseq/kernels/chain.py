@@ -174,22 +174,17 @@ def _fill_conditionals(
                 out[i, j] = np.exp(transitions[s, i, j] + ahead[t, j] - before)
 
 
-@kernel
 def log_probabilities(chain: Chain, labels: Ints, out: Floats) -> None:
     """Write log P(labels | x) of each sequence to out [N]: minus infinity where it is zero, zero where it is empty."""
     transitions, offsets, ahead, beta, _ = chain
-    for s in range(offsets.shape[0] - 1):
-        out[s] = 0.0
-        for t in range(offsets[s], offsets[s + 1]):
-            j = labels[t]
-            out[s] += ahead[t, j]
-            if ahead[t, j] == -np.inf:
-                break
-            if t > offsets[s]:
-                i = labels[t - 1]
-                out[s] += transitions[0 if transitions.shape[0] == 1 else t, i, j] - beta[t - 1, i]
-                if out[s] == -np.inf:
-                    break
+    owner = np.repeat(np.arange(len(out)), np.diff(offsets))
+    inner = np.flatnonzero(np.diff(owner) == 0) + 1  # tokens after another one of their sequence
+    before = labels[inner - 1]
+    steps = transitions[0 if len(transitions) == 1 else inner, before, labels[inner]]
+    onward, possible = beta[inner - 1, before], beta[inner - 1, before] > -np.inf
+    terms = ahead[np.arange(len(labels)), labels]
+    terms[inner] += np.subtract(steps, onward, out=np.full(len(inner), -np.inf), where=possible)
+    out[:] = np.bincount(owner, terms, len(out))
 
 
 @kernel

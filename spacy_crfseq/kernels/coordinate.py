@@ -335,10 +335,12 @@ def sweep(
     theta: Floats,
     factors: Floats,
     strengths: Strengths,
+    gradient: Floats,
 ) -> tuple[float, int]:
     """Visit some rows once; return (squared norm of the gradient as it was met, sequences passed through).
 
-    theta [D] and factors, the factor k of each row or, if `visit.single`, of each weight [D], are updated.
+    theta [D] and factors, the factor k of each row or, if `visit.single`, of each weight [D], are updated.  Unless
+    gradient is empty, nothing is: gradient [D] receives that of the loss.
     """
     work = workspace(chains, lattices, rows.width)
     places, cols = np.empty(rows.width, np.int64), np.empty(rows.width, np.int32)
@@ -351,6 +353,10 @@ def sweep(
                 continue
             work.places[:each], work.cols[:each] = places[first : first + each], cols[first : first + each]
             visited += _measure(chains, lattices, rows, r, each, work)
+            if gradient.shape[0]:
+                for e in range(each):
+                    gradient[work.places[e]] = work.g[work.cols[e]]
+                continue
             violation += _violation(theta, each, strengths, work)
             k = places[first] if visit.single else r
             factors[k] = _step(chains, lattices, rows, r, each, theta, factors[k], strengths, work)
@@ -360,25 +366,13 @@ def sweep(
 
 
 @kernel
-def differentiate(
-    chains: Chains, lattices: Lattices, rows: Rows, theta: Floats, gradient: Floats, curvature: Floats
-) -> None:
-    """Write gradient and diagonal curvature of the loss at the weights of all rows to arrays like theta [D]."""
-    work = workspace(chains, lattices, rows.width)
-    for r in range(rows.row_ptr.shape[0] - 1):
-        m = _list_weights(rows, r, theta, True, work.places, work.cols)
-        _measure(chains, lattices, rows, r, m, work)
-        for e in range(m):
-            gradient[work.places[e]], curvature[work.places[e]] = work.g[work.cols[e]], work.h[work.cols[e]]
-
-
-@kernel
 def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
     """Add the scores of all rows to the emissions or to the steps."""
     n = lattices.emissions.shape[1]
     places, cols = np.empty(rows.width, np.int64), np.empty(rows.width, np.int32)
+    zeros = bool(np.bool_(False))  # for a bare False, numba would compile `_list_weights` once more
     for r in range(rows.row_ptr.shape[0] - 1):
-        m = _list_weights(rows, r, theta, False, places, cols)
+        m = _list_weights(rows, r, theta, zeros, places, cols)
         if rows.pairs:
             for q in range(lattices.set_ptr[r], lattices.set_ptr[r + 1]):
                 for e in range(m):
@@ -390,8 +384,8 @@ def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
 
 
 @kernel
-def begin(chains: Chains, lattices: Lattices) -> float:
-    """Compute potentials, log Z and gold scores from the emissions and steps; return the loss."""
+def begin(chains: Chains, lattices: Lattices) -> None:
+    """Compute potentials, log Z and gold scores from the emissions and steps."""
     n = lattices.emissions.shape[1]
     for s in range(lattices.steps.shape[0]):
         for i in range(n):
@@ -413,14 +407,3 @@ def begin(chains: Chains, lattices: Lattices) -> float:
             if t > chains.offsets[s]:
                 score += lattices.steps[chains.sets[t], chains.gold[t - 1], chains.gold[t]]
         lattices.gold[s] = score
-    return loss(chains, lattices)
-
-
-@kernel
-def loss(chains: Chains, lattices: Lattices) -> float:
-    """Return the weighted sum of log Z less the gold scores."""
-    total = 0.0
-    for s in range(chains.kinds.shape[0]):
-        if chains.kinds[s] != NOTHING:
-            total += chains.weights[s] * (lattices.log_z[s] - lattices.gold[s])
-    return total

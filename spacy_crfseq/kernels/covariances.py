@@ -105,7 +105,7 @@ def totals(
         if block.shape[0] == 0:
             left[order[first - 1]] = True
             continue
-        blocks.begin(scores, offsets, weights, block, False, work)
+        blocks.begin(scores, offsets, weights, block, blocks.NO_COSTS, work)
         blocks.forward(n, work)
         blocks.backward(n, work)
         for lane in range(block.shape[0]):
@@ -208,7 +208,7 @@ def _add_up(n: int, edges: Edges, work: Work) -> None:
     """Replace potentials by E[S 1(y_t = k)], add E[S] to log_z and expected transitions to the counts."""
     _sum_forward(n, edges, work)
     _sum_backward(n, edges, work)
-    blocks.clear_lost(work, True)
+    blocks.clear_lost(work)
     steps = work.lengths[0]
     blocks.count_transitions(work.a, work.v, steps, work.counts)
     blocks.count_transitions(work.u, work.w, steps, work.counts)

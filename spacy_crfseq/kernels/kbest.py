@@ -15,6 +15,7 @@ one.  The place after the last token has one label, whose predecessors are the l
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -282,66 +283,26 @@ def _insert(values: Floats, deviations: Ints, count: int, earlier: int, value: f
     return min(count + 1, k)
 
 
-@kernel
 def best_combinations(
-    labels: Ints,
-    values: Floats,
-    offsets: Offsets,
-    groups: Offsets,
-    out_labels: Ints,
-    out_values: Floats,
+    labels: Ints, values: Floats, offsets: Offsets, groups: Offsets, out_labels: Ints, out_values: Floats
 ) -> None:
     """Write the k best labellings of groups of sequences to out_labels [k, T] and out_values [k, G].
 
     labels [k, T] and values [k, N] are those of the sequences, as `best_labellings` has them; the group g consists of
     the sequences groups[g]..groups[g + 1] - 1, and the value of a combination is the sum of theirs.
-
-    Sequences are added one after another, which combines two sorted lists: the next best is the next in the row of one
-    of the first few paths of the one list, and a row is not looked at before something of the row above was taken.
     """
-    k = labels.shape[0]
-    longest = 0
-    for g in range(groups.shape[0] - 1):
-        longest = max(longest, groups[g + 1] - groups[g])
-    chosen, at = np.empty((longest, k, 2), np.int32), np.empty(k, np.int64)
-    sums = np.empty((2, k))
-    for g in range(groups.shape[0] - 1):
-        first, last = groups[g], groups[g + 1]
-        here, count = 0, 1
-        sums[0, 0] = 0.0
+    k = len(values)
+    out_labels.fill(NONE)
+    out_values.fill(-np.inf)
+    for g, (first, last) in enumerate(pairwise(groups.tolist())):
+        sums, chosen = np.zeros(1), np.zeros((1, last - first), np.int64)  # of each combination, paths of the sequences
         for s in range(first, last):
-            here = 1 - here
-            count = _combine(sums, 1 - here, count, values, s, at, chosen[s - first])
-        for r in range(k):
-            out_values[r, g] = sums[here, r] if r < count else -np.inf
-            place = r
-            for s in range(last - 1, first - 1, -1):
-                own = NONE
-                if r < count:
-                    own, place = chosen[s - first, place, 1], chosen[s - first, place, 0]
-                for t in range(offsets[s], offsets[s + 1]):
-                    out_labels[r, t] = labels[own, t] if r < count else NONE
-
-
-@inlined
-def _combine(sums: Floats, old: int, n_rows: int, values: Floats, s: int, at: Offsets, chosen: Ints) -> int:
-    """Write the k largest ``sums[old, i] + values[j, s]``, i < n_rows, to ``sums[1 - old]``; return how many there are.
-
-    chosen [k, 2] receives i and j of each; at [k] is work space.
-    """
-    count, n_open, k = 0, 1, sums.shape[1]
-    at[0] = 0
-    while count < k:
-        best, largest = -1, -np.inf
-        for i in range(n_open):
-            if at[i] < k and sums[old, i] + values[at[i], s] > largest:
-                best, largest = i, sums[old, i] + values[at[i], s]
-        if best < 0:
-            break
-        sums[1 - old, count], chosen[count, 0], chosen[count, 1] = largest, best, at[best]
-        at[best] += 1
-        count += 1
-        if best == n_open - 1 and n_open < n_rows:
-            at[n_open] = 0
-            n_open += 1
-    return count
+            both = (sums[:, None] + values[:, s]).ravel()
+            best = np.argsort(-both, kind="stable")[:k]
+            best = best[both[best] > -np.inf]
+            sums, chosen = both[best], chosen[best // k]
+            chosen[:, s - first] = best % k
+        tokens = np.arange(offsets[first], offsets[last])
+        owner = np.repeat(np.arange(last - first), np.diff(offsets[first : last + 1]))
+        out_values[: len(sums), g] = sums
+        out_labels[: len(sums), tokens] = labels[chosen[:, owner], tokens]

@@ -169,22 +169,14 @@ def _scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: 
                     grad[ids[p], c] += f * d[t, c]
 
 
-@kernel
 def add_fixed(ids: Ints, weights: Floats, out: Floats) -> None:
     """Add dense rows: ids [T, S], weights [R, C], out [T, C]."""
-    width = ids.shape[1]
-    flat = ids.reshape(ids.size)
-    for t in range(ids.shape[0]):
-        _add_token(flat, t * width, (t + 1) * width, weights, out, t)
+    add_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), weights, out)
 
 
-@kernel
 def scatter_fixed(ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
     """Transpose of `add_fixed`: d [T, C], grad [R, C]."""
-    width = ids.shape[1]
-    flat = ids.reshape(ids.size)
-    for t in range(ids.shape[0]):
-        _scatter_token(flat, t * width, (t + 1) * width, grad, d, t, factor)
+    scatter_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), d, factor, grad)
 
 
 @kernel
@@ -377,21 +369,3 @@ def spread_marks(ptr: Offsets, ids: Ints, bag_marks: Floats, marks: Floats) -> N
         for p in range(ptr[b], ptr[b + 1]):
             for w in range(marks.shape[1]):
                 marks[ids[p], w] |= bag_marks[b, w]
-
-
-@kernel
-def marks_to_rows(marks: Floats, n_columns: int, row_ptr: Offsets, cols: Ints) -> int:
-    """Turn bit marks [R, W] into sparse rows; return the number of entries.
-
-    row_ptr [R + 1] is always written; cols only where it is long enough, so a first call with an empty array counts.
-    """
-    n = 0
-    row_ptr[0] = 0
-    for r in range(marks.shape[0]):
-        for c in range(n_columns):
-            if marks[r, c >> 6] & (np.uint64(1) << np.uint64(c & 63)):
-                if n < cols.shape[0]:
-                    cols[n] = c
-                n += 1
-        row_ptr[r + 1] = n
-    return n

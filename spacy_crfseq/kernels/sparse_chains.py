@@ -309,7 +309,12 @@ def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha
                 local[t - first, i] = -np.inf
             for j in range(n):
                 steps[t - first, i, j] = lattices.steps[chains.sets[t], i, j]
-    return log_space.forward_backward(local, steps, alpha[: end - first, :n], beta[: end - first, :n])
+    before, after = np.empty_like(local), np.empty_like(local)  # for parts of arrays, numba compiles what follows anew
+    log_z = log_space.forward_backward(local, steps, before, after)
+    for t in range(end - first):
+        for k in range(n):
+            alpha[t, k], beta[t, k] = before[t, k], after[t, k]
+    return log_z
 
 
 @kernel

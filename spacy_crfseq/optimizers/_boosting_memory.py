@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..kernels import boosting as kernels
 from ..kernels import bounds, memory
+from ..kernels import rows as row_kernels
 from ..types import Batch, IndexedObjective, LikelihoodLoss, Occurrences, RowBlock
 
 CANDIDATES = 4
@@ -112,7 +113,11 @@ class Memory:
         """Recompute everything."""
         n, (theta, rows, text, local, _, changed) = self.n_labels, self.data
         start, end = theta[self.shared][n * n :].reshape(2, n)
-        kernels.local_scores(theta, rows, text, start, end, local)
+        local.fill(0)
+        row_kernels.add_ragged_sparse(text.ptr, text.ids, rows.begin, rows.cols, theta, local)
+        filled = np.diff(text.offsets) > 0
+        local[text.offsets[:-1][filled]] += start
+        local[text.offsets[1:][filled] - 1] += end
         if objective.allowed is not None:
             local[~objective.allowed] = -np.inf
         for array in (*self.chains.free, *self.chains.clamped):

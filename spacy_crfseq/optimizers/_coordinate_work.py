@@ -57,7 +57,8 @@ class Work:
         self.lattices.steps.fill(0)
         for rows in (self.state, self.pair):
             coordinate.add_scores(self.lattices, rows, theta)
-        return coordinate.begin(self.chains, self.lattices)
+        coordinate.begin(self.chains, self.lattices)
+        return self.loss()
 
     def sweep(
         self, chunk: Chunk, single: bool, full: bool, theta: NDArray[np.float64], factors: Floats, strengths: Strengths
@@ -67,17 +68,18 @@ class Work:
         if rows.pairs and not single:
             factors = factors[self.n_state_rows :]
         visit = coordinate.Visit(order, low, high, single, full)
-        return coordinate.sweep(self.chains, self.lattices, rows, visit, theta, factors, strengths)
+        return coordinate.sweep(self.chains, self.lattices, rows, visit, theta, factors, strengths, theta[:0])
 
     def loss(self) -> float:
         """Return the loss, which is kept up to date."""
-        return coordinate.loss(self.chains, self.lattices)
+        return float(self.chains.weights @ (self.lattices.log_z - self.lattices.gold))
 
     def subgradient_norm(self, theta: NDArray[np.float64], strengths: Strengths) -> float:
         """Return the norm of the objective's smallest subgradient at theta [D], to which the scores belong."""
-        gradient, curvature = np.zeros_like(theta), np.zeros_like(theta)
+        gradient = np.zeros_like(theta)
         for rows in (self.state, self.pair):
-            coordinate.differentiate(self.chains, self.lattices, rows, theta, gradient, curvature)
+            visit = coordinate.Visit(np.arange(len(rows.row_ptr) - 1), 0, rows.width, False, True)
+            coordinate.sweep(self.chains, self.lattices, rows, visit, theta, theta, strengths, gradient)
         gradient += strengths.l2 * theta + strengths.l1 * np.sign(theta)
         shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - strengths.l1, 0)
         return float(np.linalg.norm(np.where(theta == 0, shrunk, gradient)))

@@ -162,5 +162,6 @@ def _common_weights(
     old_cells, new_cells = cells(rows), cells(new_rows)
     row, column = np.divmod(old_cells, max(1, rows.width))
     wanted = np.where(moved[row] >= 0, moved[row] * rows.width + column, -1)
-    _, source, target = np.intersect1d(wanted, new_cells, return_indices=True)
-    return source, target
+    target = np.searchsorted(new_cells, wanted)
+    source = np.flatnonzero(np.append(new_cells, -2)[target] == wanted)
+    return source, target[source]

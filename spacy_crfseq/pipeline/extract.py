@@ -137,9 +137,8 @@ def _token_sets(
     for first, last in pairwise(offsets.tolist()):
         sequence = tokens[first:last]
         for i in range(last - first):
-            returned = function(sequence, i)
             try:
-                names = names_in(returned, {} if numbers else None)
+                names = names_in(function(sequence, i), {} if numbers else None)
             except DataError as error:
                 raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
             hashes = {_HASHES[each]: each for each in names}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from ..corpora.crfsuite_model import NamedWeights, SavedModel
+from ..corpora.crfsuite_model import NO_WEIGHTS, NamedWeights, SavedModel
 from ..errors import ModelFileError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
@@ -35,13 +35,13 @@ NAME = "WORD2FEATURES"
 
 
 def settings_for(
-    model: SavedModel, function: str | None = None, columns: Sequence[str] | None = None, *, numbers: bool = True
+    model: SavedModel, function: str | None = None, columns: Sequence[str] = (), *, numbers: bool = True
 ) -> dict[str, Any]:
     """Return the settings of a component for a model.
 
     function (str | None): Token function of the registry ``crf_features``: of a model of CRFsuite the attributes, of
         one of Wapiti the columns of a token; None for those in ``doc._.crf_attributes``.
-    columns (Sequence[str] | None): Names of the columns, as in `WapitiPatterns`, instead of a function.
+    columns (Sequence[str]): Names of the columns, as in `WapitiPatterns`, instead of a function.
     numbers (bool): Whether attributes of CRFsuite may have values other than 0 and 1.
     """
     block = None if function is None else {"@crf_features": function}
@@ -57,7 +57,7 @@ def settings_for(
         own: dict[str, Any] = {
             "@crf_features": "spacy_crfseq.WapitiPatterns.v1",
             "patterns": [pattern.replace("$", DOLLAR) for pattern in model.patterns],
-            "columns": columns and list(columns),
+            "columns": list(columns),
             "function": block,
         }
         functions, templates = {"WAPITI": own}, {"templates": ["WAPITI[0]"]}
@@ -68,20 +68,27 @@ def settings_for(
     return settings
 
 
+def model_of(crf: Any) -> SavedModel:
+    """Return the model of a fitted `spacy_crfseq.CRF` or ``sklearn_crfsuite.CRF``."""
+    labels, state = list(crf.classes_), crf.state_features_
+    number, row = ({name: i for i, name in enumerate(dict.fromkeys(each))} for each in (labels, (a for a, _ in state)))
+    cells = np.array([(row[name], number[label]) for name, label in state], np.int64).reshape(-1, 2)
+    transitions = np.zeros((len(labels), len(labels)))
+    for (before, label), weight in crf.transition_features_.items():
+        transitions[number[before], number[label]] = weight
+    return SavedModel(
+        labels, NamedWeights(list(row), cells[:, 0], cells[:, 1], np.array([*state.values()])), NO_WEIGHTS, transitions
+    )
+
+
 def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mapping[str, Any]) -> CRFComponent:
     """Add a component with the weights of a model to a pipeline, and return it.
 
     labels (str): What they annotate: tag, ent or chunk.  Only a tagger has the labels of the model whatever they are.
-    settings (Mapping[str, Any]): Those of the component.
+    settings (Mapping[str, Any]): Those of the component, whose only features are one token function per block.
     RAISES CrfError: If the labels are no tags of the scheme, or as the factory raises.
     """
     pipe: Any = nlp.add_pipe(FACTORIES[labels], config=dict(settings))
-    set_model(pipe, model)
-    return pipe  # type: ignore[no-any-return]
-
-
-def set_model(pipe: CRFComponent, model: SavedModel) -> None:
-    """Give a component, whose only features are one token function per block, the weights of a model."""
     own, n = pipe.doc_model, len(model.labels)
     own.set_tags(model.labels)
     _ = own.labels.constraints  # an error for labels that are no tags of the scheme
@@ -91,22 +98,22 @@ def set_model(pipe: CRFComponent, model: SavedModel) -> None:
         hashes = {int(hash_string(name)): name for name in table.names}
         strings.update(hashes)
         sets.update(dict.fromkeys(block.plan.functions, make_token_sets([len(hashes)], list(hashes))))
-    one = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
-    encoder.freeze(encoder.encode(one), 1)
-    if [encoder.unigrams.index.size, encoder.bigrams.index.size] != [len(table.names) for table in tables]:
+    token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
+    encoder.freeze(encoder.encode(token), 1)  # it has all attributes, in their order
+    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
+    if [len(each) for each in keys] != [len(table.names) for table in tables]:
         raise ModelFileError(f"Component {pipe.name!r}: two names of the model have the same hash; drop one of them.")
     (unigrams, weights), (bigrams, pair_weights) = _rows(model.attributes, n), _rows(model.pairs, n * n)
-    steps = model.transitions != 0
+    steps, added = model.transitions != 0, tuple(own.method.potentials.values())
     layout = Layout(n, unigrams, bigrams, None if steps.all() else steps, own.method.boundaries)
-    added = tuple(own.method.potentials.values())
     values = [_bound(potential, model.attributes, n) for potential in added]
     theta = np.concatenate([weights, pair_weights, model.transitions.ravel(), np.zeros(2 * n), *values])
-    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     crf = LinearChainCRF(model.labels, layout, theta.astype(own.method.precision), keys, None, templates, added)
     encoder.pinned, own.strings = False, strings
     encoder.trim(0, 0)
     own.start(crf, encoder, Session(own.method.optimizer, seen_all=True))
+    return pipe  # type: ignore[no-any-return]
 
 
 def _rows(table: NamedWeights, width: int) -> tuple[SparseRows, Floats]:
@@ -122,9 +129,7 @@ def _bound(potential: Any, table: NamedWeights, n_labels: int) -> Floats:
     if not isinstance(potential, Values):
         return np.zeros(potential.size(n_labels))
     hashes = np.array([hash_of_name(name) for name in table.names], np.uint64)
-    potential.from_state(np.sort(hashes))
-    places = np.empty(len(hashes), np.int64)
-    places[np.argsort(hashes)] = np.arange(len(hashes))
-    weights = np.zeros((len(hashes), n_labels))
-    np.add.at(weights, (places[table.rows], table.columns), table.values)
-    return weights.ravel()
+    weights, order = np.zeros((len(hashes), n_labels)), np.argsort(hashes)
+    weights[table.rows, table.columns] = table.values
+    potential.from_state(hashes[order])
+    return weights[order].ravel()

@@ -115,7 +115,7 @@ def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str
 
 
 def start_from(pipes: Mapping[str, CRFComponent], model: str) -> list[str]:
-    """Let components go on from those of the same name in a trained pipeline; return the names of the others.
+    """Let components continue from those of the same name in a trained pipeline; return the names of the others.
 
     RAISES ConfigError: If none has the name of another, or training cannot go on from it.
     """

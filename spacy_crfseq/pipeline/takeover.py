@@ -14,39 +14,45 @@ from ..errors import ConfigError
 from ..features.encoder import Encoder
 from ..features.plan import Plan
 from ..model import Added, LinearChainCRF
+from ..potentials.polynomial_kernel import PolynomialKernel
 from ..training.compatibility import part_name
-from ..types import Bools, Numbers
+from ..types import Bools, Floats, Numbers, SupportPotential
 from .doc_model import DocModel
 
 OLD_TO_NEW = 4.0
-"""How much the penalty on changes grows with the number of sequences behind the old weights, for each new one.
-
-Chosen on references and entities: 0 forgets, from 8 on new labels are learned more slowly.
-"""
+"""How many new sequences one sequence behind the old weights counts as; chosen on references and entities."""
 
 
-def penalty_factor(source: DocModel, n_new: int) -> float:
-    """Return the factor of the penalty on changes of a trained model's weights, given the number of new sequences.
+def penalty_factor(source: DocModel, model: DocModel) -> float:
+    """Return the factor of the penalty on changes of what is known about labels, 1 for new labels.
 
     The more texts the old weights come from, the more certain they are.  Where their number is unknown, as in a
     converted model, it counts as that of the new ones.
     """
-    return 1 + OLD_TO_NEW * (source.n_sequences or n_new) / max(1, n_new)
+    n_new = max(1, model.n_sequences)
+    return 1 + OLD_TO_NEW * (source.n_sequences or n_new) / n_new
+
+
+def label_factors(source: DocModel, model: DocModel) -> Floats:
+    """Return the factors of `Shifted` [L], which are to the penalty as 1 to the root of its factor."""
+    new = ~np.isin(model.labels.tags, source.labels.tags)
+    return np.where(new, 1.0, penalty_factor(source, model) ** -0.5)
 
 
 def check_source(source: DocModel, model: DocModel) -> None:
     """RAISES ConfigError: If a model cannot begin with the weights of another."""
     crf, _ = source.trained()
     tasks = [(type(one.annotation).__name__, one.annotation.scheme) for one in (source, model)]
-    where = f"Component {model.name!r}: training cannot go on from the trained component"
+    where = f"Component {model.name!r}: training cannot continue from the trained component"
     if tasks[0] != tasks[1]:
         (task, scheme), (own, own_scheme) = tasks
         raise ConfigError(
             f"{where}, whose task is {task} with the scheme {scheme}; the config says {own} with {own_scheme}. "
             "Use the factory and the scheme of the trained component."
         )
-    if any(one.needs_features for one in crf.small):
-        raise ConfigError(f"{where}, because a PolynomialKernel belongs to its training texts. Train on all texts.")
+    for one in (*crf.added, *model.method.potentials.values()):
+        if isinstance(one, PolynomialKernel) or not isinstance(one, SupportPotential):
+            raise ConfigError(f"{where} with the potential {part_name(one)}. Train on all texts.")
     if model.method.optimizer.requires & {"likelihood", "log_likelihood", "joint"}:
         name = part_name(model.method.optimizer)
         raise ConfigError(f"{where} with {name}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
@@ -97,10 +103,10 @@ def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> N
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
     crf, old = model.crf, source.crf
-    kept = sum(len(np.intersect1d(*keys)) for keys in zip(crf.keys, old.keys, strict=True))
+    kept = sum(len(np.intersect1d(*keys, assume_unique=True)) for keys in zip(crf.keys, old.keys, strict=True))
     total, had = (sum(map(len, keys)) for keys in (crf.keys, old.keys))
-    labels = len(model.labels.tags) - len(source.labels.tags)
-    line = f"{len(source.labels.tags)} labels and {kept:,} features taken over, {labels} and {total - kept:,} new"
-    if had > kept:
-        line += f"; {had - kept:,} features of templates that the config lacks left out"
-    return f"{line}; penalty on changes times {penalty_factor(source, model.n_sequences):.3g}"
+    left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
+    return (
+        f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
+        f"{total - kept:,} new{left}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+    )

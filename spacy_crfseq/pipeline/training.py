@@ -41,7 +41,7 @@ from .labels import PartialTable, known_of
 from .session import Session
 from .settings import TermSettings
 from .stages import Noted, jackknife
-from .takeover import aligned, begin_with, check_source, penalty_factor, summary
+from .takeover import aligned, begin_with, check_source, label_factors, summary
 from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
 
 
@@ -170,7 +170,7 @@ class Training:
         if get_examples is not None and not self.postponed:
             training, texts = Training(first), Noted(get_examples())
             training.keeps, training.seed = True, self.seed
-            training.source = None if self.source is None else self.source.trained_first
+            training.source = None if self.source is None else self.source.first
             try:
                 training.initialize(lambda: texts, labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
@@ -454,10 +454,11 @@ class Training:
             if self.source is None:
                 result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
             else:
-                change = objective.around(theta, penalty_factor(self.source, n_sequences))
-                score = None if evaluate is None else lambda change: evaluate(theta + change)
+                change = objective.around(theta, label_factors(self.source, model))
+                scale = model.crf.by_label(label_factors(self.source, model))
+                score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
                 result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
-                result = result._replace(best=theta + result.best, last=theta + result.last)
+                result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
             model.set_parameters(result.best)
         if self.source is not None and self.source.n_sequences > n_sequences:  # or the corpus has the old texts, too
             model.session.n_total += self.source.n_sequences

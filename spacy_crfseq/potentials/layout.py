@@ -13,13 +13,17 @@ import numpy as np
 
 from .. import kernels
 from ..features.encoder import Encoded, Ids
-from ..types import Bools, Floats, Ints, Offsets, RowBlock
+from ..types import Bools, Floats, Hashes, Ints, Offsets, RowBlock
 from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, united, without_empty
 
 SHARD_FLOATS = 1 << 18
 """Number of scores that are computed at a time, so that they stay in the cache."""
 BLOCK_TOKENS = 1 << 18
 """Number of tokens of a training set processed at a time, to limit the size of temporary arrays."""
+
+
+BLOCK_BITS = 1 << 24
+"""Number of possible weights looked at at a time."""
 
 
 class Layout(NamedTuple):
@@ -152,11 +156,17 @@ def observed_rows(
         bits = np.zeros(64 * words, np.bool_)
         bits[:width] = everywhere[1]
         marks[everywhere[0]] |= np.packbits(bits, bitorder="little").view("<u8")
-    ptr = np.zeros(n_rows + 1, np.int64)
-    size = kernels.rows.marks_to_rows(marks, width, ptr, np.empty(0, np.int32))
-    cols = np.empty(size, np.int32)
-    kernels.rows.marks_to_rows(marks, width, ptr, cols)
-    return SparseRows(ptr, cols, width)
+    return marked_rows(marks, width)
+
+
+def marked_rows(marks: Hashes, width: int) -> SparseRows:
+    """Return rows with the columns whose bits are set in marks [R, ceil(C / 64)]."""
+    sizes, cols, step = [np.zeros(1, np.int64)], [np.zeros(0, np.int32)], max(1, BLOCK_BITS // width)
+    for first in range(0, len(marks), step):
+        part = np.unpackbits(marks[first : first + step].view(np.uint8), axis=1, count=width, bitorder="little")
+        sizes.append(part.sum(axis=1, dtype=np.int64))
+        cols.append(np.nonzero(part.view(np.bool_))[1].astype(np.int32))
+    return SparseRows(np.cumsum(np.concatenate(sizes)), np.concatenate(cols), width)
 
 
 def bigram_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:

@@ -7,56 +7,82 @@ maximum entropy capitalizer: little data can help a lot".
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from ..features.encoder import Encoded
-from ..types import Floats, RowGradient, Scores
-from .protocol import Batches, Part, Passes, Potential, Source
-from .sums import added
+from ..types import Floats, Scores
+from .protocol import Batches, Part, Passes, Potential
+
+Forward = tuple[Scores, Callable[[Scores], Any]]
 
 
 class Shifted:
-    """Implements `protocol.Potential`: scores at ``base + theta`` [D]."""
+    """Implements `protocol.Potential` in training: the scores at `base` [D] plus those at theta times factors.
 
-    def __init__(self, potential: Potential, base: Floats) -> None:
-        self._potential, self._base = potential, base
+    factors (Floats): [L] for the scores of each label; those of two labels have the larger one.  A penalty on theta
+        weighs changes of the scores by one over the factors, squared if it is a squared norm.
+    """
+
+    def __init__(self, potential: Potential, base: Floats, factors: Floats) -> None:
+        self.potential, self.base = potential, base
         self.n_labels, self.size = potential.n_labels, potential.size
-        self.blocks, self.zero_frozen = potential.blocks, potential.zero_frozen
+        self.blocks, self.zero_frozen, self.source = potential.blocks, potential.zero_frozen, potential.source
+        steps = np.maximum.outer(factors, factors)[None]
+        self._factors = Scores(*(each.astype(base.dtype) for each in (factors, steps, factors, factors)))
+
+    def forward(self, fixed: Scores, own: Forward) -> Forward:
+        """Return the scores and a function from their gradient to that of theta, given those at base and at theta."""
+        scores = Scores(*(a + f * b for a, f, b in zip(fixed, self._factors, own[0], strict=True)))
+
+        def backprop(d: Scores) -> Any:
+            for factor, gradient in zip(self._factors, d, strict=True):  # in place: potentials know their own arrays
+                gradient *= factor
+            return own[1](d)
+
+        return scores, backprop
 
     def passes(self, text: Encoded, n_threads: int) -> ShiftedPasses:
-        return ShiftedPasses(self._potential.passes(text, n_threads), self._base)
+        return ShiftedPasses(self, *(self.potential.passes(text, n_threads) for _ in range(2)))
 
     def batches(self) -> ShiftedBatches:
-        return ShiftedBatches(self._potential.batches(), self._potential.batches(), self._base)
-
-    def source(self, theta: Floats, text: Encoded) -> Source:
-        return self._potential.source(self._base + theta, text)
+        return ShiftedBatches(self, *(self.potential.batches() for _ in range(2)))
 
 
 class ShiftedPasses:
-    """Implements `protocol.Passes`."""
+    """Implements `protocol.Passes`; the first pass keeps the scores at `base`, unless each step has its own."""
 
-    def __init__(self, passes: Passes, base: Floats) -> None:
-        self._passes, self._base = passes, base
-        self.rounds, self.forward, self.zeros = passes.rounds, passes.forward, passes.zeros
-        self.flush, self.finish = passes.flush, passes.finish
+    def __init__(self, potential: Shifted, fixed: Passes, own: Passes) -> None:
+        self._potential, self._fixed, self._own = potential, fixed, own
+        self._known: dict[Part, Scores] = {}
+        self.rounds, self.zeros, self.flush, self.finish = own.rounds, own.zeros, own.flush, own.finish
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        self._passes.begin(self._base + theta, grad)
+        if not self._known:
+            self._fixed.begin(self._potential.base, None)
+        self._own.begin(theta, grad)
+
+    def forward(self, part: Part) -> Forward:
+        fixed = self._known.get(part)
+        if fixed is None:
+            fixed = self._fixed.forward(part)[0]
+            if len(fixed.transitions) == 1:
+                self._known[part] = fixed
+        return self._potential.forward(fixed, self._own.forward(part))
 
 
 class ShiftedBatches:
     """Implements `protocol.Batches`."""
 
-    def __init__(self, fixed: Batches, batches: Batches, base: Floats) -> None:
-        self._fixed, self._batches, self._base = fixed, batches, base
-        self.zeros = batches.zeros
+    def __init__(self, potential: Shifted, fixed: Batches, own: Batches) -> None:
+        self._potential, self._fixed, self._own = potential, fixed, own
+        self.zeros = own.zeros
 
     def load(self, text: Encoded) -> None:
         self._fixed.load(text)
-        self._batches.load(text)
+        self._own.load(text)
 
-    def forward(
-        self, part: Part, theta: Floats, scale: float = 1.0
-    ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
-        scores, backprop = self._batches.forward(part, theta, scale)
-        return added(self._fixed.forward(part, self._base)[0], scores), backprop
+    def forward(self, part: Part, theta: Floats, scale: float = 1.0) -> Forward:
+        own = self._own.forward(part, theta, scale)
+        return self._potential.forward(self._fixed.forward(part, self._potential.base)[0], own)

@@ -74,10 +74,10 @@ class Objective:
             other._passes = self._passes
         return other
 
-    def around(self, base: Floats, factor: float) -> Objective:
-        """Return the objective as a function of the change from base [D], with the penalty on it times a factor."""
+    def around(self, base: Floats, factors: Floats) -> Objective:
+        """Return the objective as a function of the change from base [D]; factors [L] as in `Shifted`."""
         other = self.on(self.terms)
-        other.potential, other.regularizer = Shifted(self.potential, base), _Scaled(self.regularizer, factor)
+        other.potential = Shifted(self.potential, base, factors)
         return other
 
     def on(self, terms: Sequence[Term]) -> Objective:

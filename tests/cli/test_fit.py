@@ -242,7 +242,7 @@ def test_training_goes_on_from_a_pipeline(
         config.read_text().replace("components.crf_chunker", "components.x").replace('["crf_chunker', '["x')
     )
     args = [*paths, "--paths.train", new, "--patience", "1", "--from", trained / "model-best"]
-    result = worked(run("fit", config, "--output", tmp_path / "out", *args), "labels and", "taken over, 4 and")
+    result = worked(run("fit", config, "--output", tmp_path / "out", *args), "features taken")
     assert "x begins with weights of zero" in result.stderr + result.stdout
     nlp = spacy.load(tmp_path / "out/model-last")
     assert [(ent.text, ent.label_) for ent in nlp("Ada sees a dog in Oslo .").ents] == [("Ada", "PER"), ("Oslo", "LOC")]

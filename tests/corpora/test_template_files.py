@@ -98,8 +98,6 @@ def test_a_file_of_wapiti() -> None:
         ('u:%t[0,0,"*a"]', "* follows nothing"),
         ('u:%t[0,0,"a**"]', "* follows nothing"),
         ('u:%t[0,0,"^?a"]', "? follows nothing"),
-        ("U:%x[1,0]", "as line 1"),
-        ("*:%X[1,0]", "as line 1"),
     ],
 )
 def test_a_broken_template_is_refused_with_its_line(line: str, message: str, write: Write) -> None:

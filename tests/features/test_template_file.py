@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,3 +120,35 @@ def test_a_model_that_stores_the_file_needs_it_no_more(tmp_path: Path) -> None:
     again.from_state(stored)
     assert again.plans() == features.plans()
     assert again.functions["MATCH1"]("walked") == "ed"
+
+
+WORDS = {"first": lambda text: text[0], "none": lambda text: ""}
+TOKENS = {"place": lambda sequence, i: f"{i}/{len(sequence)}"}
+
+
+def test_functions_of_words_compute_columns(tmp_path: Path) -> None:
+    (tmp_path / "template").write_text('U1:%x[-1,1]/%x[0,2]\nU2:%m[0,1,"[A-Z]"]\n*3:%x[0,0]\nU4:%x[1,1]\n')
+    features = TemplateFile(tmp_path / "template", ["word", "first", "shape"], WORDS)
+    assert features.templates == ("first[-1]|SHAPE[0]", "MATCH1[0]", "ORTH[0]", "first[1]")
+    assert [features.functions["MATCH1"](text) for text in ("Anna", "an")] == ["(none)", "(none)"]
+    assert features.functions["first"]("Oslo") == "O"
+    assert not features.token_functions
+
+
+def test_one_function_of_a_token_computes_what_templates_cannot(tmp_path: Path) -> None:
+    """Conjunctions with functions of a token, and lines that share weights."""
+    text = "U1:%x[-1,1]|%x[0,2]\n*2:%x[0,2]\nU3:%x[-1,0]\nU3:%x[0,0]\nU4:%x[0,0]\nU4:%x[0,1]\nB\n"
+    (tmp_path / "template").write_text(text)
+    features = TemplateFile(tmp_path / "template", ["word", "first", "place"], WORDS, TOKENS)
+    assert features.templates == ("ORTH[0]", "first[0]", "JOINT[0]")  # which have other columns: no common weights
+    assert features.bigram_templates == ("JOINT_PAIRS[0]",)
+    sentence = [SimpleNamespace(text=word) for word in ("Ada", "sings")]
+    states, pairs = (features.token_functions[name] for name in ("JOINT", "JOINT_PAIRS"))
+    assert states(sentence, 1) == ["u1:A|1/2", "*2:1/2", "u3:Ada", "u3:sings"]
+    assert states(sentence, 0) == ["u1:_x-1|0/2", "*2:0/2", "u3:_x-1", "u3:Ada"]
+    assert pairs(sentence, 1) == ["*2:1/2"]
+    again = TemplateFile(tmp_path / "gone", ["word", "first", "place"], WORDS, TOKENS)
+    again.from_state(features.to_state())
+    assert again.plans() == features.plans()
+    with pytest.raises(ConfigError, match=r"'plce' is not known\. Did you mean 'place'"):
+        TemplateFile(tmp_path / "template", ["word", "plce"], WORDS, TOKENS)

@@ -42,11 +42,14 @@ VALUES = [
 """What a setting may be given."""
 
 
+WITH_SETTINGS = [f"spacy_crfseq.{name}.v1" for name in ("CRFsuiteItems", "Gazetteer", "TemplateFile", "WapitiPatterns")]
+"""Features that need settings."""
+
+
 def plugins(kind: str) -> dict[str, tuple[str, ...]]:
     """Return the functions of a registry and the names of their settings."""
     functions = registry.ALL[KINDS[kind]].get_all()
-    others = {"spacy_crfseq.TemplateFile.v1", "spacy_crfseq.Gazetteer.v1"}
-    names = sorted(name for name in functions if name.startswith("spacy_crfseq.") and name not in others)
+    names = sorted(name for name in functions if name.startswith("spacy_crfseq.") and name not in WITH_SETTINGS)
     return {name: tuple(inspect.signature(functions[name]).parameters) for name in names}
 
 
@@ -166,7 +169,7 @@ READERS = {
     ],
     "loggers": ["spacy_crfseq.Logger.v1"],
     "callbacks": ["spacy_crfseq.ModelCard.v1"],
-    "crf_features": ["spacy_crfseq.TemplateFile.v1", "spacy_crfseq.Gazetteer.v1"],
+    "crf_features": WITH_SETTINGS,
     "crf_attributes": sorted(registry.attributes.get_all()),
     "crf_costs": [
         f"spacy_crfseq.{name}.v1" for name in ("EntityAgreement", "EntityTags", "F1", "Hamming", "RequiredLabel")

@@ -67,9 +67,10 @@ def gradient(chains: Any, lattices: Any) -> tuple[np.ndarray, np.ndarray]:
             0, 0, width, none, empty, np.array([0, width]), np.arange(width), np.arange(width, dtype=np.int32),
             np.array([0, len(on)]), on, len(found) == 1,
         )  # fmt: skip
-        g, h = np.zeros(width), np.zeros(width)
-        coordinate.differentiate(chains, lattices, rows, np.zeros(width), g, h)
-        found.append((g, h))
+        work = sparse_chains.workspace(chains, lattices, width)
+        m = coordinate._list_weights(rows, 0, np.zeros(width), True, work.places, work.cols)
+        coordinate._measure(chains, lattices, rows, 0, m, work)
+        found.append((work.g[:width], work.h[:width]))
     return np.concatenate([g for g, _ in found]), np.concatenate([h for _, h in found])
 
 

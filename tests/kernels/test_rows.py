@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.kernels import rows
+from spacy_crfseq.potentials.layout import marked_rows
 
 
 class Case(NamedTuple):
@@ -137,10 +138,8 @@ def test_marks_become_sparse_rows(case: Case, n_columns: int) -> None:
     columns = rng.integers(-1, n_columns, len(case.ids)).astype(np.int32)
     marks = np.zeros((len(case.weights), (n_columns + 63) // 64), np.uint64)
     rows.mark_columns(case.ids, columns, marks)
-    ptr = np.empty(len(marks) + 1, np.int64)
-    size = rows.marks_to_rows(marks, n_columns, ptr, np.empty(0, np.int32))
-    cols = np.empty(size, np.int32)
-    assert rows.marks_to_rows(marks, n_columns, ptr, cols) == size
+    ptr, cols, width = marked_rows(marks, n_columns)
+    assert width == n_columns
     for row in range(len(marks)):
         seen = columns[(case.ids == row).any(1)]
         assert cols[ptr[row] : ptr[row + 1]].tolist() == sorted(set(seen[seen >= 0].tolist()))

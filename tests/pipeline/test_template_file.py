@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import spacy
 from spacy.language import Language
 from spacy.training import Example
 
+from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_conll_reader
 from tests.features.test_template_file import CRFPP_CHUNKING
@@ -83,3 +85,29 @@ def test_refusals_when_training_begins(tmp_path: Path) -> None:
 def test_without_transitions(tmp_path: Path) -> None:
     nlp = trained("crf_ner", features=template_file(tmp_path, "U0:%x[0,0]\n"), transitions=False)
     assert not pipe_of(nlp).crf.views.transitions.any()
+
+
+def test_lines_with_common_weights_and_computed_columns_train_as_a_token_function_does(tmp_path: Path) -> None:
+    @registry.features("test_template_file.columns")
+    def create_columns() -> Any:
+        return {"end": lambda text: text[-1:]}
+
+    @registry.features("test_template_file.bag")
+    def create_bag() -> Any:
+        return lambda sentence, i: [
+            f"u:{sentence[i - 1].text if i else '_x-1'}", f"u:{sentence[i].text}", f"e:{sentence[i].text[-1:]}",
+        ]  # fmt: skip
+
+    file = template_file(tmp_path, "U:%x[-1,0]\nU:%x[0,0]\nUe:%x[0,1]\nB\n")
+    columns = {"columns": ["word", "end"], "functions": {"@crf_features": "test_template_file.columns"}}
+    block = {"BAG": {"@crf_features": "test_template_file.bag"}}
+    hand = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["BAG[0]"], "token_functions": block}
+    models = [
+        trained("crf_tagger", features=features, optimizer={"@crf_optimizers": "spacy_crfseq.LBFGS.v1"})
+        for features in ({**file, **columns}, hand)
+    ]
+    theta, other = (np.sort(pipe_of(model).crf.theta) for model in models)
+    assert theta == pytest.approx(other, abs=1e-3)
+    (tmp_path / "template").unlink()
+    again = blank("crf_tagger", features={**file, **columns}).from_bytes(models[0].to_bytes())
+    assert predictions(again, "crf_tagger") == predictions(models[0], "crf_tagger")

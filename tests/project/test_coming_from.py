@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+import spacy
 from spacy import registry
+from spacy.cli.package import package
+from spacy.tokens import Doc
+from spacy.training import Example
 from thinc.api import Config
 
 from spacy_crfseq.features.attributes import BUILT_IN
+from tests.cli.conftest import invoke, worked
 from tests.features.test_template_file import CRFPP_CHUNKING
 from tests.project.pages import DOCS, ROOT, blocks, read
 
@@ -53,15 +59,68 @@ def run_section(title: str, names: dict[str, Any]) -> None:
 
 
 def test_every_section_is_run_here() -> None:
-    assert list(SECTIONS) == ["sklearn-crfsuite", "CRFsuite", "CRF++", "Wapiti", "spacy-crfsuite"]
+    first = "A project of labelled XML, step by step"
+    assert list(SECTIONS) == [first, "sklearn-crfsuite", "CRFsuite", "CRF++", "Wapiti", "spacy-crfsuite"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that `spacy package` leaves open
+def test_labelled_xml(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files that the section names, its commands in their order, and its settings in the config."""
+    text = SECTIONS["A project of labelled XML, step by step"]
+    (example,), (features, use) = blocks("xml", text), blocks("python", text)
+    start, *names, end = example.splitlines()
+    (folder / "labeled.xml").write_text(
+        "\n".join([start, *(line.replace("King", f"K{'i' * i}ng") for line in names for i in range(20)), end])
+    )
+    (folder / "new.txt").write_text("Ada King\nKing, Ada\n")
+    (folder / "names.py").write_text(features)
+    first, *others = ("\n" + block.replace("\\\n", " ") for block in blocks("bash", text))
+    commands = [line for block in others for line in block.splitlines() if line]
+    for line in filter(None, first.splitlines()):
+        worked(invoke(*shlex.split(line)[4:]))
+    config = (folder / "names.cfg").read_text()
+    for block in blocks("ini", text):
+        for section in re.findall(r"^\[(.+)\]$", block, re.MULTILINE):
+            config = re.sub(rf"^\[{re.escape(section)}\]\n(?:(?!\[).*\n)*", "", config, flags=re.MULTILINE)
+        config += f"\n{block}"
+    (folder / "names.cfg").write_text(config)
+    for line in commands:
+        words = shlex.split(line)[3:]
+        if words[0] == "crfseq":
+            worked(invoke(*words[1:]))
+        else:
+            (folder / "packages").mkdir()
+            package(Path(words[1]), Path(words[2]), code_paths=[Path("names.py")], name="names", create_sdist=False)
+    assert (folder / "packages" / "en_names-0.0.0" / "en_names" / "names.py").exists()
+    capsys.readouterr()
+    exec(compile(use, "use", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[0] == "[('Ada', 'given'), ('King', 'last')]"
+    assert spacy.load("training/model-best").config["components"]["crf_tagger"]["boundaries"] is False
+
+
+def test_columns_that_a_program_computes(folder: Path) -> None:
+    for code in blocks("python", SECTIONS["CRF++"]):
+        if "references" in code:
+            exec(compile(code, "columns", "exec"), {})
+    (block,) = (block for block in blocks("ini", PAGE) if "references.columns.v1" in block)
+    lines = 'U1:%x[-1,1]/%x[0,2]\nU2:%t[0,2,"^\\u"]\nU3:%x[-1,4]/%x[0,4]\nB:%x[0,3]\nU4:%x[0,3]\nB\n'
+    (folder / "references.template").write_text(lines)
+    settings = Config().from_str(f"[components]\n[components.crf_tagger]\n{block}")["components"]["crf_tagger"]
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("crf_tagger", config=settings)
+    docs = [Doc(nlp.vocab, words=["Ada", "(1843)"], tags=["who", "year"])]
+    nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
+    pipe.fit([Example(Doc(nlp.vocab, words=["Ada", "(1843)"]), docs[0])])
+    assert [token.tag_ for token in pipe(Doc(nlp.vocab, words=["Bo", "(1850)"]))] == ["who", "year"]
 
 
 def test_sklearn_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     run_section("sklearn-crfsuite", names)
-    theirs, ours = map(float, capsys.readouterr().out.split())
+    theirs, estimator, ours = map(float, capsys.readouterr().out.split())
     assert ours == pytest.approx(theirs, rel=1e-3)
-    said = re.search(r"Both print ([\d.]+)\.", PAGE)
+    assert estimator == pytest.approx(theirs, rel=1e-4)
+    said = re.search(r"All three print ([\d.]+)\.", PAGE)
     assert said
     assert round(ours, 2) == float(said[1])
     assert [ent.label_ for ent in names["pipe"](names["examples"][0].predicted).ents] == ["PER", "LOC"]
@@ -74,7 +133,7 @@ def test_sklearn_crfsuite_on_conll2002(data_folder: Path) -> None:
     sents = [[tuple(line.split(" ")) for line in part.split("\n")] for part in parts]
     names: dict[str, Any] = {"sents": sents}
     with pytest.warns(UserWarning, match=r"'San Sebastián.*, token 0 \('San'\): I-LOC continues no entity"):
-        exec(compile(blocks("python", SECTIONS["sklearn-crfsuite"])[1], "after", "exec"), names)
+        exec(compile(blocks("python", SECTIONS["sklearn-crfsuite"])[2], "after", "exec"), names)
     assert names["nlp"].evaluate(names["examples"])["ents_f"] > 0.9
 
 
@@ -101,7 +160,7 @@ def test_spacy_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_configs_resolve(folder: Path) -> None:
-    for text in blocks("ini", PAGE):
+    for text in (text for text in blocks("ini", PAGE) if text.startswith("[corpora")):
         config = Config().from_str("[paths]\ntrain = train.crfsuite\n[corpora]\n" + text)
         assert registry.resolve(config)["corpora"]["train"]
 
@@ -117,10 +176,13 @@ def test_names_of_plugins_exist() -> None:
             "crf_decoders",
             "crf_features",
             "crf_potentials",
+            "crf_attributes",
+            "readers",
+            "tokenizers",
         )
         for name in registry.get_registry_names() and getattr(registry, kind).get_all()
         if name.startswith("spacy_crfseq.")
     }
     named = set(re.findall(r"`([A-Z][A-Za-z0-9]*[a-z0-9])(?:\([^`]*\))?`", PAGE))
-    others = {"True", "False", "None", *BUILT_IN}
+    others = {"True", "False", "None", "RepeatedLabelError", *BUILT_IN}
     assert named - others <= known

@@ -73,6 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "news.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf8")
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)
     (folder / "annotated.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf8")
+    (folder / "labeled.xml").write_text("<all><name><given>Ada</given> <last>King</last></name></all>")
     (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")
     paths = ["--paths.train", folder / "train.conll", "--paths.dev", folder / "dev.conll"]
     for output, setting in (("training", "2.0"), ("other", "0.25")):

@@ -1,0 +1,88 @@
+"""The estimator `spacy_crfseq.CRF` against sklearn-crfsuite, on the task of that project's tutorial."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from bench._harness import Options, Row, benchmark, in_turn, need, seconds
+
+SETTINGS = {"algorithm": "lbfgs", "c1": 0.1, "c2": 0.1, "max_iterations": 100, "all_possible_transitions": True}
+BEFORE = ("-1:word.lower()", "-1:word.istitle()", "-1:word.isupper()", "-1:postag", "-1:postag[:2]")
+AFTER = tuple(key.replace("-1:", "+1:") for key in BEFORE)
+
+
+@benchmark("estimator", "training", minutes=4)
+def estimator(options: Options) -> list[Row]:
+    """Entities of the Spanish part of CoNLL-2002 from dictionaries of features, as in sklearn-crfsuite's tutorial:
+    L-BFGS with c1 = c2 = 0.1, 100 iterations. The call is `fit(X, y)` on the same lists; the time of making them is not
+    included. F1 is that of the tutorial (tokens of entities, weighted by label), on `esp.testa`."""
+    from spacy_crfseq import CRF
+
+    peer = need("sklearn_crfsuite")
+    train = read(options, "esp.train")
+    test, gold = read(options, "esp.testa")
+    fitted: dict[str, Any] = {}
+    classes = {"one thread": partial(CRF, n_threads=1), "threads": partial(CRF, n_threads=options.threads)}
+    classes["sklearn-crfsuite"] = peer.CRF
+
+    def fit(name: str) -> float:
+        fitted[name] = classes[name](**SETTINGS)
+        return seconds(lambda: fitted[name].fit(*train))
+
+    figures = in_turn(options.rounds, {name: partial(fit, name) for name in classes}, warm=["one thread", "threads"])
+    found: dict[str, Any] = {}
+
+    def predict(name: str) -> float:
+        return seconds(lambda: found.update({name: fitted[name].predict(test)}))
+
+    speeds = in_turn(options.rounds, {name: partial(predict, name) for name in classes}, warm=classes)
+    rows = []
+    for work, times, target in (("fit", figures, 10), ("predict", speeds, None)):
+        for name, label in (("one thread", "one thread"), ("threads", f"{options.threads} threads")):
+            both = {"ours": fitted[name], "sklearn-crfsuite": fitted["sklearn-crfsuite"]}
+            losses = [f"{each}: {crf.training_log_.last_iteration['loss']:,.0f}" for each, crf in both.items()]
+            scores = [f"{100 * f1(gold, found[each]):.2f}" for each in (name, "sklearn-crfsuite")]
+            note = f"F1 {' and '.join(scores)}; objective {', '.join(losses)}"
+            peers = times["sklearn-crfsuite"]
+            rows.append(Row(f"{work}, {label}", "s", times[name], peers, "sklearn-crfsuite", target=target, note=note))
+    return rows
+
+
+def read(options: Options, part: str) -> tuple[list[list[dict[str, Any]]], list[list[str]]]:
+    """Return the features and the labels of a part of the corpus."""
+    blocks = options.corpus("conll2002", part).read_text(encoding="utf8").split("\n\n")
+    sentences = [[line.split() for line in block.splitlines()] for block in blocks if block.strip()]
+    sentences = sentences[: options.limit(300) or None]
+    return [[features(sent, i) for i in range(len(sent))] for sent in sentences], [
+        [row[2] for row in sent] for sent in sentences
+    ]
+
+
+def features(sent: list[list[str]], i: int) -> dict[str, Any]:
+    """Return the features of the tutorial: of a word, and fewer of its neighbours."""
+    word, tag = sent[i][:2]
+    found = {
+        "bias": 1.0, "word.lower()": word.lower(), "word[-3:]": word[-3:], "word[-2:]": word[-2:],
+        "word.isupper()": word.isupper(), "word.istitle()": word.istitle(), "word.isdigit()": word.isdigit(),
+        "postag": tag, "postag[:2]": tag[:2],
+    }  # fmt: skip
+    for place, keys, end in ((i - 1, BEFORE, "BOS"), (i + 1, AFTER, "EOS")):
+        if 0 <= place < len(sent):
+            word, tag = sent[place][:2]
+            found |= zip(keys, (word.lower(), word.istitle(), word.isupper(), tag, tag[:2]), strict=True)
+        else:
+            found[end] = True
+    return found
+
+
+def f1(gold: list[list[str]], found: Any) -> float:
+    """Return the F1 of tokens, averaged over all labels but "O" with the numbers of their tokens."""
+    pairs = [(a, b) for these, those in zip(gold, found, strict=True) for a, b in zip(these, those, strict=True)]
+    total = right = 0.0
+    for label in {a for a, _ in pairs} - {"O"}:
+        hits = sum(a == b == label for a, b in pairs)
+        n_gold, n_found = sum(a == label for a, _ in pairs), sum(b == label for _, b in pairs)
+        right += n_gold * 2 * hits / (n_gold + n_found)
+        total += n_gold
+    return right / total

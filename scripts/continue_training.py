@@ -1,0 +1,140 @@
+"""Training that continues from a model (``crfseq fit --from``), beside training on everything at once.
+
+A model of core.xml of anystyle gets the first 200 references of gold.xml.  Each case says what is new beside these:
+nothing, a label (references of the core with notes are left out at first) or templates.  Times are processor time of
+one thread, from the config to the trained pipeline on disk, without the start of the process.
+
+    CRFSEQ_DATA=data python scripts/continue_training.py [--part test]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_crfseq.cli import fit
+
+PARTS = {"dev": slice(200, 500), "test": slice(500, None)}
+WORDS = [
+    "ORTH[-1..1]", "LOWER[-2..2]", "PREFIX2[0]", "PREFIX3[0]", "SUFFIX2[0]", "SUFFIX3[0]", "SHAPE[-1..1]",
+    "BRIEF_SHAPE[-2..2]", "INITIAL_UPPER[0]", "IS_DIGIT[-1..1]",
+]  # fmt: skip
+PAIRS = [*WORDS, "LOWER[-1]|LOWER[0]", "LOWER[0]|LOWER[1]"]
+CONFIG = """
+[paths]
+train = null
+
+[nlp]
+lang = "xx"
+pipeline = ["crf_tagger"]
+
+[nlp.tokenizer]
+@tokenizers = "spacy_crfseq.RegexTokenizer.v1"
+
+[components]
+
+[components.crf_tagger]
+factory = "crf_tagger"
+n_threads = 1
+
+[components.crf_tagger.features]
+@crf_features = "spacy_crfseq.Templates.v1"
+templates = []
+
+[components.crf_tagger.optimizer]
+@crf_optimizers = "spacy_crfseq.AdaGrad.v1"
+
+[corpora]
+
+[corpora.train]
+@readers = "spacy_crfseq.XMLReader.v1"
+path = ${paths.train}
+sequence = "sequence"
+
+[corpora.dev]
+@readers = "spacy_crfseq.XMLReader.v1"
+path = ""
+"""
+
+
+def main() -> None:
+    """Train, score and print a table for each optimizer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=PARTS, default="dev", help="part of gold.xml that is scored [dev]")
+    part = PARTS[parser.parse_args().part]
+    folder = Path(os.environ["CRFSEQ_DATA"]) / "anystyle"
+    core, gold = (list(ET.parse(folder / name).getroot()) for name in ("core.xml", "gold.xml"))
+    without = [one for one in core if one.find("note") is None]
+    with TemporaryDirectory() as name:
+        work = Path(name)
+        (work / "config.cfg").write_text(CONFIG, encoding="utf8")
+        for optimizer in ("AdaGrad", "LBFGS"):
+            print(f"\n{optimizer:22}   tokens  whole  seconds")
+            for case, old, before in (
+                ("", core, PAIRS),
+                (", new label", without, PAIRS),
+                (", new templates", core, WORDS),
+            ):
+                train = trainer(work, optimizer)
+                first, _ = train("core", old, before)
+                both, whole_time = train("both", [*old, *gold[:200]], PAIRS)
+                after, time_after = train("new", gold[:200], PAIRS, "core")
+                for title, nlp, seconds in (
+                    (f"core{case}", first, None),
+                    ("  core + 200 at once", both, whole_time),
+                    ("  200 --from core", after, time_after),
+                ):
+                    print(f"{title:24}", *scores(nlp, gold[part]), "" if seconds is None else f"{seconds:7.2f}")
+
+
+def trainer(work: Path, optimizer: str) -> Callable[..., tuple[Language, float]]:
+    """Return a function that trains on references in a folder."""
+
+    def train(
+        name: str, references: Sequence[ET.Element], templates: list[str], start: str = ""
+    ) -> tuple[Language, float]:
+        root = ET.Element("dataset")
+        root.extend(references)
+        ET.ElementTree(root).write(work / f"{name}.xml", encoding="UTF-8")
+        overrides = {
+            "paths.train": str(work / f"{name}.xml"),
+            "components.crf_tagger.features.templates": templates,
+            "components.crf_tagger.optimizer.@crf_optimizers": f"spacy_crfseq.{optimizer}.v1",
+        }
+        began = time.process_time()
+        with contextlib.redirect_stdout(io.StringIO()):
+            source = str(work / start / "model-last") if start else None
+            outcome = fit(work / "config.cfg", work / name, overrides=overrides, force=True, start=source)
+        seconds = time.process_time() - began
+        assert outcome.last is not None
+        return spacy.load(outcome.last), seconds
+
+    return train
+
+
+def scores(nlp: Language, references: Sequence[ET.Element]) -> list[str]:
+    """Return the percentages of tokens and of whole references that are right."""
+    gold = [[(word, part.tag) for part in one for word in "".join(part.itertext()).split()] for one in references]
+    gold = [one for one in gold if one]
+    docs = nlp.pipe(Doc(nlp.vocab, words=[word for word, _ in one]) for one in gold)
+    right = [
+        [token.tag_ == tag for token, (_, tag) in zip(doc, one, strict=True)]
+        for doc, one in zip(docs, gold, strict=True)
+    ]
+    tokens = [each for one in right for each in one]
+    return [f"{100 * sum(each) / len(each):6.2f}" for each in (tokens, [all(one) for one in right])]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""The estimator: the same model as CRFsuite, its errors, its place in scikit-learn, and storage."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_crfseq import CRF
+from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFittedError
+from spacy_crfseq.features import interned
+from spacy_crfseq.features.interned import Attributes, Bags, attribute_of, entries_in, group
+from spacy_crfseq.optimizers.adagrad import AdaGrad
+from spacy_crfseq.regularizers.l1 import L1
+from tests.features.test_token_sets import ENTRIES
+
+ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
+EXACT = {"precision": "float64", "n_threads": 1}
+Sequences = list[list[Any]]
+
+
+def generated(n: int, seed: int = 0, values: bool = False) -> tuple[Sequences, list[list[str]]]:
+    """Return n sequences of words with a few features, of all kinds if `values`, and noisy labels."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        words = ["abcdefgh"[k] * (1 + k % 3) for k in rng.integers(0, 8, rng.integers(0, 6))]
+        X.append([])
+        for i, word in enumerate(words):
+            token = {"bias": 1.0, "word": word, "first": word[0], "long": len(word) > 2, "BOS": i == 0}
+            token |= {"-1:word": words[i - 1]} if i else {}
+            if values:
+                token |= {"length": len(word) / 2, "share": rng.random(), "in": {"x": 0.5, "y": [word, "z"]}}
+            X[-1].append(token)
+        y.append([f"L{(len(word) + rng.integers(0, 2)) % 3}" for word in words])
+    return X, y
+
+
+X, Y = generated(40)
+
+
+@pytest.fixture
+def peer() -> Any:
+    return pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed").CRF
+
+
+@pytest.mark.parametrize(
+    ("values", "settings"),
+    [
+        (False, {"c2": 0.1}),
+        (False, {"c1": 0.3, "c2": 0.05, "all_possible_transitions": True}),
+        (False, {"c2": 0.5, "min_freq": 4}),
+        (True, {"c2": 0.1, "all_possible_states": True, "all_possible_transitions": True}),
+        (True, {"c1": 0.2, "c2": 0.1}),
+        (True, {"c2": 0.5, "min_freq": 3.5}),
+    ],
+)
+def test_the_model_is_that_of_crfsuite(peer: Any, values: bool, settings: dict[str, Any]) -> None:
+    train, test = generated(40, 0, values), generated(8, 1, True)[0]
+    settings |= {"epsilon": 1e-6, "delta": 1e-8, "max_iterations": 500}
+    ours, theirs = CRF(**settings, **EXACT).fit(*train), peer(**settings).fit(*train)
+    loss = theirs.training_log_.last_iteration["loss"]
+    assert ours.training_log_.last_iteration["loss"] == pytest.approx(loss, rel=1e-4)
+    assert ours.classes_ == theirs.classes_
+    for own, other in (
+        (ours.state_features_, theirs.state_features_),
+        (ours.transition_features_, theirs.transition_features_),
+    ):
+        assert {key for key, weight in own.items() if abs(weight) > 0.02} <= other.keys()
+        assert all(own.get(key, 0) == pytest.approx(weight, abs=0.02) for key, weight in other.items())
+    found, expected = (each.predict_marginals(test) for each in (ours, theirs))
+    for tokens, others in zip(found, expected, strict=True):
+        for token, other in zip(tokens, others, strict=True):
+            assert token == pytest.approx(other, abs=0.01)
+    assert ours.predict_single(test[3]) == list(ours.predict(test)[3])
+    assert len(ours.attributes_) == ours.num_attributes_
+    assert ours.training_log_.iterations[0]["num"] == 1
+
+
+def test_the_settings_are_those_of_sklearn_crfsuite(peer: Any) -> None:
+    theirs = {name: each.default for name, each in inspect.signature(peer).parameters.items()}
+    ours = {name: each.default for name, each in inspect.signature(CRF).parameters.items()}
+    assert list(ours.items())[: len(theirs)] == list(theirs.items())
+    assert repr(CRF(c1=0.1, optimizer=AdaGrad()))[:30] == "CRF(c1=0.1, optimizer=AdaGrad("
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_learns(algorithm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    X, Y = generated(30)
+    Y = [[f"L{len(token['word'])}" for token in tokens] for tokens in X]
+    crf = CRF(algorithm, max_iterations=12, verbose=True, random_state=3).fit(X, Y, X[:5], Y[:5])
+    assert crf.score(X, Y) == 1.0
+    assert crf.training_log_.last_iteration["item_accuracy_float"] == 1.0
+    assert len(capsys.readouterr().out.splitlines()) == len(crf.training_log_.iterations) <= 12
+
+
+def test_lists_of_strings_and_plug_ins() -> None:
+    names = [[[f"{key}={value}" for key, value in token.items()] for token in tokens] for tokens in X]
+    crf = CRF(optimizer=AdaGrad(max_iterations=3), regularizer=L1(rho=0.5), random_state=1).fit(names, Y)
+    again = CRF(optimizer=AdaGrad(max_iterations=3), regularizer=L1(rho=0.5), random_state=1).fit(names, Y)
+    assert crf.state_features_ == again.state_features_
+    assert "word=a" in crf.attributes_
+    nothing = CRF(c1=1e6).fit(names, Y)
+    assert nothing.attributes_ == []
+    assert list(map(len, nothing.predict(names))) == list(map(len, names))
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "message"),
+    [
+        ({}, ([], []), "X has no tokens"),
+        ({}, ([[{}]], []), "X has 1 sequences, but y has 0."),
+        ({}, ([[{}], [{}, {}]], [["a"], ["a"]]), "X[1] has 2 tokens, but y[1] has 1 labels."),
+        ({}, ([[{}], [{}, {}]], [["a"], ["a", 3]]), "y[1][1] is 3 (int), but labels must be strings."),
+        ({}, ([[{}]], ["a"]), "y[0] is 'a' (str), but must be a list of labels"),
+        ({}, ([{"a": 1}], [["a"]]), "X[0] is {'a': 1} (dict), but X must be a list of sequences"),
+        ({}, ([["a"]], [["a"]]), "X[0][0]: it is 'a' (str), but a dictionary or a list of strings is needed."),
+        ({}, ([[{"a": 1}, {"a": float("nan")}]], [["a"] * 2]), "X[0][1]: 'a' has the value nan (float)"),
+        ({}, ([[{"a": object}]], [["a"]]), "X[0][0]: 'a' has the value <class 'object'> (type)"),
+        ({}, ([[{"a": np.zeros(2)}]], [["a"]]), "X[0][0]: 'a' has the value array([0., 0.]) (ndarray)"),
+        ({}, ([[{3: "a"}]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
+        ({}, ([[{"a": ["b", 3]}]], [["a"]]), "X[0][0]: the name 3 (int) under 'a' is not a string."),
+        ({}, ([[["b", 3]]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
+        ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
+        ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: it is 'a' (str)"),
+        ({}, ([[{}]], [["a"]], [[{}]], [[]]), "X_dev[0] has 1 tokens, but y_dev[0] has 0 labels."),
+        ({"algorithm": "lbgfs"}, (X, Y), "there is no algorithm 'lbgfs'. Did you mean 'lbfgs'?"),
+        ({"algorithm": "ap", "c2": 1.0}, (X, Y), "the algorithm 'ap' has no setting 'c2'; it has max_iterations"),
+        ({"algorithm": "pa", "error_sensitive": False}, (X, Y), "error_sensitive true"),
+        ({"num_memories": 3, "optimizer": AdaGrad()}, (X, Y), "num_memories has no meaning with"),
+        ({"optimizer": AdaGrad}, (X, Y), "must be an object, such as AdaGrad()"),
+        ({"c2": -1.0}, (X, Y), "L2"),
+        ({"trainer_cls": object}, (X, Y), "trainer_cls"),
+        ({"precision": "float16"}, (X, Y), "precision must be float32 or float64"),
+    ],
+)
+def test_mistakes_are_named(settings: dict[str, Any], arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises((ConfigError, DataError), match=re.escape(message)):
+        CRF(**settings).fit(*arguments)
+
+
+def test_settings_without_effect_cause_a_warning() -> None:
+    with pytest.warns(UserWarning, match="linesearch='Backtracking' has no effect"):
+        CRF(linesearch="Backtracking", max_iterations=1).fit(X, Y)
+    with pytest.raises(ConfigError, match="Did you mean 'c1'"):
+        CRF().set_params(C1=3)
+
+
+def test_values_that_training_did_not_have() -> None:
+    tokens = [[{"a": True, "b": "x"}, {"a": False, "b": "y"}]] * 2
+    crf = CRF(c2=0.1, **EXACT).fit(tokens, [["p", "q"]] * 2)
+    weights = crf.state_features_
+    half = crf.predict_marginals_single([{"a": 0.5, "new": 0.25, "b:x": 2}])[0]
+    odds = 0.5 * (weights["a", "p"] - weights["a", "q"]) + 2 * (weights["b:x", "p"] - weights.get(("b:x", "q"), 0))
+    assert np.log(half["p"] / half["q"]) == pytest.approx(odds, abs=1e-6)
+    assert crf.predict([]).tolist() == []
+    one = CRF().fit(np.array([[{"a": "x"}]] * 3, object), np.array([["O"]] * 3))
+    assert (one.classes_, one.predict_single([{}])) == (["O"], ["O"])
+    assert crf.predict([[], [{}]]).tolist()[0] == []
+
+
+@given(ENTRIES)
+def test_entries_mean_what_they_mean_in_python_crfsuite(entries: dict[str, Any]) -> None:
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    (expected,) = pycrfsuite.ItemSequence([entries]).items()
+    found = list(map(attribute_of, entries_in(entries)))
+    assert dict(found) == expected
+    attributes = Attributes()
+    numbers, values = attributes.read([[entries]]).decoded()
+    assert [(list(attributes.names)[a], value) for a, value in zip(numbers, values, strict=True)] == found
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), min_size=1, max_size=6), st.integers(1, 3))
+def test_the_sets_of_a_token_have_its_attributes(tokens: list[list[str]], most: int) -> None:
+    attributes = Attributes()
+    text = attributes.read([tokens])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interned, "MOST_KINDS", most)
+        bags = Bags(group(text, attributes))
+    names = list(attributes.names)
+    for _ in range(2):
+        ids = bags.encode(text)
+        ptr, members = ids.store.ptr, ids.store.ids
+        found = [[names[a] for bag in row for a in members[ptr[bag] : ptr[bag + 1]]] for row in ids.bags]
+        assert list(map(sorted, found)) == list(map(sorted, tokens))
+
+
+def test_storage(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    crf = CRF(c1=0.1, model_filename=str(path)).fit(*generated(20, values=True))
+    test = generated(5, 1, values=True)[0]
+    for other in (pickle.loads(pickle.dumps(crf)), CRF(model_filename=str(path))):
+        assert list(map(list, other.predict(test))) == list(map(list, crf.predict(test)))
+        assert other.state_features_ == crf.state_features_
+    assert 0 < crf.size_ == path.stat().st_size
+    assert pickle.loads(pickle.dumps(CRF(c1=3))).c1 == 3
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ModelFileError, match=r"model: this is no model of spacy_crfseq\.CRF"):
+        CRF(model_filename=str(path)).predict(test)
+
+
+def test_scikit_learn(peer: Any) -> None:
+    sklearn = pytest.importorskip("sklearn")
+    from sklearn.model_selection import RandomizedSearchCV, cross_val_predict, cross_val_score
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import FunctionTransformer
+    from sklearn.utils.estimator_checks import check_estimator_cloneable, check_get_params_invariance, check_set_params
+    from sklearn.utils.validation import check_is_fitted
+
+    crf = CRF(max_iterations=5, n_threads=1)
+    for check in (check_estimator_cloneable, check_get_params_invariance, check_set_params):
+        check("CRF", crf)
+    for failing in (lambda: crf.predict(X), lambda: check_is_fitted(crf)):
+        with pytest.raises(sklearn.exceptions.NotFittedError):
+            failing()
+    search = RandomizedSearchCV(crf, {"c1": [0.0, 0.1], "c2": [0.1, 1.0]}, cv=2, n_iter=3, random_state=0).fit(X, Y)
+    assert search.best_estimator_.score(X, Y) > 0.5
+    assert len(cross_val_predict(crf, X, Y, cv=3)) == len(X)
+    pipeline = Pipeline([("copy", FunctionTransformer(list)), ("crf", crf)]).set_params(crf__c2=0.3)
+    assert min(cross_val_score(pipeline, X, Y, cv=2)) > 0.4
+
+
+ALONE = """\
+import pickle, sys
+from spacy_crfseq import CRF
+try:
+    CRF().predict([[{}]])
+except (ValueError, AttributeError) as error:
+    print(type(error).__name__)
+crf = pickle.loads(open(sys.argv[1], "rb").read())
+print(crf.predict_single([{"word": "a"}]), sorted({"spacy", "thinc", "sklearn"} & set(sys.modules)))
+"""
+
+
+def test_neither_spacy_nor_scikit_learn_is_imported(tmp_path: Path) -> None:
+    crf = CRF(max_iterations=3).fit(X, Y)
+    (tmp_path / "crf.pickle").write_bytes(pickle.dumps(crf))
+    command = [sys.executable, "-c", ALONE, str(tmp_path / "crf.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    label = crf.predict_single([{"word": "a"}])
+    assert done.stdout.splitlines() == [NotFittedError.__name__, f"{label} []"], done.stderr
