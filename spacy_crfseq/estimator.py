@@ -86,7 +86,8 @@ class CRF:
     pa_type, c, error_sensitive, averaging, variance, gamma: The same.
     linesearch, max_linesearch: Without effect, like `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"; other
         values than CRFsuite's cause a warning.
-    calibration_eta, calibration_rate, calibration_samples, calibration_candidates, calibration_max_trials: The same.
+    calibration_eta, calibration_rate, calibration_samples: The same.
+    calibration_candidates, calibration_max_trials: The same.
     verbose (bool): Print each iteration.
     model_filename (str): File to load a model from, also one of CRFsuite; `fit` stores it there, in another format.
     keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
