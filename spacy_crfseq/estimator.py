@@ -81,8 +81,8 @@ class CRF:
 
     algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
     min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
-    c1, c2, max_iterations, num_memories, epsilon, period, delta: Settings of an algorithm, as in CRFsuite.  One that the
-        algorithm does not have is an error.
+    c1, c2, max_iterations, num_memories, epsilon, period, delta: Settings of an algorithm, as in CRFsuite.  One that
+        the algorithm does not have is an error.
     pa_type, c, error_sensitive, averaging, variance, gamma: The same.
     linesearch, max_linesearch: Without effect, like `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"; other
         values than CRFsuite's cause a warning.
