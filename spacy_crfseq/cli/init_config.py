@@ -17,12 +17,13 @@ import typer
 from spacy import util
 from thinc.api import Config
 
-from ..corpora import DOCBIN, Preset, check_file, guess
+from ..corpora import DOCBIN, Preset, guess
 from ..corpora.annotations import INCORRECT
 from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import ANNOTATIONS, marks_documents
 from ..corpora.word_classes import lookups_languages
+from ..corpora.xml import check_corpus
 from ..errors import ConfigError, suggest
 from ..files import write_text
 from . import _options as options
@@ -214,7 +215,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     RAISES FormatError: If there is no such training file.
     """
     for path in filter(None, (wanted.train, wanted.dev)):
-        check_file(path)
+        check_corpus(path)
     if wanted.goal is not None:
         check_choice("--goal", wanted.goal, GOALS)
     known = wanted.layout.layout()
@@ -253,9 +254,8 @@ def _ask_file(which: str, ask: Ask) -> Path | None:
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     if train is not None:
         ending = layout_by_ending(train)
-        seems = (
-            guess(train) if ending in (None, "xml") else GOLD[ending]
-        )  # unlike `find_layout`, with the guessed encoding
+        # unlike `find_layout`, with the guessed encoding
+        seems = guess(train) if ending in (None, "xml") else GOLD[ending]
         if seems is not None or ask is None:
             return seems or find_layout(train).layout  # which raises
     if ask is None:
@@ -366,8 +366,7 @@ def _component(task: str, settings: Settings) -> dict[str, Any]:
         "chunker": {"spans_key": "chunks", "scheme": "BILUO" if settings.goal == "accurate" else "IOB2"},
         "ner": {"scheme": "BILUO"},
     }
-    # a chunker without tags has to do with words
-    features = RECIPES[settings.goal, "ner" if task == "chunker" and not _has_tags(settings) else task].features
+    features = RECIPES[settings.goal, _features_of(task, settings)].features
     names = (features, "SequentialLog.v1", f"{goal.regularizer}.v1", f"{goal.optimizer}.v1", f"{recipe.decoder}.v1")
     named = zip(METHOD_BLOCKS.items(), names, strict=True)
     blocks = {
@@ -390,6 +389,12 @@ def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
         first = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
         found["labels"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
     return found
+
+
+def _features_of(task: str, settings: Settings) -> str:
+    """Return the task whose features fit: those of spans for segments of XML, and for a chunker without tags."""
+    of_words = settings.layout.form is not None or (task == "chunker" and not _has_tags(settings))
+    return "ner" if of_words else task
 
 
 def _has_tags(settings: Settings) -> bool:
@@ -521,7 +526,7 @@ def _method_comments(task: str, settings: Settings) -> dict[str, str]:
         "support": '"all" gives every attribute-label pair a weight: larger, seldom better',
         "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
         "scores": "true stores a probability with every prediction",
-        "features": f"{features[task]}; spacy_crfseq.Templates.v1 takes templates of your own",
+        "features": f"{features[_features_of(task, settings)]}; spacy_crfseq.Templates.v1 takes templates of your own",
         "loss": "the log-likelihood: gives probabilities",
         "regularizer": {
             "L1": "leaves most weights zero; the higher rho [1.0], the smaller the model",

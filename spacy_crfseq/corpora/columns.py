@@ -104,8 +104,12 @@ def write_columns(
 
 def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str = " ") -> Iterator[str]:
     """Yield the lines of a sentence in a column file and a blank line; RAISES DataError: As `write_columns`."""
-    for fields in zip(*(_values(sentence, name) for name in columns), strict=True):
-        _check_values(fields, columns, separator)
+    table = [_values(sentence, name) for name in columns]
+    for name, values in zip(columns, table, strict=True):
+        _check_values(name, values, separator)
+    if DOCSTART in table[0]:
+        raise DataError(f"Column {columns[0]!r}: {DOCSTART!r} would be read as the start of a document.")
+    for fields in zip(*table, strict=True):
         yield separator.join(fields) + "\n"
     yield "\n"
 
@@ -163,10 +167,11 @@ def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[
     return FormatError(path, number, f"{found}{hint}")
 
 
-def _check_values(fields: tuple[str, ...], columns: Sequence[str], separator: str) -> None:
-    # a value that could not be read back
-    for name, value in zip(columns, fields, strict=True):
+def _check_values(name: str, values: Sequence[str], separator: str) -> None:
+    """Raise DataError on a value that could not be read back."""
+    joined = "".join(values)  # looked at as one, since few values are bad
+    if all(values) and separator not in joined and _BLANKS.isdisjoint(joined):
+        return
+    for value in values:
         if not value or separator in value or not _BLANKS.isdisjoint(value):
             raise DataError(f"Column {name!r}: {value!r} cannot be written: it is empty or contains white space.")
-    if fields[0] == DOCSTART:
-        raise DataError(f"Column {columns[0]!r}: {DOCSTART!r} would be read as the start of a document.")

@@ -41,6 +41,9 @@ class NamedWeights(NamedTuple):
     values: NDArray[np.float64]
 
 
+NO_WEIGHTS = NamedWeights([], np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
 class SavedModel(NamedTuple):
     """The model of another program.
 
@@ -138,10 +141,10 @@ def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.vo
         raise ValueError("it has weights of labels or attributes that are not there")
     if not np.isfinite(weights).all():
         raise ValueError("some of its weights are no finite numbers; train it again")
-    transitions, none = np.zeros((n, n)), np.zeros(0, np.int64)
+    transitions = np.zeros((n, n))
     transitions[source[~state], target[~state]] = weights[~state]
     named = NamedWeights(attributes, source[state], target[state], weights[state])
-    return SavedModel(labels, named, NamedWeights([], none, none, np.zeros(0)), transitions)
+    return SavedModel(labels, named, NO_WEIGHTS, transitions)
 
 
 def check_names(labels: Sequence[str], *attributes: Sequence[str]) -> None:

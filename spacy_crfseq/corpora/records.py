@@ -25,7 +25,7 @@ from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
 from .presets import RAW, Preset, is_mark
-from .xml import XMLForm, parse_xml
+from .xml import XMLForm, read_xml
 
 
 class Record(NamedTuple):
@@ -160,7 +160,8 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
 def _from_xml(path: Path, layout: Preset, stream: IO[bytes]) -> Iterator[Record | FormatError]:
     """Yield the words of sequences, and the errors, each before the sequences that were read with it."""
     errors: list[FormatError] = []
-    for sentence in parse_xml(path, stream, layout.form or XMLForm(), errors.append, encoding=layout.encoding):
+    form, encoding = layout.form or XMLForm(), layout.encoding
+    for sentence in read_xml(path, form, errors.append, encoding=encoding, stream=stream):
         yield from errors
         errors.clear()
         yield Record(sentence.line, "", sentence.words, sentence.spaces)

@@ -108,8 +108,8 @@ class Posterior(NamedTuple):
 
     allowed (Bools | None): [T, L] labels that each token may have; None for all.
     temperature (float): Scores are divided by it, which calibrates probabilities (Guo et al. 2017).
-    rules (OccurrenceRules | None): Labels that may occur once or in an order, a constraint like the others.  The decoder
-        must be Viterbi's, and probabilities may leave out rare labellings, see `missing`.
+    rules (OccurrenceRules | None): Labels that may occur once or in an order, a constraint like the others.  The
+        decoder must be Viterbi's, and probabilities may leave out rare labellings, see `missing`.
     """
 
     source: Source
@@ -164,9 +164,9 @@ class Posterior(NamedTuple):
         return np.concatenate(parts)
 
     def missing(self) -> NDArray[np.float64]:
-        """Return an upper bound of the probability of each sequence [N] that is left out of all answers, 0 without rules.
+        """Return upper bounds of the probability [N] that all answers leave out under rules.
 
-        It is of labellings that obey the rules, but go through states of a low probability.
+        It is that of labellings that obey the rules, but are rare while very many others are possible.
         """
         if self.rules is None:
             return np.zeros(len(self.offsets) - 1)

@@ -9,9 +9,8 @@ whose score plus this bound is far below the best, or the sum, of all labellings
     g_t(S', j) = e_t(j) + max_{S, i} (g_{t-1}(S, i) + a_t(i, j))           S' follows S by the rules; or a log sum
     lost = max of g_t(S, j) + ahead_t(j) over the states dropped          or a log sum
 
-A path that scores at least `lost` is the best one, and sums miss no more than exp(lost).  A bit is cleared as soon as
-no label that it bars can begin any more, which makes many states one, and a search for the best path drops a state if
-another of the same label scores as much and bars no more.
+A path that scores at least `lost` is the best one, and sums miss no more than exp(lost).  A search for the best path
+also drops a state if another of the same label scores as much and bars no more.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ class Layers(NamedTuple):
 
     labels (Ints), sets (Offsets), scores (Floats), back (Ints): Label, labels that have begun, g, and, in a search for
         the best path, the state before.
-    ahead, through (Floats): [T, L] bounds of what follows a label, and of whole labellings through it.
-    alive (Offsets): [T] bits that still count after a token.
+    ahead (Floats): [T, L] bound of what follows a label.
     """
 
     first: Offsets
@@ -51,16 +49,14 @@ class Layers(NamedTuple):
     scores: Floats
     back: Ints
     ahead: Floats
-    through: Floats
-    alive: Offsets
 
 
 @inlined
 def _layers(length: int, n: int) -> Layers:
     """Return work arrays."""
-    size, first, alive = WIDTH * (length + n), np.zeros(length + 1, np.int64), np.empty(length, np.int64)
+    size, first = WIDTH * (length + n), np.zeros(length + 1, np.int64)
     arrays = np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size), np.empty(size, np.int32)
-    return Layers(first, *arrays, np.empty((length, n)), np.empty((length, n)), alive)
+    return Layers(first, *arrays, np.empty((length, n)))
 
 
 @inlined
@@ -98,29 +94,18 @@ def obeying(labels: Ints, offsets: Offsets, rules: OccurrenceRules, out: Bools) 
 
 
 @kernel
-def _fill_bounds(scores: Scores, maximum: bool, layers: Layers) -> float:
-    """Fill ahead and through for one sequence without rules; return the best, or the log sum, of all its labellings."""
+def _fill_ahead(scores: Scores, maximum: bool, ahead: Floats) -> float:
+    """Fill ahead for one sequence without rules; return the best, or the log sum, of all its labellings."""
     emissions, transitions, start, end = scores
-    ahead, through, (length, n) = layers.ahead, layers.through, emissions.shape
+    (length, n), top = emissions.shape, -np.inf
     for t in range(length - 1, -1, -1):
         for i in range(n):
             ahead[t, i] = end[i] if t == length - 1 else -np.inf
             for k in range(n if t < length - 1 else 0):
                 score = step_to(transitions, t + 1)[i, k] + emissions[t + 1, k] + ahead[t + 1, k]
                 ahead[t, i] = _join(ahead[t, i], score, maximum)
-    top = -np.inf
-    for t in range(length):
-        step = step_to(transitions, t)
-        for k in range(n):
-            through[t, k] = start[k] if t == 0 else -np.inf
-        for i in range(n if t > 0 else 0):
-            score = through[t - 1, i] - ahead[t - 1, i] if ahead[t - 1, i] > -np.inf else -np.inf
-            for k in range(n):
-                through[t, k] = _join(through[t, k], score + step[i, k], maximum)
-        for k in range(n):
-            through[t, k] += emissions[t, k] + ahead[t, k]
             if t == 0:
-                top = _join(top, through[t, k], maximum)
+                top = _join(top, start[i] + emissions[0, i] + ahead[0, i], maximum)
     return top
 
 
@@ -133,20 +118,11 @@ def _fill_layers(
     Returns the best score of its paths, or the log sum, `lost`, and whether a token had too many states.
     """
     emissions, transitions, start, _ = scores
-    first, labels, sets, values, back, ahead, through, alive = layers
+    first, labels, sets, values, back, ahead = layers
     (length, n), total, lost, full = emissions.shape, -np.inf, -np.inf, False
-    alive[length - 1] = 0
-    for t in range(length - 1, 0, -1):
-        alive[t - 1] = alive[t]
-        for k in range(n):
-            if through[t, k] >= floor:
-                alive[t - 1] |= rules.barred[k]
     for t in range(length):
         count, step = first[t], step_to(transitions, t)
         for k in range(n):
-            if through[t, k] == -np.inf or through[t, k] < floor:
-                lost = _join(lost, through[t, k], maximum)
-                continue
             own = count
             for a in range(first[t - 1] if t > 0 else -1, first[t]):  # -1 is the state before the first token
                 before, begun, value = -1, np.int64(0), np.float64(emissions[t, k])
@@ -158,7 +134,11 @@ def _fill_layers(
                 begun = _after(begun, before, k, rules)
                 if begun == BROKEN or value == -np.inf:
                     continue
-                begun &= alive[t]
+                if t == length - 1:
+                    begun = np.int64(0)  # bars nothing any more
+                if maximum and value + ahead[t, k] < floor:
+                    lost = max(lost, value + ahead[t, k])
+                    continue
                 place, better = own, True  # of the same state, or of one that bars less and is better, or the reverse
                 while place < count:
                     other, known = sets[place], values[place]
@@ -212,7 +192,7 @@ def _best_paths(
         if _obeys(labels[b:e], rules):
             continue
         here, gap = part(scores, b, e), GAP
-        top = _fill_bounds(here, True, layers)
+        top = _fill_ahead(here, True, layers.ahead)
         while True:
             found[s], lost, full = _fill_layers(here, rules, True, top - gap, layers)
             exact[s] = found[s] >= lost
@@ -246,7 +226,7 @@ def state_chain(scores: Scores, rules: OccurrenceRules) -> tuple[Scores, Ints, f
 def _likely_layers(scores: Scores, rules: OccurrenceRules) -> tuple[Layers, float]:
     """Return the layers for sums over the labellings of a sequence, and a bound of the share that they miss."""
     layers = _layers(scores.emissions.shape[0], scores.emissions.shape[1])
-    total, floor, lost, full = _fill_bounds(scores, False, layers), np.inf, 0.0, False
+    total, floor, lost, full = _fill_ahead(scores, False, layers.ahead), np.inf, 0.0, False
     while total - FAINT < floor and lost > -np.inf and not (full and total > -np.inf):
         floor = total - FAINT  # at first of the sum without rules, which may be far above
         total, lost, full = _fill_layers(scores, rules, False, floor, layers)
@@ -270,5 +250,5 @@ def _fill_states(
                 emissions[t, place] += scores.end[k]
             for a in range(first[t - 1] if t > 0 else c, first[t] if t > 0 else c):
                 begun = _after(sets[a], labels[a], k, rules)
-                if begun != BROKEN and begun & layers.alive[t] == sets[c]:
+                if begun != BROKEN and (t == last or begun == sets[c]):
                     transitions[t, a - first[t - 1], place] = step[labels[a], k]

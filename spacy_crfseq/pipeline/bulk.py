@@ -85,8 +85,11 @@ def annotate(settings: Settings, jobs: Sequence[Job], n_processes: int = 1) -> I
     if n_processes > 1:
         yield from _in_processes(settings, jobs, n_processes)
     elif jobs:
-        with closing(Tagger(settings)) as tagger:
-            yield from chain.from_iterable(map(tagger.run, jobs))
+        try:
+            with closing(Tagger(settings)) as tagger:
+                yield from chain.from_iterable(map(tagger.run, jobs))
+        finally:
+            gc.unfreeze()
 
 
 class Tagger:
@@ -105,6 +108,7 @@ class Tagger:
             for name, pipe in crfs_of(dict(self._nlp.pipeline), [], self._settings.model).items():
                 check_global(name, pipe.method.loss, "--scores")
                 pipe.cfg["scores"] = True
+        gc.freeze()  # collections, of which many Docs cause many, pass over what stays
 
     def run(self, job: Job) -> Iterator[Step]:
         """Annotate a file, and report each portion."""
@@ -170,6 +174,7 @@ class Tagger:
         self.close()
         if self._dropped > RENEW_STRINGS:
             del self._nlp
+            gc.unfreeze()
             gc.collect()
             self._load()
             return

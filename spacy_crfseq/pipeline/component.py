@@ -277,12 +277,12 @@ class CRFComponent(TrainablePipe):
         self.doc_model.check_rules()
 
     def start_from(self, trained: "CRFComponent | None") -> None:
-        """Let `initialize` take over labels, features and weights of a trained component, and `fit` continue from these.
+        """Let `initialize` take over labels, features and weights of a trained component, from which `fit` continues.
 
         All that it has learned is kept, also where the new data lack it; what is new begins with weights of zero.  The
         penalty of `fit` is then on changes of the weights, and stronger the more texts these come from.  That of
         `update` is on the weights, as always, so that it forgets with few new texts.
-        trained (CRFComponent | None): A component of the same task and scheme, which does not change; None for none.
+        trained (CRFComponent | None): A component of the same task and scheme, which must not change; None for none.
         RAISES ConfigError: If training cannot continue from it.
         """
         if trained is not None:

@@ -38,8 +38,9 @@ def register(component: Any) -> None:
 def remember(component: Any, docs: Iterable[Doc]) -> None:
     """Remember that a component has annotated Docs: the extension attributes will ask it about them."""
     me = ref(component)
+    alone = (me,)
     for doc in docs:
-        earlier = _annotated.get(doc, ())
+        earlier = _annotated.setdefault(doc, alone)
         if me not in earlier:
             _annotated[doc] = (*earlier, me)
 

@@ -123,11 +123,6 @@ class DocModel:
         return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
 
     @property
-    def trained_first(self) -> DocModel | None:
-        """The first stage, if it has weights."""
-        return self.first if self.first is not None and self.first.has_weights else None
-
-    @property
     def features(self) -> FeatureSet:
         """The features of the method, with those of its attribute plug-ins."""
         if self._features is None:

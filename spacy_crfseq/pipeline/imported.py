@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from ..corpora.crfsuite_model import NamedWeights, SavedModel
+from ..corpora.crfsuite_model import NO_WEIGHTS, NamedWeights, SavedModel
 from ..errors import ModelFileError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
@@ -68,20 +68,28 @@ def settings_for(
     return settings
 
 
+def model_of(crf: Any) -> SavedModel:
+    """Return the model of a fitted `spacy_crfseq.CRF` or ``sklearn_crfsuite.CRF``."""
+    labels, state = list(crf.classes_), crf.state_features_
+    number, row = ({name: i for i, name in enumerate(dict.fromkeys(each))} for each in (labels, (a for a, _ in state)))
+    cells = np.array([(row[name], number[label]) for name, label in state], np.int64).reshape(-1, 2)
+    transitions = np.zeros((len(labels), len(labels)))
+    for (before, label), weight in crf.transition_features_.items():
+        transitions[number[before], number[label]] = weight
+    return SavedModel(
+        labels, NamedWeights(list(row), cells[:, 0], cells[:, 1], np.array([*state.values()])), NO_WEIGHTS, transitions
+    )
+
+
 def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mapping[str, Any]) -> CRFComponent:
     """Add a component with the weights of a model to a pipeline, and return it.
 
     labels (str): What they annotate: tag, ent or chunk.  Only a tagger has the labels of the model whatever they are.
-    settings (Mapping[str, Any]): Those of the component.
+    settings (Mapping[str, Any]): Those of the component, whose only features are one token function per block.
     RAISES CrfError: If the labels are no tags of the scheme, or as the factory raises.
     """
-    pipe: Any = nlp.add_pipe(FACTORIES[labels], config=dict(settings))
-    set_model(pipe, model)
-    return pipe  # type: ignore[no-any-return]
-
-
-def set_model(pipe: CRFComponent, model: SavedModel) -> None:
-    """Give a component, whose only features are one token function per block, the weights of a model."""
+    known = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
+    pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**known, **settings})
     own, n = pipe.doc_model, len(model.labels)
     own.set_tags(model.labels)
     _ = own.labels.constraints  # an error for labels that are no tags of the scheme
@@ -91,22 +99,22 @@ def set_model(pipe: CRFComponent, model: SavedModel) -> None:
         hashes = {int(hash_string(name)): name for name in table.names}
         strings.update(hashes)
         sets.update(dict.fromkeys(block.plan.functions, make_token_sets([len(hashes)], list(hashes))))
-    one = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
-    encoder.freeze(encoder.encode(one), 1)
-    if [encoder.unigrams.index.size, encoder.bigrams.index.size] != [len(table.names) for table in tables]:
+    token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
+    encoder.freeze(encoder.encode(token), 1)  # it has all attributes, in their order
+    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
+    if [len(each) for each in keys] != [len(table.names) for table in tables]:
         raise ModelFileError(f"Component {pipe.name!r}: two names of the model have the same hash; drop one of them.")
     (unigrams, weights), (bigrams, pair_weights) = _rows(model.attributes, n), _rows(model.pairs, n * n)
-    steps = model.transitions != 0
+    steps, added = model.transitions != 0, tuple(own.method.potentials.values())
     layout = Layout(n, unigrams, bigrams, None if steps.all() else steps, own.method.boundaries)
-    added = tuple(own.method.potentials.values())
     values = [_bound(potential, model.attributes, n) for potential in added]
     theta = np.concatenate([weights, pair_weights, model.transitions.ravel(), np.zeros(2 * n), *values])
-    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     crf = LinearChainCRF(model.labels, layout, theta.astype(own.method.precision), keys, None, templates, added)
     encoder.pinned, own.strings = False, strings
     encoder.trim(0, 0)
     own.start(crf, encoder, Session(own.method.optimizer, seen_all=True))
+    return pipe  # type: ignore[no-any-return]
 
 
 def _rows(table: NamedWeights, width: int) -> tuple[SparseRows, Floats]:
@@ -122,9 +130,7 @@ def _bound(potential: Any, table: NamedWeights, n_labels: int) -> Floats:
     if not isinstance(potential, Values):
         return np.zeros(potential.size(n_labels))
     hashes = np.array([hash_of_name(name) for name in table.names], np.uint64)
-    potential.from_state(np.sort(hashes))
-    places = np.empty(len(hashes), np.int64)
-    places[np.argsort(hashes)] = np.arange(len(hashes))
-    weights = np.zeros((len(hashes), n_labels))
-    np.add.at(weights, (places[table.rows], table.columns), table.values)
-    return weights.ravel()
+    weights, order = np.zeros((len(hashes), n_labels)), np.argsort(hashes)
+    weights[table.rows, table.columns] = table.values
+    potential.from_state(hashes[order])
+    return weights[order].ravel()

@@ -105,8 +105,8 @@ def summary(source: DocModel, model: DocModel) -> str:
     crf, old = model.crf, source.crf
     kept = sum(len(np.intersect1d(*keys, assume_unique=True)) for keys in zip(crf.keys, old.keys, strict=True))
     total, had = (sum(map(len, keys)) for keys in (crf.keys, old.keys))
-    labels = len(model.labels.tags) - len(source.labels.tags)
-    line = f"{len(source.labels.tags)} labels and {kept:,} features taken over, {labels} and {total - kept:,} new"
-    if had > kept:
-        line += f"; {had - kept:,} features of templates that the config lacks left out"
-    return f"{line}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+    left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
+    return (
+        f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
+        f"{total - kept:,} new{left}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+    )

@@ -170,7 +170,7 @@ class Training:
         if get_examples is not None and not self.postponed:
             training, texts = Training(first), Noted(get_examples())
             training.keeps, training.seed = True, self.seed
-            training.source = None if self.source is None else self.source.trained_first
+            training.source = None if self.source is None else self.source.first
             try:
                 training.initialize(lambda: texts, labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage

@@ -238,7 +238,7 @@ class ColumnWriter:
             columns[f"{name} score"] = [_number(score) for score in _scores(self._form, doc, name)]
         words = [token.text for token in doc]
         for start, end in sentences_of(doc):
-            kept = [i for i in range(start, end) if not doc[i].is_space]
+            kept = [i for i in range(start, end) if not words[i].isspace()]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
                 yield Sentence([words[i] for i in kept], parts, None, 0, 0, {})

@@ -21,7 +21,7 @@ from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.crfsuite_items import CRFsuiteItems
 from spacy_crfseq.features.wapiti_patterns import WapitiPatterns
-from spacy_crfseq.pipeline.imported import import_model, settings_for
+from spacy_crfseq.pipeline.imported import import_model, model_of, settings_for
 
 WORDS = ["Ada", "saw", "the", "Élan", "of", "Oslo", "42", "x"]
 LABELS = ["O", "B-X", "I-X"]
@@ -79,7 +79,7 @@ def test_crfsuite_gives_the_same_answers(model: Path, tmp_path: Path) -> None:
     for words in [*sequences(np.random.default_rng(1), 40), ["unseen"]]:
         items = [attributes(words, i) for i in range(len(words))]
         labels = tagger.tag(items)
-        doc = Doc(nlp.vocab, words=words)
+        doc = Doc(nlp.vocab, words=words, tags=["NN"] * len(words))
         np.testing.assert_allclose(
             pipe.marginals(doc), [[tagger.marginal(y, i) for y in pipe.tags] for i in range(len(words))], atol=1e-12
         )
@@ -119,6 +119,20 @@ def test_noted_attributes_and_numbers(model: Path) -> None:
     np.testing.assert_allclose(pipe.model.predict([doc])[0], expected, atol=1e-14)
     with pytest.raises(DataError, match=r"'length' has the value 0.5"):
         plain(doc)
+
+
+@pytest.mark.parametrize("module", ["spacy_crfseq", "sklearn_crfsuite"])
+def test_an_estimator_comes_to_spacy(module: str) -> None:
+    rng = np.random.default_rng(6)
+    X = [[attributes(words, i) for i in range(len(words))] for words in sequences(rng, 30)]
+    y = [rng.choice(LABELS, len(each)).tolist() for each in X]
+    crf = pytest.importorskip(module).CRF(c2=0.1, max_iterations=20).fit(X, y)
+    nlp, pipe = imported(model_of(crf))
+    for words in sequences(rng, 10):
+        expected = crf.predict_marginals([[attributes(words, i) for i in range(len(words))]])[0]
+        found = pipe.marginals(Doc(nlp.vocab, words=words)).tolist()
+        for one, other in zip(found, expected, strict=True):
+            assert dict(zip(pipe.tags, one, strict=True)) == pytest.approx(other, abs=1e-4)
 
 
 def test_items_are_those_of_python_crfsuite() -> None:
