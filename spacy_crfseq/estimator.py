@@ -105,6 +105,8 @@ class CRF:
     n_threads: int
     precision: str
     verbose: bool
+    training_log_: SimpleNamespace | None = None
+    _fitted: _Model | None = None
 
     def __init__(
         self, algorithm: Any = None, min_freq: Any = None, all_possible_states: Any = None,
@@ -119,8 +121,6 @@ class CRF:
     ) -> None:  # fmt: skip
         given = locals()
         self.__dict__.update((name, given[name]) for name in _NAMES)
-        self.training_log_: SimpleNamespace | None = None
-        self._fitted: _Model | None = None
 
     tagger_ = property(lambda self: self._fitted and self)
     classes_ = property(lambda self: self._fitted and self.labels())
