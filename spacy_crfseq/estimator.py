@@ -23,6 +23,7 @@ import srsly
 from numpy.typing import NDArray
 
 from . import registry, threads
+from .corpora.crfsuite_model import MAGIC, read_crfsuite_model
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.encoder import Encoded, Ids
@@ -84,7 +85,7 @@ class CRF:
         `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"
         have no effect; changing them causes a warning.
     verbose (bool): Print each iteration.
-    model_filename (str): File to store the model in after `fit`, or to load it from; not CRFsuite's format.
+    model_filename (str): File to load a model from, also one of CRFsuite; `fit` stores it there, in another format.
     keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
     loss, regularizer, optimizer: Plug-ins of this package that replace those of the algorithm.
     random_state (int | None): Seed of the order of the sequences; "lbfgs" needs none.
@@ -232,7 +233,7 @@ class CRF:
     @property
     def _model(self) -> _Model:
         if self._fitted is None and self.model_filename is not None and Path(self.model_filename).exists():
-            self._fitted = _Model.from_bytes(Path(self.model_filename).read_bytes(), str(self.model_filename))
+            self._fitted = _Model.from_file(Path(self.model_filename))
         if self._fitted is None:
             known = sys.modules.get("sklearn.exceptions")
             raise (known.NotFittedError if known else NotFittedError)("This CRF is not fitted yet; call fit first.")
@@ -297,6 +298,21 @@ class _Model(NamedTuple):
         message = {"attributes": list(self.attributes.names), "groups": self.bags.groups, "crf": self.crf.to_bytes()}
         data: bytes = srsly.msgpack_dumps(message)
         return data
+
+    @classmethod
+    def from_file(cls, path: Path) -> _Model:
+        """Return the model in a file, of this package or of CRFsuite.  RAISES ModelFileError: On anything else."""
+        data = path.read_bytes()
+        if not data.startswith(MAGIC):
+            return cls.from_bytes(data, str(path))
+        labels, weights, _, transitions, _ = read_crfsuite_model(path)
+        n, n_rows, order = len(labels), len(weights.names), np.lexsort((weights.columns, weights.rows))
+        ptr = np.append(0, np.cumsum(np.bincount(weights.rows, minlength=n_rows))).astype(np.int64)
+        rows = SparseRows(ptr, weights.columns[order].astype(np.int32), n)
+        theta = np.concatenate([weights.values[order], transitions.ravel(), np.zeros(2 * n)])
+        keys = np.arange(n_rows).astype(np.uint64), np.zeros(0, np.uint64)
+        crf = LinearChainCRF(labels, Layout(n, rows, DenseRows(0, n * n), None, False), theta, keys)
+        return cls(Attributes(weights.names, frozen=True), Bags(np.zeros(n_rows, np.int32)), crf)
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str) -> _Model:

@@ -208,6 +208,16 @@ def test_storage(tmp_path: Path) -> None:
         CRF(model_filename=str(path)).predict(test)
 
 
+def test_a_model_of_crfsuite(peer: Any, tmp_path: Path) -> None:
+    theirs = peer(model_filename=str(tmp_path / "model.crfsuite"), c2=0.1).fit(*generated(20, values=True))
+    ours, test = CRF(model_filename=str(tmp_path / "model.crfsuite")), generated(5, 1, values=True)[0]
+    for tokens, others in zip(ours.predict_marginals(test), theirs.predict_marginals(test), strict=True):
+        for token, other in zip(tokens, others, strict=True):
+            assert token == pytest.approx(other, abs=1e-6)
+    assert ours.state_features_ == pytest.approx(theirs.state_features_, abs=1e-5)
+    assert pickle.loads(pickle.dumps(ours)).classes_ == theirs.classes_
+
+
 def test_scikit_learn(peer: Any) -> None:
     sklearn = pytest.importorskip("sklearn")
     from sklearn.model_selection import RandomizedSearchCV, cross_val_predict, cross_val_score

@@ -26,7 +26,7 @@ from .sequences import PlainScores, part, step_to
 
 BROKEN = -1
 """Instead of a set of labels, where the rules are broken."""
-WIDTH = 128
+WIDTH = 256
 """States that are kept per token."""
 GAP, FAR = 1.0, 1000.0
 """The best path is first sought within so many nats of the best without rules, then within twice as many, and so on;
@@ -134,6 +134,8 @@ def _fill_layers(
                 begun = _after(begun, before, k, rules)
                 if begun == BROKEN or value == -np.inf:
                     continue
+                if t == length - 1:
+                    begun = np.int64(0)  # bars nothing any more
                 if maximum and value + ahead[t, k] < floor:
                     lost = max(lost, value + ahead[t, k])
                     continue
@@ -248,5 +250,5 @@ def _fill_states(
                 emissions[t, place] += scores.end[k]
             for a in range(first[t - 1] if t > 0 else c, first[t] if t > 0 else c):
                 begun = _after(sets[a], labels[a], k, rules)
-                if begun != BROKEN and begun == sets[c]:
+                if begun != BROKEN and (t == last or begun == sets[c]):
                     transitions[t, a - first[t - 1], place] = step[labels[a], k]

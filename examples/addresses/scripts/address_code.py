@@ -3,6 +3,7 @@
 `usaddress_features` computes the features that usaddress documents.  `word_function` and `Segments` are our own.  A
 packaged pipeline contains this file.
 """
+# ruff: noqa: SIM905
 
 from __future__ import annotations
 
@@ -342,7 +343,7 @@ class Segments:
 
     The values of a token join its coarse kind with that of the first and the last word of its part and of the first
     one of the next, with the distances to both ends of the part, and with whether a type of a street precedes and
-    follows it in the address.
+    follows it in the address.  An address is a sentence if sentence starts are set, else a whole Doc.
     """
 
     def __init__(self) -> None:
@@ -365,9 +366,11 @@ class Segments:
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens of Docs."""
-        sizes = [len(doc) for doc in docs]
-        orths = np.concatenate([doc.to_array("ORTH") for doc in docs]) if docs else np.zeros(0, np.uint64)
-        numbers = _values(self._codes_of(orths, docs), np.cumsum([0, *sizes]))
+        arrays = [doc.to_array(["ORTH", "SENT_START"]) for doc in docs]
+        table = np.concatenate([*arrays, np.zeros((0, 2), np.uint64)])
+        orths, starts = np.ascontiguousarray(table[:, 0]), np.append(table[:, 1] == 1, True)
+        starts[np.cumsum([0, *map(len, arrays)])] = True
+        numbers = _values(self._codes_of(orths, docs), np.flatnonzero(starts))
         values = self._hashes[numbers]
         if strings is not None:
             strings.update((int(self._hashes[i]), self._names[i]) for i in np.unique(numbers))
@@ -392,10 +395,10 @@ class Segments:
 
 
 def _values(codes: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the numbers [T, 8] of the values of all tokens from their codes [T]; `offsets` [docs + 1] of Docs."""
+    """Return the numbers [T, 8] of the values of all tokens from their codes [T]; `offsets` [addresses + 1]."""
     n = len(codes)
     kinds, commas = np.append(codes >> 1, 0), codes & 1
-    doc = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    address = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     begins = np.zeros(n + 1, np.bool_)
     begins[1:] = commas
     begins[offsets] = True
@@ -403,10 +406,10 @@ def _values(codes: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> np.nd
     part = np.cumsum(begins[:-1]) - 1
     first, end = edges[part], edges[part + 1]
     here, place = kinds[:-1], np.arange(n)
-    following = np.where(end < offsets[doc + 1], kinds[end], 0)
+    following = np.where(end < offsets[address + 1], kinds[end], 0)
     streets = np.append(0, np.cumsum(here == STREET))
-    before = streets[place] > streets[offsets[doc]]
-    after = streets[offsets[doc + 1]] > streets[place + 1]
+    before = streets[place] > streets[offsets[address]]
+    after = streets[offsets[address + 1]] > streets[place + 1]
     around, square = before + 2 * after, N * N
     columns = (
         kinds[first] * N + here,

@@ -2,8 +2,9 @@
 
     python scripts/get_data.py assets
 
-The file comes from the folder in CRFSEQ_DATA if that is set and has it, else from usaddress's repository.  An existing
-assets/labeled.xml is used as it is.  A fifth of it, drawn by chance, becomes assets/test.xml, the rest assets/train.xml.
+The file comes from the folder in CRFSEQ_DATA if that is set and has it, else from usaddress's repository.  An
+existing assets/labeled.xml is used as it is.  A fifth of it, drawn by chance, becomes assets/test.xml, the rest
+assets/train.xml.
 """
 
 from __future__ import annotations

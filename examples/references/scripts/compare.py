@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from time import process_time
 from typing import NamedTuple, TypeAlias
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -24,12 +25,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
 FOLDER = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(FOLDER))
 
+import features  # noqa: E402
 import spacy  # noqa: E402
 from spacy.tokens import Doc  # noqa: E402
 from spacy.training import Example  # noqa: E402
 from spacy.util import load_config, load_model_from_config  # noqa: E402
-
-import features  # noqa: E402
 
 Labelled: TypeAlias = tuple[list[str], list[str]]
 """The words of a reference, and their labels."""
@@ -57,7 +57,7 @@ Contender: TypeAlias = Callable[[list[Labelled], list[Labelled]], Trial]
 
 def seconds() -> float:
     """Return the processor time of this process and of those that it waited for."""
-    return sum(os.times()[:4])
+    return process_time() + sum(os.times()[2:4])
 
 
 def read(path: Path) -> list[Labelled]:
