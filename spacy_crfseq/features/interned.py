@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
@@ -38,21 +39,26 @@ SEVERAL = (Mapping, list, tuple, set, frozenset)
 def entries_in(token: Any) -> Iterator[Any]:
     """Yield the names, and the pairs of a name and a value, that a token has; dictionaries and lists in it are opened.
 
-    RAISES DataError: If the token is neither a dictionary nor a list.
+    RAISES DataError: If the token is neither a dictionary nor a list, or a name is not a string.
     """
     if not isinstance(token, SEVERAL):
         raise DataError(f"it is {shown(token)}, but a dictionary or a list of strings is needed.")
-    if not isinstance(token, Mapping):
-        yield from token
-        return
-    for name, value in token.items():
-        for entry in entries_in(value) if isinstance(value, SEVERAL) else ():
-            inner, number = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, True)
-            if not isinstance(inner, str | bytes):
-                raise DataError(f"the name {shown(inner)} under {name!r} is not a string.")
-            yield f"{name}:{inner if isinstance(inner, str) else inner.decode()}", number
-        if not isinstance(value, SEVERAL):
-            yield name, value
+    for entry in token.items() if isinstance(token, Mapping) else token:
+        if type(entry) is not tuple or len(entry) != 2 or not isinstance(entry[1], SEVERAL):
+            yield entry
+            continue
+        name, several = entry
+        for inner in entries_in(several):
+            part, value = inner if isinstance(inner, tuple) and len(inner) == 2 else (inner, True)
+            if not isinstance(part, str | bytes):
+                raise DataError(f"the name {shown(part)} under {name!r} is not a string.")
+            yield f"{_text(name)}:{_text(part)}", value
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str | bytes):
+        raise DataError(f"the name {shown(name)} is not a string.")
+    return name if isinstance(name, str) else name.decode()
 
 
 def attribute_of(entry: Any) -> tuple[str, float]:
@@ -64,12 +70,9 @@ def attribute_of(entry: Any) -> tuple[str, float]:
     name, value = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 1.0)
     if type(name) is str and type(value) is str:  # most are
         return f"{name}:{value}", 1.0
-    if isinstance(name, bytes):
-        name = name.decode()
-    if not isinstance(name, str):
-        raise DataError(f"the name {shown(name)} is not a string.")
+    name = _text(name)
     if isinstance(value, str | bytes):
-        return f"{name}:{value if isinstance(value, str) else value.decode()}", 1.0
+        return f"{name}:{_text(value)}", 1.0
     if isinstance(value, SEVERAL):
         raise TypeError(name)
     try:
@@ -156,13 +159,10 @@ class Attributes(dict[Any, int]):
         """
         tokens = list(chain.from_iterable(sequences))
         kinds = set(map(type, tokens))
-        if kinds <= {dict}:
-            try:
-                return self._read(tokens, chain.from_iterable(map(dict.items, tokens)))
-            except TypeError:  # a dictionary or a list in a dictionary
-                pass
-        elif kinds <= {list, set}:
-            return self._read(tokens, chain.from_iterable(tokens))
+        if kinds <= {dict} or kinds <= {list, set}:
+            entries = map(dict.items, tokens) if kinds == {dict} else tokens
+            with suppress(TypeError):  # a dictionary or a list in a token
+                return self._read(tokens, chain.from_iterable(entries))
         opened = [list(entries_in(token)) for token in tokens]
         try:
             return self._read(opened, chain.from_iterable(opened))
