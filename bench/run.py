@@ -29,6 +29,7 @@ MODULES = (
     "training",
     "tagging",
     "confidence",
+    "occurrences",
     "token_functions",
     "tokenizer",
     "estimator",
