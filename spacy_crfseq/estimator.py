@@ -27,9 +27,9 @@ from .corpora.crfsuite_model import MAGIC, read_crfsuite_model
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.encoder import Encoded, Ids
+from .features.entries import attribute_of, entries_in, shown
 from .features.index import BagStore
-from .features.interned import MOST_BAGS, Attributes, Bags, Text, attribute_of, entries_in, group
-from .features.token_sets import shown
+from .features.interned import MOST_BAGS, Attributes, Bags, Text, group
 from .files import replacing
 from .inference.posterior import Posterior, make_posterior
 from .model import LinearChainCRF, check_finite

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from spacy_crfseq import CRF
 from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFittedError
 from spacy_crfseq.features import interned
-from spacy_crfseq.features.interned import Attributes, Bags, attribute_of, entries_in, group
+from spacy_crfseq.features.entries import attribute_of, entries_in
+from spacy_crfseq.features.interned import Attributes, Bags, group
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.regularizers.l1 import L1
 from tests.features.test_token_sets import ENTRIES
@@ -128,7 +129,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{}], [{}, {}]], [["a"], ["a", 3]]), "y[1][1] is 3 (int), but labels must be strings."),
         ({}, ([[{}]], ["a"]), "y[0] is 'a' (str), but must be a list of labels"),
         ({}, ([{"a": 1}], [["a"]]), "X[0] is {'a': 1} (dict), but X must be a list of sequences"),
-        ({}, ([["a"]], [["a"]]), "X[0][0]: it is 'a' (str), but a dictionary or a list of strings is needed."),
+        ({}, ([["a"]], [["a"]]), "X[0][0]: 'a' (str) was given, but a dictionary or a list of strings is needed"),
         ({}, ([[{"a": 1}, {"a": float("nan")}]], [["a"] * 2]), "X[0][1]: 'a' has the value nan (float)"),
         ({}, ([[{"a": object}]], [["a"]]), "X[0][0]: 'a' has the value <class 'object'> (type)"),
         ({}, ([[{"a": np.zeros(2)}]], [["a"]]), "X[0][0]: 'a' has the value array([0., 0.]) (ndarray)"),
@@ -136,7 +137,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{"a": ["b", 3]}]], [["a"]]), "X[0][0]: the name 3 (int) under 'a' is not a string."),
         ({}, ([[["b", 3]]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
         ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
-        ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: it is 'a' (str)"),
+        ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: 'a' (str) was given"),
         ({}, ([[{}]], [["a"]], [[{}]], [[]]), "X_dev[0] has 1 tokens, but y_dev[0] has 0 labels."),
         ({"algorithm": "lbgfs"}, (X, Y), "there is no algorithm 'lbgfs'. Did you mean 'lbfgs'?"),
         ({"algorithm": "ap", "c2": 1.0}, (X, Y), "the algorithm 'ap' has no setting 'c2'; it has max_iterations"),

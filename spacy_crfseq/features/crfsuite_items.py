@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..types import TokenFunction
-from .interned import attribute_of, entries_in
+from .entries import attribute_of, entries_in
 from .sets import columns_read
 
 _known = lru_cache(1 << 16)(attribute_of)
