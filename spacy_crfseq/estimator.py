@@ -23,12 +23,13 @@ import srsly
 from numpy.typing import NDArray
 
 from . import registry, threads
+from .corpora.crfsuite_model import MAGIC, read_crfsuite_model
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.encoder import Encoded, Ids
+from .features.entries import attribute_of, entries_in, shown
 from .features.index import BagStore
-from .features.interned import MOST_BAGS, Attributes, Bags, Text, attribute_of, entries_in, group
-from .features.token_sets import shown
+from .features.interned import MOST_BAGS, Attributes, Bags, Text, group
 from .files import replacing
 from .inference.posterior import Posterior, make_posterior
 from .model import LinearChainCRF, check_finite
@@ -80,11 +81,15 @@ class CRF:
 
     algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
     min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
-    c1 to gamma: Settings of single algorithms, as in CRFsuite; one that the algorithm does not have is an error.
-        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"
-        have no effect; changing them causes a warning.
+    c1, c2, max_iterations, num_memories, epsilon, period, delta: Settings of an algorithm, as in CRFsuite.  One that
+        the algorithm does not have is an error.
+    pa_type, c, error_sensitive, averaging, variance, gamma: The same.
+    linesearch, max_linesearch: Without effect, like `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"; other
+        values than CRFsuite's cause a warning.
+    calibration_eta, calibration_rate, calibration_samples: The same.
+    calibration_candidates, calibration_max_trials: The same.
     verbose (bool): Print each iteration.
-    model_filename (str): File to store the model in after `fit`, or to load it from; not CRFsuite's format.
+    model_filename (str): File to load a model from, also one of CRFsuite; `fit` stores it there, in another format.
     keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
     loss, regularizer, optimizer: Plug-ins of this package that replace those of the algorithm.
     random_state (int | None): Seed of the order of the sequences; "lbfgs" needs none.
@@ -100,6 +105,8 @@ class CRF:
     n_threads: int
     precision: str
     verbose: bool
+    training_log_: SimpleNamespace | None = None
+    _fitted: _Model | None = None
 
     def __init__(
         self, algorithm: Any = None, min_freq: Any = None, all_possible_states: Any = None,
@@ -114,8 +121,6 @@ class CRF:
     ) -> None:  # fmt: skip
         given = locals()
         self.__dict__.update((name, given[name]) for name in _NAMES)
-        self.training_log_: SimpleNamespace | None = None
-        self._fitted: _Model | None = None
 
     tagger_ = property(lambda self: self._fitted and self)
     classes_ = property(lambda self: self._fitted and self.labels())
@@ -130,7 +135,10 @@ class CRF:
         return {name: getattr(self, name) for name in _NAMES}
 
     def set_params(self, **params: Any) -> CRF:
-        """Change settings.  RAISES ConfigError: If there is none of a name."""
+        """Change settings.
+
+        RAISES ConfigError: If there is none of a name.
+        """
         for name, value in params.items():
             if name not in _NAMES:
                 raise ConfigError(f"CRF has no setting {name!r}. {suggest(name, _NAMES)}")
@@ -232,7 +240,7 @@ class CRF:
     @property
     def _model(self) -> _Model:
         if self._fitted is None and self.model_filename is not None and Path(self.model_filename).exists():
-            self._fitted = _Model.from_bytes(Path(self.model_filename).read_bytes(), str(self.model_filename))
+            self._fitted = _Model.from_file(Path(self.model_filename))
         if self._fitted is None:
             known = sys.modules.get("sklearn.exceptions")
             raise (known.NotFittedError if known else NotFittedError)("This CRF is not fitted yet; call fit first.")
@@ -297,6 +305,21 @@ class _Model(NamedTuple):
         message = {"attributes": list(self.attributes.names), "groups": self.bags.groups, "crf": self.crf.to_bytes()}
         data: bytes = srsly.msgpack_dumps(message)
         return data
+
+    @classmethod
+    def from_file(cls, path: Path) -> _Model:
+        """Return the model in a file, of this package or of CRFsuite.  RAISES ModelFileError: On anything else."""
+        data = path.read_bytes()
+        if not data.startswith(MAGIC):
+            return cls.from_bytes(data, str(path))
+        labels, weights, _, transitions, _ = read_crfsuite_model(path)
+        n, n_rows, order = len(labels), len(weights.names), np.lexsort((weights.columns, weights.rows))
+        ptr = np.append(0, np.cumsum(np.bincount(weights.rows, minlength=n_rows))).astype(np.int64)
+        rows = SparseRows(ptr, weights.columns[order].astype(np.int32), n)
+        theta = np.concatenate([weights.values[order], transitions.ravel(), np.zeros(2 * n)])
+        keys = np.arange(n_rows).astype(np.uint64), np.zeros(0, np.uint64)
+        crf = LinearChainCRF(labels, Layout(n, rows, DenseRows(0, n * n), None, False), theta, keys)
+        return cls(Attributes(weights.names, frozen=True), Bags(np.zeros(n_rows, np.int32)), crf)
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str) -> _Model:

@@ -44,7 +44,7 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (_is(bool), "true or false"),
     "str": (_is(str), "a text"),
     "Path | str": (_is(str, PathLike), "the name of a file"),
-    **dict.fromkeys(("list", "list[str] | tuple[str, ...]"), (_are_texts, "a list of texts")),
+    "list[str] | tuple[str, ...]": (_are_texts, "a list of texts"),
 }
 """For an annotation, whether a value fits, and what it must be in words."""
 

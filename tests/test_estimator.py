@@ -18,11 +18,17 @@ from hypothesis import strategies as st
 from spacy_crfseq import CRF
 from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFittedError
 from spacy_crfseq.features import interned
-from spacy_crfseq.features.interned import Attributes, Bags, attribute_of, entries_in, group
+from spacy_crfseq.features.entries import attribute_of, entries_in
+from spacy_crfseq.features.interned import Attributes, Bags, group
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.regularizers.l1 import L1
 from tests.features.test_token_sets import ENTRIES
 
+CHECKS = (
+    "estimator_cloneable", "estimator_repr", "estimators_unfitted", "get_params_invariance",
+    "mixin_order", "no_attributes_set_in_init", "parameters_default_constructible", "set_params", "valid_tag_types",
+)  # fmt: skip
+"""The checks of scikit-learn that apply to sequences; the others fit arrays."""
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 EXACT = {"precision": "float64", "n_threads": 1}
 Sequences = list[list[Any]]
@@ -123,7 +129,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{}], [{}, {}]], [["a"], ["a", 3]]), "y[1][1] is 3 (int), but labels must be strings."),
         ({}, ([[{}]], ["a"]), "y[0] is 'a' (str), but must be a list of labels"),
         ({}, ([{"a": 1}], [["a"]]), "X[0] is {'a': 1} (dict), but X must be a list of sequences"),
-        ({}, ([["a"]], [["a"]]), "X[0][0]: it is 'a' (str), but a dictionary or a list of strings is needed."),
+        ({}, ([["a"]], [["a"]]), "X[0][0]: 'a' (str) was given, but a dictionary or a list of strings is needed"),
         ({}, ([[{"a": 1}, {"a": float("nan")}]], [["a"] * 2]), "X[0][1]: 'a' has the value nan (float)"),
         ({}, ([[{"a": object}]], [["a"]]), "X[0][0]: 'a' has the value <class 'object'> (type)"),
         ({}, ([[{"a": np.zeros(2)}]], [["a"]]), "X[0][0]: 'a' has the value array([0., 0.]) (ndarray)"),
@@ -131,7 +137,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{"a": ["b", 3]}]], [["a"]]), "X[0][0]: the name 3 (int) under 'a' is not a string."),
         ({}, ([[["b", 3]]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
         ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
-        ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: it is 'a' (str)"),
+        ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: 'a' (str) was given"),
         ({}, ([[{}]], [["a"]], [[{}]], [[]]), "X_dev[0] has 1 tokens, but y_dev[0] has 0 labels."),
         ({"algorithm": "lbgfs"}, (X, Y), "there is no algorithm 'lbgfs'. Did you mean 'lbfgs'?"),
         ({"algorithm": "ap", "c2": 1.0}, (X, Y), "the algorithm 'ap' has no setting 'c2'; it has max_iterations"),
@@ -208,17 +214,27 @@ def test_storage(tmp_path: Path) -> None:
         CRF(model_filename=str(path)).predict(test)
 
 
+def test_a_model_of_crfsuite(peer: Any, tmp_path: Path) -> None:
+    theirs = peer(model_filename=str(tmp_path / "model.crfsuite"), c2=0.1).fit(*generated(20, values=True))
+    ours, test = CRF(model_filename=str(tmp_path / "model.crfsuite")), generated(5, 1, values=True)[0]
+    for tokens, others in zip(ours.predict_marginals(test), theirs.predict_marginals(test), strict=True):
+        for token, other in zip(tokens, others, strict=True):
+            assert token == pytest.approx(other, abs=1e-6)
+    assert ours.state_features_ == pytest.approx(theirs.state_features_, abs=1e-5)
+    assert pickle.loads(pickle.dumps(ours)).classes_ == theirs.classes_
+
+
 def test_scikit_learn(peer: Any) -> None:
     sklearn = pytest.importorskip("sklearn")
     from sklearn.model_selection import RandomizedSearchCV, cross_val_predict, cross_val_score
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer
-    from sklearn.utils.estimator_checks import check_estimator_cloneable, check_get_params_invariance, check_set_params
+    from sklearn.utils import estimator_checks
     from sklearn.utils.validation import check_is_fitted
 
     crf = CRF(max_iterations=5, n_threads=1)
-    for check in (check_estimator_cloneable, check_get_params_invariance, check_set_params):
-        check("CRF", crf)
+    for check in CHECKS:
+        getattr(estimator_checks, f"check_{check}")("CRF", crf)
     for failing in (lambda: crf.predict(X), lambda: check_is_fitted(crf)):
         with pytest.raises(sklearn.exceptions.NotFittedError):
             failing()

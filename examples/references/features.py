@@ -17,8 +17,9 @@ from spacy.tokens import Token
 from spacy_crfseq import registry
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 
-QUOTES = "\"'`´‘’‚“”„«»「」『』"
-DASHES = "-‐‑‒–—―"
+QUOTES = "\"'`´‘’‚“”„«»「」『』"  # noqa: RUF001
+DASHES = "‐‑‒–—―"  # noqa: RUF001
+DASHES += "-"  # the last, because it would mean a range elsewhere in the brackets of a pattern
 TAIL = f"[,;:.!?{DASHES}]?"
 """A mark that may follow a bracket or a quotation mark."""
 
@@ -36,11 +37,11 @@ KEYWORDS = {
     "volume": "vol vols volume volumes iss issue n no nr number fasc fascicle suppl supplement",
     "series": "ser serie series reihe collection collektion kollektion",
     "patent": "patent",
-    "edition": "edn edition editio* expanded rev revised preprint preprinted reprint reprinted illustrated aufl auflage"
-    " ausg ausgabe",
-    "date": "nd date spring summer sommer autumn fall winter frühling herbst jan january januar feb february februar mar"
-    " march märz apr april may mai jun june juni jul july juli aug august sep sept september oct okt october oktober"
-    " nov november dec dez december dezember",
+    "edition": "edn edition editio* expanded rev revised preprint preprinted reprint reprinted illustrated aufl"
+    " auflage ausg ausgabe",
+    "date": "nd date spring summer sommer autumn fall winter frühling herbst jan january januar feb february"
+    " februar mar march märz apr april may mai jun june juni jul july juli aug august sep sept september oct okt"
+    " october oktober nov november dec dez december dezember",
     "locator": "doi* url*",
     "pubmed": "pmid* pmcid*",
     "arxiv": "arxiv*",
@@ -201,7 +202,7 @@ def tenths(i: int, n: int) -> str:
 
 @registry.features("references.positions.v1")
 def create_positions() -> dict[str, Callable[[Sequence[Token], int], list[str]]]:
-    """Return the columns that depend on the place of a word.  A pair is a column, because templates cannot join them."""
+    """Return the columns of the place of a word; pairs are a column, because templates cannot join these values."""
     return {
         "position": lambda words, i: [tenth(i, len(words))],
         "positions": lambda words, i: [tenths(i, len(words))],
@@ -219,7 +220,7 @@ def clues(word: str) -> frozenset[str]:
 @cache
 def ends_part(word: str) -> bool:
     """Return whether a part of a reference may end with a word: with punctuation that does not mark an initial."""
-    return word[-1] in ".,;:?!)]\"”»’'" and not (len(word) == 2 and word[0].isupper() and word[1] == ".")
+    return word[-1] in ".,;:?!)]\"”»’'" and not (len(word) == 2 and word[0].isupper() and word[1] == ".")  # noqa: RUF001
 
 
 def parts_of(words: Sequence[str]) -> list[Sequence[str]]:

@@ -78,7 +78,7 @@ def convert_cli(
     code: options.Code = None,
     force: options.Force = False,
 ) -> None:
-    """Convert a corpus: column files, CoNLL-U, XML, CRFsuite's attribute files, annotation tools' exports, DocBin.
+    """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin) or a model.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
     ent; jsonl, an export of Prodigy, doccano or Label Studio, texts with ent, which the rules of --lang tokenize. Give
@@ -112,7 +112,7 @@ def convert_cli(
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
     """
     with reported_errors(code=code):
-        if from_ is None and (model := read_model(source, encoding)) is not None:
+        if from_ in (None, CRFSUITE) and (model := read_model(source, encoding)) is not None:
             form = ModelForm(labels, scheme, features, columns, numbers, tokens, lang)
             said = import_pipeline(source, model, target, form, force=force)
             printer().good(f"Converted {said}: {target}")

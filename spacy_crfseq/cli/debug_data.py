@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from spacy import util
 
-from ..corpora import DOCBIN, Preset, Sentence, check_file, guess
+from ..corpora import DOCBIN, Preset, Sentence, guess
 from ..corpora.annotations import Notes, read_annotations
 from ..corpora.layouts import Asked, Format, as_options, asked, corpus_block, layout_by_ending, reader_layout
 from ..corpora.presets import ANNOTATIONS, read_layout
 from ..corpora.splitting import WORDS
+from ..corpora.xml import check_corpus
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
@@ -139,7 +140,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     parts, broken = {}, {}
     findings: list[Finding] = []
     for name, path in files.items():
-        check_file(path)
+        check_corpus(path)
         broken[name] = Errors()
         notes = Notes()
         parts[name] = _count(_sentences(path, layout, source, broken[name], notes), layout, source)

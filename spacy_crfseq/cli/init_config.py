@@ -17,12 +17,13 @@ import typer
 from spacy import util
 from thinc.api import Config
 
-from ..corpora import DOCBIN, Preset, check_file, guess
+from ..corpora import DOCBIN, Preset, guess
 from ..corpora.annotations import INCORRECT
 from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.presets import ANNOTATIONS, marks_documents
 from ..corpora.word_classes import lookups_languages
+from ..corpora.xml import check_corpus
 from ..errors import ConfigError, suggest
 from ..files import write_text
 from . import _options as options
@@ -214,7 +215,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     RAISES FormatError: If there is no such training file.
     """
     for path in filter(None, (wanted.train, wanted.dev)):
-        check_file(path)
+        check_corpus(path)
     if wanted.goal is not None:
         check_choice("--goal", wanted.goal, GOALS)
     known = wanted.layout.layout()
@@ -253,9 +254,8 @@ def _ask_file(which: str, ask: Ask) -> Path | None:
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
     if train is not None:
         ending = layout_by_ending(train)
-        seems = (
-            guess(train) if ending in (None, "xml") else GOLD[ending]
-        )  # unlike `find_layout`, with the guessed encoding
+        # unlike `find_layout`, with the guessed encoding
+        seems = guess(train) if ending in (None, "xml") else GOLD[ending]
         if seems is not None or ask is None:
             return seems or find_layout(train).layout  # which raises
     if ask is None:
@@ -392,7 +392,7 @@ def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def _features_of(task: str, settings: Settings) -> str:
-    """Return the task whose features fit: a chunker without tags has to do with words, and segments of XML are spans."""
+    """Return the task whose features fit: those of spans for segments of XML, and for a chunker without tags."""
     of_words = settings.layout.form is not None or (task == "chunker" and not _has_tags(settings))
     return "ner" if of_words else task
 

@@ -13,7 +13,7 @@ from ._lines import probable_encoding
 from .columns import DOCSTART, IGNORED, WORD
 from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 from .splitting import SPACES, WORDS, Splitter
-from .xml import XMLForm, likely_sequence, read_xml
+from .xml import XMLForm, likely_sequence, read_xml, xml_files
 
 LINES = 5000
 """Lines that are read."""
@@ -27,6 +27,7 @@ _JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
 
 def guess(path: Path) -> Preset | None:
     """Return the layout that the first lines of a file suggest, if any; unclear columns become "_"."""
+    path = next(iter(xml_files(path)), path)
     lines, encoding = _read(path) or ([], "")
     if _JSON.match("\n".join(lines[:100])):
         return ANNOTATIONS

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ._lines import check_encoding, check_file
+from ._lines import check_encoding
 from .columns import check_columns
 from .guess import fits, guess
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
-from .xml import XMLForm
+from .xml import XMLForm, check_corpus
 
 GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 """Layouts of annotated files."""
@@ -124,15 +124,15 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     """
     said, known = asked(layout), TEXTS if texts else GOLD
     if path != STDIN:
-        check_file(path)
-    found = said.layout(known)
+        check_corpus(path)
+    found = known["xml"] if path.is_dir() else said.layout(known)
     if found is None and path == STDIN:
         found = RAW["txt"]
     unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
     if found is None and (name := layout_by_ending(unpacked, known)) is not None:
         found = known[name]
-    if trained is not None and trained.form is not None and found is not None and found.form is not None:
-        found = trained
+    if trained is not None and trained.form is not None:  # which only XML can have
+        found, trained = (trained if found is not None and found.form is not None else found), None
     if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
         found = trained
     if (settled := said.encoded(found)) is not None:

@@ -78,8 +78,9 @@ def read_xml(
     encoding: str = "",
     stream: IO[bytes] | None = None,
 ) -> Iterator[Sentence]:
-    """Yield the sequences of a file, with columns tag (plain labels), and ent and chunk (segments in IOB2).
+    """Yield the sequences of a file, or of all files in a folder.
 
+    Their columns are tag (plain labels), and ent and chunk (segments in IOB2).
     on_error (OnError | None): Receives errors in sequences, which are then skipped, and the one that ends the reading.
     encoding (str): That of the file; empty for what the file declares.
     stream (IO | None): The open file, if it is.
@@ -89,9 +90,22 @@ def read_xml(
         that is an error, and a sequence without text or without a label; on a file without a sequence.
     """
     check_encoding(encoding or "utf8")
-    reader = _Reader(Path(path), form, on_error, encoding)
-    with check_file(path).open("rb") if stream is None else nullcontext(stream) as file:
-        yield from reader.read(file)
+    path = Path(path)
+    for one in xml_files(path) or [path]:
+        reader = _Reader(one, form, on_error, encoding)
+        with check_file(one).open("rb") if stream is None else nullcontext(stream) as file:
+            yield from reader.read(file)
+
+
+def xml_files(path: Path) -> list[Path]:
+    """Return the XML files in a folder and its folders; empty for a file."""
+    return sorted(path.rglob("*.xml")) if path.is_dir() else []
+
+
+def check_corpus(path: Path) -> None:
+    """RAISES FormatError: If there is neither a file nor a folder with XML files."""
+    if not xml_files(path):
+        check_file(path)
 
 
 def likely_sequence(data: bytes | str) -> str:

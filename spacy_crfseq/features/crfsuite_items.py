@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..errors import ConfigError
 from ..types import TokenFunction
-from .interned import SEVERAL, attribute_of, entries_in
+from .entries import attribute_of, entries_in
 from .sets import columns_read
+
+_known = lru_cache(1 << 16)(attribute_of)
 
 
 class CRFsuiteItems:
@@ -31,23 +34,11 @@ class CRFsuiteItems:
     def __call__(self, sequence: Sequence[Any], i: int) -> list[str | tuple[str, float]]:
         """Return the names with the value 1, and pairs of other names and values; DataError on other results."""
         totals: dict[str, float] = {}
-        _add("", self.function(sequence, i), totals)
+        entries = list(entries_in(self.function(sequence, i)))
+        try:
+            pairs = list(map(_known, entries))
+        except TypeError:  # a value without a hash, which is no number
+            pairs = list(map(attribute_of, entries))
+        for name, value in pairs:
+            totals[name] = totals.get(name, 0.0) + value
         return [name if value == 1.0 else (name, value) for name, value in totals.items() if value]
-
-
-def _add(prefix: str, found: Any, totals: dict[str, float]) -> None:
-    """Add the attributes in what a function returned to their totals."""
-    for entry in found.items() if type(found) is dict else entries_in(found):
-        name, value = entry if type(entry) is tuple and len(entry) == 2 else (entry, True)
-        if type(name) is not str:
-            name, value = attribute_of((name, value))
-        if type(value) is str:
-            name, value = f"{prefix}{name}:{value}", 1.0
-        elif type(value) is bool:  # most are these or texts
-            name = prefix + name
-        elif isinstance(value, SEVERAL):
-            _add(f"{prefix}{name}:", value, totals)
-            continue
-        else:
-            name, value = attribute_of((prefix + name, value))
-        totals[name] = totals.get(name, 0.0) + value

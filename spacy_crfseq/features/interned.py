@@ -7,8 +7,8 @@ suffixes, into one set, whose weights the engine sums once for all tokens that h
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain, compress
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..types import Bools, Ints, Offsets
 from .encoder import Ids
+from .entries import attribute_of, entries_in
 from .index import BagStore, Growable, HashIndex
-from .token_sets import shown
 
 NOTHING, ZERO, VALUED = -1, -2, 1 << 30
 """Codes of entries other than attributes with the value 1: an unknown attribute; ``ZERO - a`` for attribute a with the
@@ -32,53 +32,6 @@ SAMPLE, MOST_KINDS, MOST_GROUPS = 8192, 64, 6
 """Tokens by which names are grouped, names that are considered, and groups that are made of them."""
 ROW_COST = 0.7
 """Cost of one more row for each token, relative to one more member of a set."""
-SEVERAL = (Mapping, list, tuple, set, frozenset)
-
-
-def entries_in(token: Any) -> Iterator[Any]:
-    """Yield the names, and the pairs of a name and a value, that a token has; dictionaries and lists in it are opened.
-
-    RAISES DataError: If the token is neither a dictionary nor a list.
-    """
-    if not isinstance(token, SEVERAL):
-        raise DataError(f"it is {shown(token)}, but a dictionary or a list of strings is needed.")
-    if not isinstance(token, Mapping):
-        yield from token
-        return
-    for name, value in token.items():
-        for entry in entries_in(value) if isinstance(value, SEVERAL) else ():
-            inner, number = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, True)
-            if not isinstance(inner, str | bytes):
-                raise DataError(f"the name {shown(inner)} under {name!r} is not a string.")
-            yield f"{name}:{inner if isinstance(inner, str) else inner.decode()}", number
-        if not isinstance(value, SEVERAL):
-            yield name, value
-
-
-def attribute_of(entry: Any) -> tuple[str, float]:
-    """Return the name of an attribute and its value; text belongs to the name, ``name:text``.
-
-    RAISES TypeError: On several values, which `entries_in` opens.
-    RAISES DataError: If the name is not a string or the value not a finite number.
-    """
-    name, value = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, 1.0)
-    if type(name) is str and type(value) is str:  # most are
-        return f"{name}:{value}", 1.0
-    if isinstance(name, bytes):
-        name = name.decode()
-    if not isinstance(name, str):
-        raise DataError(f"the name {shown(name)} is not a string.")
-    if isinstance(value, str | bytes):
-        return f"{name}:{value if isinstance(value, str) else value.decode()}", 1.0
-    if isinstance(value, SEVERAL):
-        raise TypeError(name)
-    try:
-        number = 0.0 if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{name!r} has the value {shown(value)}, but a string, a finite number or a boolean is needed.")
-    return name, number
 
 
 class Text(NamedTuple):
@@ -156,13 +109,10 @@ class Attributes(dict[Any, int]):
         """
         tokens = list(chain.from_iterable(sequences))
         kinds = set(map(type, tokens))
-        if kinds <= {dict}:
-            try:
-                return self._read(tokens, chain.from_iterable(map(dict.items, tokens)))
-            except TypeError:  # a dictionary or a list in a dictionary
-                pass
-        elif kinds <= {list, set}:
-            return self._read(tokens, chain.from_iterable(tokens))
+        if kinds <= {dict} or kinds <= {list, set}:
+            entries = map(dict.items, tokens) if kinds == {dict} else tokens
+            with suppress(TypeError):  # a dictionary or a list in a token
+                return self._read(tokens, chain.from_iterable(entries))
         opened = [list(entries_in(token)) for token in tokens]
         try:
             return self._read(opened, chain.from_iterable(opened))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Set
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -34,11 +34,11 @@ from ..corpora.template_files import (
 )
 from ..errors import ConfigError, FormatError, suggest
 from ..types import LexemeFunction, TokenFunction
-from .attributes import BUILT_IN, TOKEN_COLUMNS
+from .attributes import BUILT_IN
 from .plan import Plan
 from .sets import FeatureSet
 from .templates import MAX_OFFSET
-from .wapiti_patterns import WapitiPatterns, column_reader
+from .wapiti_patterns import Row, WapitiPatterns
 
 UNUSED = "_"
 ALWAYS = "ALWAYS"
@@ -200,11 +200,11 @@ def import_templates(
         if line.kind in "U*":
             state.append(template or f"{ALWAYS}[0]")
     sets: dict[str, TokenFunction] = {}
-    row = _Row(columns, {columns[macro.column] for line in joint for macro in line.macros}, own, token_functions)
+    used = {columns[macro.column] for line in joint for macro in line.macros}
+    row = Row([name if name in used else UNUSED for name in columns], {**_of_tokens(own), **token_functions})
     for kind, name, templates in (("U", "JOINT", state), ("B", "JOINT_PAIRS", pair)):
         if any(line.kind in (kind, "*") for line in joint):
             sets[name] = WapitiPatterns([*map(format_template_line, joint)], function=row, pairs=kind == "B")
-            sets[name].reads = row.reads  # type: ignore[attr-defined]
             templates.append(f"{name}[0]")
     if not state and not pair:
         raise FormatError(path, 0, "no template uses the text; add one, such as U00:%x[0,0].")
@@ -231,30 +231,13 @@ def _joint(lines: list[TemplateLine], columns: tuple[str, ...], of_tokens: Colle
     ]
 
 
-class _Row:
-    """Function of a token that returns the texts of columns; those without a name in `used` are "_"."""
+def _of_tokens(functions: Mapping[str, LexemeFunction]) -> dict[str, TokenFunction]:
+    """Return functions of a word's text as functions of a token."""
 
-    def __init__(
-        self,
-        columns: Sequence[str],
-        used: Set[str],
-        words: Mapping[str, LexemeFunction],
-        tokens: Mapping[str, TokenFunction],
-    ) -> None:
-        self.reads = tuple(name.upper() for name in columns if name in used and name.upper() in TOKEN_COLUMNS)
-        self._readers = [self._reader(name if name in used else UNUSED, words, tokens) for name in columns]
+    def of_token(function: LexemeFunction) -> TokenFunction:
+        return lambda sequence, i: function(sequence[i].text) or ""
 
-    def __call__(self, sequence: Sequence[Any], i: int) -> list[str]:
-        return [read(sequence, i) for read in self._readers]
-
-    @staticmethod
-    def _reader(name: str, words: Mapping[str, LexemeFunction], tokens: Mapping[str, TokenFunction]) -> Any:
-        if name in tokens:
-            return lambda sequence, i: str(tokens[name](sequence, i))
-        if name in words:
-            return lambda sequence, i: words[name](sequence[i].text) or ""
-        read = column_reader(name)
-        return lambda sequence, i: read(sequence[i])
+    return {name: of_token(function) for name, function in functions.items()}
 
 
 def _part(

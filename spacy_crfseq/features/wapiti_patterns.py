@@ -7,9 +7,9 @@ the ends of a sequence as Wapiti does, so that a trained model meets the observa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..corpora.template_files import KINDS, Macro, parse_template_lines, python_pattern
@@ -17,6 +17,7 @@ from ..errors import ConfigError, DataError, suggest
 from ..types import TokenFunction
 from .attributes import TEXT_FUNCTIONS, TOKEN_COLUMNS
 from .noted import noted_attributes
+from .sets import columns_read
 
 DOLLAR = "%d"
 _OF_TOKENS = ("lower", "shape", "norm", "tag", "pos", "lemma", "dep", "ent_type")
@@ -48,8 +49,8 @@ class WapitiPatterns:
     def __post_init__(self) -> None:
         if self.function is not None and (self.columns or not callable(self.function)):
             raise ConfigError("WapitiPatterns: function must be a token function, and then columns must be empty.")
-        self._readers = [column_reader(name) for name in self.columns]
-        self.reads = tuple(name.upper() for name in self.columns if name.upper() in TOKEN_COLUMNS)
+        self._row = Row(self.columns) if self.columns else self.function or noted_attributes
+        self.reads = columns_read(self._row)
         self._kinds = KINDS[1:] if self.pairs else KINDS[::2]
         patterns = [pattern.replace(DOLLAR, "$") for pattern in self.patterns]
         lines = parse_template_lines(patterns, "patterns") if patterns else []
@@ -61,9 +62,11 @@ class WapitiPatterns:
 
     def __call__(self, sequence: Sequence[Any], i: int) -> list[str]:
         """Return the observations of token `i`.  RAISES DataError: If it has too few columns."""
-        if self._last[0] is not sequence:
-            self._last = sequence, [self._columns_of(sequence, k) for k in range(len(sequence))]
-        rows = self._last[1]
+        last = self._last  # which another thread may replace
+        if last[0] is not sequence:
+            last = sequence, [[_as_bytes(str(x)) for x in self._row(sequence, k)] for k in range(len(sequence))]
+            self._last = last
+        rows = last[1]
         if not self.patterns:
             return [_as_text(text) for text in rows[i] if text[:1].upper() in self._kinds]
         try:
@@ -72,21 +75,31 @@ class WapitiPatterns:
             has = f"{sequence[i].text!r} or a neighbour has {len(rows[i])} columns"
             raise DataError(f"{has}, but a pattern uses more. Name all of them in columns.") from None
 
-    def _columns_of(self, sequence: Sequence[Any], i: int) -> list[str]:
-        if self.columns:
-            return [_as_bytes(read(sequence[i])) for read in self._readers]
-        return [_as_bytes(str(text)) for text in (self.function or noted_attributes)(sequence, i)]
+
+class Row:
+    """Function of a token that returns the texts of columns.
+
+    computed (Mapping[str, TokenFunction]): Functions of columns that are no attributes.
+    RAISES ConfigError: If there is no such column.
+    """
+
+    def __init__(self, columns: Sequence[str], computed: Mapping[str, TokenFunction] = MappingProxyType({})) -> None:
+        self._readers = [computed[name] if name in computed else _reader(name) for name in columns]
+        self.reads = tuple(name.upper() for name in columns if name.upper() in TOKEN_COLUMNS and name not in computed)
+
+    def __call__(self, sequence: Sequence[Any], i: int) -> list[Any]:
+        """Return the values of token `i`."""
+        return [read(sequence, i) for read in self._readers]
 
 
-def column_reader(name: str) -> Callable[[Any], str]:
-    """Return a function from a token to the text of a column; RAISES ConfigError: If there is no such column."""
+def _reader(name: str) -> TokenFunction:
     if name in _OF_TOKENS:
-        return attrgetter(f"{name}_")
+        return lambda sequence, i: getattr(sequence[i], f"{name}_")
     function = TEXT_FUNCTIONS.get(name.upper(), str if name in ("word", "_") else None)
     if function is None:
         known = ("word", "_", *_OF_TOKENS, *(each.lower() for each in TEXT_FUNCTIONS))
         raise ConfigError(f"WapitiPatterns: columns: {name!r} is not known. {suggest(name, known)}")
-    return lambda token: function(token.text) or ""
+    return lambda sequence, i: function(sequence[i].text) or ""
 
 
 def _as_bytes(text: str) -> str:

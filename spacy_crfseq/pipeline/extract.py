@@ -17,9 +17,10 @@ from spacy.vocab import Vocab
 from ..errors import ConfigError, DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
 from ..features.encoder import Columns
+from ..features.entries import names_in
 from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
-from ..features.token_sets import TokenSets, make_token_sets, names_in
+from ..features.token_sets import TokenSets, make_token_sets
 from ..types import Hashes, Ints, LexemeFunction, Offsets, TokenFunction
 
 PORTION_TOKENS = 1 << 15

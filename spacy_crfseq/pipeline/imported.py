@@ -88,7 +88,8 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     settings (Mapping[str, Any]): Those of the component, whose only features are one token function per block.
     RAISES CrfError: If the labels are no tags of the scheme, or as the factory raises.
     """
-    pipe: Any = nlp.add_pipe(FACTORIES[labels], config=dict(settings))
+    known = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
+    pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**known, **settings})
     own, n = pipe.doc_model, len(model.labels)
     own.set_tags(model.labels)
     _ = own.labels.constraints  # an error for labels that are no tags of the scheme

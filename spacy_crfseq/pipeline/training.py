@@ -454,8 +454,9 @@ class Training:
             if self.source is None:
                 result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
             else:
-                change = objective.around(theta, label_factors(self.source, model))
-                scale = model.crf.by_label(label_factors(self.source, model))
+                factors = label_factors(self.source, model)
+                scale = model.crf.by_label(factors)
+                change = objective.around(theta, factors, scale)
                 score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
                 result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
                 result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)

@@ -15,65 +15,48 @@ from ..features.encoder import Encoded
 from ..types import Floats, Scores
 from .protocol import Batches, Part, Passes, Potential
 
-Forward = tuple[Scores, Callable[[Scores], Any]]
-
 
 class Shifted:
-    """Implements `protocol.Potential` in training: the scores at `base` [D] plus those at theta times factors.
+    """Implements `protocol.Potential` in training: theta is the change of the weights from `base` over their factors.
 
-    factors (Floats): [L] for the scores of each label; those of two labels have the larger one.  A penalty on theta
-        weighs changes of the scores by one over the factors, squared if it is a squared norm.
+    A penalty on theta so weighs changes by one over the factors, squared if it is a squared norm.
+    factors (Floats): [L] of each label; weights of two labels have the larger one.
+    scale (Floats): [D] the factor of each weight.
     """
 
-    def __init__(self, potential: Potential, base: Floats, factors: Floats) -> None:
-        self.potential, self.base = potential, base
+    def __init__(self, potential: Potential, base: Floats, factors: Floats, scale: Floats) -> None:
+        self.potential, self.base, self.scale = potential, base, scale
         self.n_labels, self.size = potential.n_labels, potential.size
         self.blocks, self.zero_frozen, self.source = potential.blocks, potential.zero_frozen, potential.source
         steps = np.maximum.outer(factors, factors)[None]
-        self._factors = Scores(*(each.astype(base.dtype) for each in (factors, steps, factors, factors)))
-
-    def forward(self, fixed: Scores, own: Forward) -> Forward:
-        """Return the scores and a function from their gradient to that of theta, given those at base and at theta."""
-        scores = Scores(*(a + f * b for a, f, b in zip(fixed, self._factors, own[0], strict=True)))
-
-        def backprop(d: Scores) -> Any:
-            for factor, gradient in zip(self._factors, d, strict=True):  # in place: potentials know their own arrays
-                gradient *= factor
-            return own[1](d)
-
-        return scores, backprop
+        self.factors = Scores(*(each.astype(base.dtype) for each in (factors, steps, factors, factors)))
 
     def passes(self, text: Encoded, n_threads: int) -> ShiftedPasses:
-        return ShiftedPasses(self, *(self.potential.passes(text, n_threads) for _ in range(2)))
+        return ShiftedPasses(self, self.potential.passes(text, n_threads))
 
     def batches(self) -> ShiftedBatches:
         return ShiftedBatches(self, *(self.potential.batches() for _ in range(2)))
 
 
 class ShiftedPasses:
-    """Implements `protocol.Passes`; the first pass keeps the scores at `base`, unless each step has its own."""
+    """Implements `protocol.Passes`, at the weights."""
 
-    def __init__(self, potential: Shifted, fixed: Passes, own: Passes) -> None:
-        self._potential, self._fixed, self._own = potential, fixed, own
-        self._known: dict[Part, Scores] = {}
-        self.rounds, self.zeros, self.flush, self.finish = own.rounds, own.zeros, own.flush, own.finish
+    def __init__(self, potential: Shifted, own: Passes) -> None:
+        self._potential, self._own = potential, own
+        self.rounds, self.forward, self.zeros, self.flush = own.rounds, own.forward, own.zeros, own.flush
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
-        if not self._known:
-            self._fixed.begin(self._potential.base, None)
-        self._own.begin(theta, grad)
+        self._grad, self._own_grad = grad, None if grad is None else np.zeros_like(grad)
+        self._own.begin(self._potential.base + self._potential.scale * theta, self._own_grad)
 
-    def forward(self, part: Part) -> Forward:
-        fixed = self._known.get(part)
-        if fixed is None:
-            fixed = self._fixed.forward(part)[0]
-            if len(fixed.transitions) == 1:
-                self._known[part] = fixed
-        return self._potential.forward(fixed, self._own.forward(part))
+    def finish(self) -> None:
+        self._own.finish()
+        if self._grad is not None:
+            self._grad += self._potential.scale * self._own_grad
 
 
 class ShiftedBatches:
-    """Implements `protocol.Batches`."""
+    """Implements `protocol.Batches`, with the scores at `base` plus those at theta, as a batch has few weights."""
 
     def __init__(self, potential: Shifted, fixed: Batches, own: Batches) -> None:
         self._potential, self._fixed, self._own = potential, fixed, own
@@ -83,6 +66,13 @@ class ShiftedBatches:
         self._fixed.load(text)
         self._own.load(text)
 
-    def forward(self, part: Part, theta: Floats, scale: float = 1.0) -> Forward:
-        own = self._own.forward(part, theta, scale)
-        return self._potential.forward(self._fixed.forward(part, self._potential.base)[0], own)
+    def forward(self, part: Part, theta: Floats, scale: float = 1.0) -> tuple[Scores, Callable[[Scores], Any]]:
+        fixed, factors = self._fixed.forward(part, self._potential.base)[0], self._potential.factors
+        own, own_backprop = self._own.forward(part, theta, scale)
+
+        def backprop(d: Scores) -> Any:
+            for factor, gradient in zip(factors, d, strict=True):  # in place: potentials know their own arrays
+                gradient *= factor
+            return own_backprop(d)
+
+        return Scores(*(a + f * b for a, f, b in zip(fixed, factors, own, strict=True))), backprop

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded
+from ..features.entries import names_in
 from ..features.index import hash_of_name
 from ..features.noted import noted_attributes
-from ..features.token_sets import names_in
 from ..types import Bools, Floats, Hashes, Offsets, TokenFunction
 from .small import Adder, RowScores
 
@@ -132,4 +132,4 @@ def _unpacked(inputs: NDArray[np.object_]) -> tuple[Offsets, Hashes, NDArray[np.
     parts = inputs.tolist()
     ptr = np.append(0, np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))) // _PACKED.itemsize
     flat = np.frombuffer(b"".join(parts), _PACKED)
-    return ptr, np.ascontiguousarray(flat["name"]), np.ascontiguousarray(flat["value"])
+    return ptr, flat["name"].copy(), flat["value"].copy()  # which may be written, as kernels are compiled for

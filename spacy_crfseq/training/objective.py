@@ -74,10 +74,10 @@ class Objective:
             other._passes = self._passes
         return other
 
-    def around(self, base: Floats, factors: Floats) -> Objective:
-        """Return the objective as a function of the change from base [D]; factors [L] as in `Shifted`."""
+    def around(self, *change: Floats) -> Objective:
+        """Return the objective as a function of the change from given weights; arguments as of `Shifted`."""
         other = self.on(self.terms)
-        other.potential = Shifted(self.potential, base, factors)
+        other.potential = Shifted(self.potential, *change)
         return other
 
     def on(self, terms: Sequence[Term]) -> Objective:

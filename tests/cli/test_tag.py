@@ -130,6 +130,19 @@ def test_scores(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     assert first.endswith(f"\tTagScore={p_tag}|Chunk=B-NP|ChunkScore={p_chunk}|Ent=B-PER|EntScore={p_ent}")
 
 
+def test_labels_that_occur_in_an_order(run: Run, model: Path, tmp_path: Path) -> None:
+    nlp = spacy.load(model, config={"components": {"crf_ner": {"order": ["LOC", "PER"]}}})
+    nlp.to_disk(tmp_path / "order")
+    (tmp_path / "a.txt").write_text("Ada sees a dog in Oslo .\n")
+    found = []
+    for one in (model, tmp_path / "order"):
+        worked(run("tag", one, tmp_path / "a.txt", "-o", tmp_path / one.name, "--scores --to jsonl"))
+        (line,) = (tmp_path / one.name / "a.jsonl").read_text().splitlines()
+        found.append([span["label"] for span in json.loads(line)["ents"]])
+    assert found[0] == ["PER", "LOC"]
+    assert [label for label in found[1] if label != "ORG"] in (["PER"], ["LOC"], ["LOC", "PER"])
+
+
 def test_columns_can_be_read_again(run: Run, nlp: Language, model: Path, corpus: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.conll"
     assert run("tag", model, corpus.dev, "-f conll2003 -o", out, "--to conll2003").exit_code == 0

@@ -84,6 +84,24 @@ def test_commands_read_it(
         refused(run(*(names.get(word, word) for word in arguments)), "broken.xml:7: this is not XML", silent=False)
 
 
+def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "all" / "more").mkdir(parents=True)
+    for name in ("a.xml", "more/b.xml"):
+        (tmp_path / "all" / name).write_bytes(addresses.read_bytes())
+    config = tmp_path / "c.cfg"
+    worked(run("init-config", config, "--lang en --train", tmp_path / "all"))
+    assert 'sequence = "address"' in config.read_text()
+    report = worked(run("debug-data", tmp_path / "all", "--json --no-cost --config", config))
+    assert json.loads(report.stdout)["parts"]["train"]["sentences"] == 80
+    assert "Encoded 72 documents" in worked(run("fit", config, "--output", tmp_path / "out")).output
+    worked(run("evaluate", tmp_path / "out/model-best", tmp_path / "all"), "accuracy: 100.00%")
+    columns = tmp_path / "test.conll"  # with as many columns as an XML file
+    columns.write_text("Main street B-NP O\nAda no B-NP B-PER\n\n" * 9)
+    assert "detected --format conll2003" in worked(run("evaluate", tmp_path / "out/model-best", columns)).stderr
+    (tmp_path / "none").mkdir()
+    refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
+
+
 def test_columns_for_other_programs(addresses: Path, run: Run, tmp_path: Path) -> None:
     worked(run("convert", addresses, tmp_path / "train.txt", "--to columns"), "Converted 40 sentences")
     lines = (tmp_path / "train.txt").read_text().split("\n")

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, feature_names
+from spacy_crfseq.features.entries import names_in
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.templates import parse
-from spacy_crfseq.features.token_sets import make_token_sets, names_in
+from spacy_crfseq.features.token_sets import make_token_sets
 from tests.problems import Vocabulary, ids_of_tokens
 
 NAMES = st.text(alphabet="abé.", max_size=3)
@@ -43,16 +44,19 @@ def test_lists_and_nothing() -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ("word", "it returned 'word' (str), but a dictionary or a list of strings is needed"),
-        (3, "it returned 3 (int)"),
-        (["a", 3], "a list with 3 (int) in it"),
-        (["a", (["b"], 1.0)], "a list with (['b'], 1.0) (tuple) in it"),
-        ({"a": ["b", None]}, "a list under 'a' with None (NoneType) in it"),
-        ({3: "a"}, "the key 3 (int); keys must be strings"),
+        ("word", "'word' (str) was given, but a dictionary or a list of strings is needed"),
+        (3, "3 (int) was given"),
+        (["a", 3], "the name 3 (int) is not a string."),
+        (["a", (["b"], 1.0)], "the name ['b'] (list) is not a string."),
+        ({"a": ["b", None]}, "the name None (NoneType) under 'a' is not a string."),
+        ({3: "a"}, "the name 3 (int) is not a string."),
         ({"length": 10**400}, "'length' has the value"),
         ({"length": 7}, "'length' has the value 7, but a feature is present or absent"),
         ({"share": 0.5}, "str(0.5)"),
-        ({"a": object}, "'a' has the value <class 'object'> (type), but must be a string"),
+        (
+            {"a": object},
+            "'a' has the value <class 'object'> (type), but a string, a finite number",
+        ),
     ],
 )
 def test_what_is_no_set_of_names_is_refused(returned: Any, message: str) -> None:

@@ -187,7 +187,7 @@ def test_what_cannot_be_read_is_told_with_function_and_word() -> None:
     message = "Component 'crf_ner': Token function 'F' at the token 'Anna': 'length' has the value 4, but a feature"
     with pytest.raises(DataError, match=re.escape(message)):
         initialize(nlp, examples(nlp))
-    with pytest.raises(DataError, match="it returned 'Anna'"):
+    with pytest.raises(DataError, match=r"'Anna' \(str\) was given"):
         initialized("crf_ner", features=features_of(lambda sentence, i: sentence[i].text))
 
 

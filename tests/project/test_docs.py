@@ -114,7 +114,9 @@ def test_the_python_of_the_pages_prints_what_they_show(monkeypatch: pytest.Monke
 
 
 def settings_of(page: Path) -> list[Config]:
-    found = []
+    found: list[Config] = []
+    if page.stem == "coming-from":  # which test_coming_from.py puts into configs, with the functions that it names
+        return found
     for block in blocks("ini", read(page)):
         if block.startswith("[components"):
             parts = re.findall(r"^\[components\.(\w+)\.\w", block, re.MULTILINE)
