@@ -156,13 +156,13 @@ class Attributes(dict[Any, int]):
         """
         tokens = list(chain.from_iterable(sequences))
         kinds = set(map(type, tokens))
-        if kinds <= {dict}:
-            try:
+        try:
+            if kinds <= {dict}:
                 return self._read(tokens, chain.from_iterable(map(dict.items, tokens)))
-            except TypeError:  # a dictionary or a list in a dictionary
-                pass
-        elif kinds <= {list, set}:
-            return self._read(tokens, chain.from_iterable(tokens))
+            if kinds <= {list, set}:
+                return self._read(tokens, chain.from_iterable(tokens))
+        except TypeError:  # a dictionary or a list in a token
+            pass
         opened = [list(entries_in(token)) for token in tokens]
         try:
             return self._read(opened, chain.from_iterable(opened))
@@ -179,8 +179,9 @@ class Attributes(dict[Any, int]):
     def kept(self, kept: Bools) -> Attributes:
         """Return frozen attributes without those for which kept [F] is false."""
         left = Attributes(compress(self.names, kept.tolist()), frozen=True)
-        old, new = np.fromiter(self.values(), np.int32, len(self)), np.where(kept, np.cumsum(kept) - 1, NOTHING)
-        left.update(zip(self, np.where(old < 0, NOTHING, new[old]).tolist(), strict=True))
+        new = np.append(np.where(kept, np.cumsum(kept) - 1, NOTHING), NOTHING)  # the last is for entries without number
+        old = np.fromiter(self.values(), np.int32, len(self))
+        left.update(zip(self, new[np.maximum(old, -1)].tolist(), strict=True))
         return left
 
 
