@@ -146,7 +146,7 @@ class CRF:
         return self
 
     def __repr__(self) -> str:
-        changed = {name: value for name, value in self.get_params().items() if value is not _NAMES[name]}
+        changed = {name: value for name, value in self.get_params().items() if value != _NAMES[name]}
         return f"CRF({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     def __sklearn_tags__(self) -> Any:

@@ -213,6 +213,9 @@ def occurrence_rules(
     """
     kinds = list(labels) if scheme == "plain" else [split_tag(tag)[1] for tag in labels]
     known = [kind for kind in dict.fromkeys(kinds) if kind or scheme == "plain"]
+    for setting, names in (("once", once), ("order", order)):
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"{setting} is {names!r}, but must be a list of labels.")
     once = known if "*" in once else once
     limited = list(dict.fromkeys([*once, *order]))
     for setting, names in (("once", once), ("order", order)):

@@ -135,6 +135,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{"a": np.zeros(2)}]], [["a"]]), "X[0][0]: 'a' has the value array([0., 0.]) (ndarray)"),
         ({}, ([[{3: "a"}]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
         ({}, ([[{"a": ["b", 3]}]], [["a"]]), "X[0][0]: the name 3 (int) under 'a' is not a string."),
+        ({}, ([[[{"a": "b"}]]], [["a"]]), "X[0][0]: the name {'a': 'b'} (dict) is not a string."),
         ({}, ([[["b", 3]]], [["a"]]), "X[0][0]: the name 3 (int) is not a string."),
         ({}, ([[{}]], [["a"]], [[{}]]), "Pass both X_dev and y_dev, or none of them."),
         ({}, ([[{}]], [["a"]], [["a"]], [["a"]]), "X_dev[0][0]: 'a' (str) was given"),
@@ -172,6 +173,7 @@ def test_values_that_training_did_not_have() -> None:
     one = CRF().fit(np.array([[{"a": "x"}]] * 3, object), np.array([["O"]] * 3))
     assert (one.classes_, one.predict_single([{}])) == (["O"], ["O"])
     assert crf.predict([[], [{}]]).tolist()[0] == []
+    assert CRF().fit([[{"a": True}, {"never": False}]], [["p", "q"]]).predict_single([{"a": True}]) == ["p"]
 
 
 @given(ENTRIES)
@@ -240,6 +242,7 @@ def test_scikit_learn(peer: Any) -> None:
             failing()
     search = RandomizedSearchCV(crf, {"c1": [0.0, 0.1], "c2": [0.1, 1.0]}, cv=2, n_iter=3, random_state=0).fit(X, Y)
     assert search.best_estimator_.score(X, Y) > 0.5
+    assert repr(pickle.loads(pickle.dumps(crf))) == repr(crf)
     assert len(cross_val_predict(crf, X, Y, cv=3)) == len(X)
     pipeline = Pipeline([("copy", FunctionTransformer(list)), ("crf", crf)]).set_params(crf__c2=0.3)
     assert min(cross_val_score(pipeline, X, Y, cv=2)) > 0.4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -181,9 +181,11 @@ def test_what_cannot_be_is_an_error() -> None:
         (["A", "C"], [], "once names 'C'.*Known: A, B"),
         ([], ["B", "B"], "order names 'B' twice"),
         ([], ["*"], "order names"),
+        ("A", [], "once is 'A', but must be a list of labels"),
+        ([], [1], "order is \\[1\\], but must be a list of labels"),
     ],
 )
-def test_settings_that_are_wrong(once: list[str], order: list[str], message: str) -> None:
+def test_settings_that_are_wrong(once: Any, order: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         occurrence_rules(tags_of(["A", "B"], "IOB2"), "IOB2", once, order)
 

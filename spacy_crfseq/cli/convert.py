@@ -112,7 +112,8 @@ def convert_cli(
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
     """
     with reported_errors(code=code):
-        if from_ in (None, CRFSUITE) and (model := read_model(source, encoding)) is not None:
+        model = None if source.is_dir() or from_ not in (None, CRFSUITE) else read_model(source, encoding)
+        if model is not None:
             form = ModelForm(labels, scheme, features, columns, numbers, tokens, lang)
             said = import_pipeline(source, model, target, form, force=force)
             printer().good(f"Converted {said}: {target}")

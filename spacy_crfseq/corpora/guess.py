@@ -98,7 +98,7 @@ def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
 
 def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     # the first column holds words, then come a tag and at most one of each kind of spans; None without annotation
-    names = [WORD]
+    names, few = [WORD], max(20, len(set(columns[0])) // 4)
     for values in columns[1:]:
         kinds = set(values)
         if not kinds - {"O", "-"} or all(map(_SPAN_TAG.fullmatch, kinds)):
@@ -106,9 +106,11 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
             name = "chunk" if types and types <= CHUNK_TYPES else "ent"
         else:
             # a lemma takes as many values as words do, a tag few
-            name = "tag" if len(kinds) <= max(20, len(set(columns[0])) // 4) else IGNORED
+            name = "tag" if len(kinds) <= few else IGNORED
         names.append(IGNORED if name in names else name)
     if set(names) <= {WORD, IGNORED, "tag"}:  # without spans, tags must come again to be taken for tags
+        if 1 < len(set(columns[-1])) <= few:  # CRF++ and Wapiti have the labels in the last column
+            names = [WORD, *[IGNORED] * (len(names) - 2), "tag"]
         tags = columns[names.index("tag")] if "tag" in names else ()
         return tuple(names) if tags and 2 * len(set(tags)) <= len(tags) else None
     return tuple(names)

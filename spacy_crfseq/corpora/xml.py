@@ -146,6 +146,7 @@ class _Reader:
         self._parser.buffer_text = True
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
         self._parser.CharacterDataHandler, self._parser.SkippedEntityHandler = self._text, self._entity
+        self._parser.ExternalEntityRefHandler = lambda name, *_: self._entity(name, False)
 
     def read(self, stream: IO[bytes]) -> Iterator[Sentence]:
         """Yield the sequences of a stream."""

@@ -129,8 +129,9 @@ class Attributes(dict[Any, int]):
     def kept(self, kept: Bools) -> Attributes:
         """Return frozen attributes without those for which kept [F] is false."""
         left = Attributes(compress(self.names, kept.tolist()), frozen=True)
-        old, new = np.fromiter(self.values(), np.int32, len(self)), np.where(kept, np.cumsum(kept) - 1, NOTHING)
-        left.update(zip(self, np.where(old < 0, NOTHING, new[old]).tolist(), strict=True))
+        new = np.append(np.where(kept, np.cumsum(kept) - 1, NOTHING), NOTHING)  # the last is for entries without number
+        old = np.fromiter(self.values(), np.int32, len(self))
+        left.update(zip(self, new[np.maximum(old, -1)].tolist(), strict=True))
         return left
 
 

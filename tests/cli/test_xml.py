@@ -98,6 +98,7 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     columns = tmp_path / "test.conll"  # with as many columns as an XML file
     columns.write_text("Main street B-NP O\nAda no B-NP B-PER\n\n" * 9)
     assert "detected --format conll2003" in worked(run("evaluate", tmp_path / "out/model-best", columns)).stderr
+    worked(run("convert", tmp_path / "all", tmp_path / "all.conll", "--to columns"), "Converted 80 sentences")
     (tmp_path / "none").mkdir()
     refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
 

@@ -39,6 +39,10 @@ def test_schemes_and_encodings(write: Write) -> None:
         ("Málaga NNP B-LOC\n\n".encode("latin-1"), ("word", "tag", "ent"), "IOB2", "latin-1"),
     ):
         assert guess(write(text)) == Preset(CUSTOM, columns, scheme, encoding, "ent")
+    for last, columns in (("B-UNIT", ("word", "_", "tag")), ("OTHER", ("word", "tag", "_"))):  # the last says something
+        found = guess(write(f"2 I1 OTHER\ncups I2 {last}\n\n" * 9))
+        assert found is not None
+        assert found.columns == columns
     one_mistake = guess(write(ENTITIES * 9 + "Oslo NNP I-LOC\n\n"))
     assert one_mistake is PRESETS["conll2002"]
 

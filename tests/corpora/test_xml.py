@@ -95,6 +95,7 @@ def test_files_without_sequences_and_wrong_settings(write: Write) -> None:
         ("", XMLForm(), "The file ends before"),
         (TEI, XMLForm(nested="error"), "<name> in <author> .*nested"),
         ('<!DOCTYPE r SYSTEM "r.dtd"><r><s><a>x&deg;</a></s></r>', XMLForm(), "the entity &deg; is not defined"),
+        ('<!DOCTYPE r [<!ENTITY x SYSTEM "x">]><r><s><a>&x;</a></s></r>', XMLForm("s"), "entity &x; is not defined"),
     ):
         with pytest.raises(FormatError, match=message):
             list(read_xml(write(text), form))
