@@ -23,30 +23,27 @@ def estimator(options: Options) -> list[Row]:
     train = read(options, "esp.train")
     test, gold = read(options, "esp.testa")
     fitted: dict[str, Any] = {}
-    classes = {"one thread": partial(CRF, n_threads=1), "threads": partial(CRF, n_threads=options.threads)}
-    classes["sklearn-crfsuite"] = peer.CRF
+    classes = {"ours": partial(CRF, n_threads=options.threads), "sklearn-crfsuite": peer.CRF}
 
     def fit(name: str) -> float:
         fitted[name] = classes[name](**SETTINGS)
         return seconds(lambda: fitted[name].fit(*train))
 
-    figures = in_turn(options.rounds, {name: partial(fit, name) for name in classes}, warm=["one thread", "threads"])
+    times = in_turn(options.rounds, {name: partial(fit, name) for name in classes}, warm=["ours"])
     found: dict[str, Any] = {}
 
     def predict(name: str) -> float:
         return seconds(lambda: found.update({name: fitted[name].predict(test)}))
 
     speeds = in_turn(options.rounds, {name: partial(predict, name) for name in classes}, warm=classes)
-    rows = []
-    for work, times, target in (("fit", figures, 10), ("predict", speeds, None)):
-        for name, label in (("one thread", "one thread"), ("threads", f"{options.threads} threads")):
-            both = {"ours": fitted[name], "sklearn-crfsuite": fitted["sklearn-crfsuite"]}
-            losses = [f"{each}: {crf.training_log_.last_iteration['loss']:,.0f}" for each, crf in both.items()]
-            scores = [f"{100 * f1(gold, found[each]):.2f}" for each in (name, "sklearn-crfsuite")]
-            note = f"F1 {' and '.join(scores)}; objective {', '.join(losses)}"
-            peers = times["sklearn-crfsuite"]
-            rows.append(Row(f"{work}, {label}", "s", times[name], peers, "sklearn-crfsuite", target=target, note=note))
-    return rows
+    scores = " and ".join(f"{100 * f1(gold, found[name]):.2f}" for name in classes)
+    losses = " and ".join(f"{fitted[name].training_log_.last_iteration['loss']:,.0f}" for name in classes)
+    threads = f"{options.threads} thread{'s' * (options.threads > 1)}"
+    note = f"F1 {scores}, objective {losses}"
+    return [
+        Row(f"fit, {threads}", "s", times["ours"], times["sklearn-crfsuite"], "sklearn-crfsuite", target=10, note=note),
+        Row(f"predict, {threads}", "s", speeds["ours"], speeds["sklearn-crfsuite"], "sklearn-crfsuite"),
+    ]
 
 
 def read(options: Options, part: str) -> tuple[list[list[dict[str, Any]]], list[list[str]]]:

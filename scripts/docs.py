@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import spacy
 import typer
 
+from spacy_crfseq import estimator
 from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli._app import SECTIONS
@@ -566,15 +567,15 @@ def contracts_page() -> str:
 
 
 def api_page() -> str:
-    """Return the Python API: the component and its doc_posterior."""
+    """Return the Python API: the component, its doc_posterior, and the estimator."""
     intro = (
         'The component is a spaCy pipe: `nlp.add_pipe("crf_ner")`, `nlp.initialize`, `nlp.update`, `nlp(text)`, '
-        "`nlp.to_disk` and so on work as usual. This page lists its additional methods. Shapes: T tokens, L labels, "
-        "D parameters."
+        "`nlp.to_disk` and so on work as usual. This page lists its additional methods, and at its end the estimator "
+        "`CRF`, which needs no pipeline. Shapes: T tokens, L labels, D parameters."
     )
     things = [
         component.CRFComponent, doc_posterior.DocPosterior, doc_posterior.Scored, doc_posterior.Alternative,
-        doc_posterior.Labelling, doc_model.ModelSize, doc_model.Pruned,
+        doc_posterior.Labelling, doc_model.ModelSize, doc_model.Pruned, estimator.CRF,
     ]  # fmt: skip
     return _page(["# Python API", intro, *(class_section(thing) for thing in things)])
 

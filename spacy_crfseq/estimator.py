@@ -81,9 +81,13 @@ class CRF:
 
     algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
     min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
-    c1 to gamma: Settings of single algorithms, as in CRFsuite; one that the algorithm does not have is an error.
-        `linesearch`, `max_linesearch`, `calibration_...`, `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"
-        have no effect; changing them causes a warning.
+    c1, c2, max_iterations, num_memories, epsilon, period, delta: Settings of an algorithm, as in CRFsuite.  One that
+        the algorithm does not have is an error.
+    pa_type, c, error_sensitive, averaging, variance, gamma: The same.
+    linesearch, max_linesearch: Without effect, like `period` of "l2sgd" and `epsilon` of "ap", "pa" and "arow"; other
+        values than CRFsuite's cause a warning.
+    calibration_eta, calibration_rate, calibration_samples: The same.
+    calibration_candidates, calibration_max_trials: The same.
     verbose (bool): Print each iteration.
     model_filename (str): File to load a model from, also one of CRFsuite; `fit` stores it there, in another format.
     keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
@@ -101,6 +105,8 @@ class CRF:
     n_threads: int
     precision: str
     verbose: bool
+    training_log_: SimpleNamespace | None = None
+    _fitted: _Model | None = None
 
     def __init__(
         self, algorithm: Any = None, min_freq: Any = None, all_possible_states: Any = None,
@@ -115,8 +121,6 @@ class CRF:
     ) -> None:  # fmt: skip
         given = locals()
         self.__dict__.update((name, given[name]) for name in _NAMES)
-        self.training_log_: SimpleNamespace | None = None
-        self._fitted: _Model | None = None
 
     tagger_ = property(lambda self: self._fitted and self)
     classes_ = property(lambda self: self._fitted and self.labels())
@@ -131,7 +135,10 @@ class CRF:
         return {name: getattr(self, name) for name in _NAMES}
 
     def set_params(self, **params: Any) -> CRF:
-        """Change settings.  RAISES ConfigError: If there is none of a name."""
+        """Change settings.
+
+        RAISES ConfigError: If there is none of a name.
+        """
         for name, value in params.items():
             if name not in _NAMES:
                 raise ConfigError(f"CRF has no setting {name!r}. {suggest(name, _NAMES)}")

@@ -24,6 +24,11 @@ from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.regularizers.l1 import L1
 from tests.features.test_token_sets import ENTRIES
 
+CHECKS = (
+    "estimator_cloneable", "estimator_repr", "estimators_unfitted", "get_params_invariance",
+    "mixin_order", "no_attributes_set_in_init", "parameters_default_constructible", "set_params", "valid_tag_types",
+)  # fmt: skip
+"""The checks of scikit-learn that apply to sequences; the others fit arrays."""
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
 EXACT = {"precision": "float64", "n_threads": 1}
 Sequences = list[list[Any]]
@@ -224,12 +229,12 @@ def test_scikit_learn(peer: Any) -> None:
     from sklearn.model_selection import RandomizedSearchCV, cross_val_predict, cross_val_score
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer
-    from sklearn.utils.estimator_checks import check_estimator_cloneable, check_get_params_invariance, check_set_params
+    from sklearn.utils import estimator_checks
     from sklearn.utils.validation import check_is_fitted
 
     crf = CRF(max_iterations=5, n_threads=1)
-    for check in (check_estimator_cloneable, check_get_params_invariance, check_set_params):
-        check("CRF", crf)
+    for check in CHECKS:
+        getattr(estimator_checks, f"check_{check}")("CRF", crf)
     for failing in (lambda: crf.predict(X), lambda: check_is_fitted(crf)):
         with pytest.raises(sklearn.exceptions.NotFittedError):
             failing()

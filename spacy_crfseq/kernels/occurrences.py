@@ -26,9 +26,9 @@ from .sequences import PlainScores, part, step_to
 
 BROKEN = -1
 """Instead of a set of labels, where the rules are broken."""
-WIDTH = 256
-"""States that are kept per token."""
-GAP, FAR = 1.0, 1000.0
+WIDTH, BEAM = 256, 32
+"""States that are kept per token for sums, and in a search for the best path."""
+GAP, FAR = 2.0, 1000.0
 """The best path is first sought within so many nats of the best without rules, then within twice as many, and so on;
 beyond `FAR`, among all."""
 FAINT = 20.0
@@ -97,15 +97,18 @@ def obeying(labels: Ints, offsets: Offsets, rules: OccurrenceRules, out: Bools) 
 def _fill_ahead(scores: Scores, maximum: bool, ahead: Floats) -> float:
     """Fill ahead for one sequence without rules; return the best, or the log sum, of all its labellings."""
     emissions, transitions, start, end = scores
-    (length, n), top = emissions.shape, -np.inf
+    (length, n), top, after = emissions.shape, -np.inf, np.empty(emissions.shape[1])
     for t in range(length - 1, -1, -1):
+        step = step_to(transitions, min(t + 1, length - 1))
         for i in range(n):
-            ahead[t, i] = end[i] if t == length - 1 else -np.inf
+            best = end[i] if t == length - 1 else -np.inf
             for k in range(n if t < length - 1 else 0):
-                score = step_to(transitions, t + 1)[i, k] + emissions[t + 1, k] + ahead[t + 1, k]
-                ahead[t, i] = _join(ahead[t, i], score, maximum)
-            if t == 0:
-                top = _join(top, start[i] + emissions[0, i] + ahead[0, i], maximum)
+                best = _join(best, step[i, k] + after[k], maximum)
+            ahead[t, i] = best
+        for k in range(n):
+            after[k] = emissions[t, k] + ahead[t, k]
+    for k in range(n):
+        top = _join(top, start[k] + after[k], maximum)
     return top
 
 
@@ -120,6 +123,7 @@ def _fill_layers(
     emissions, transitions, start, _ = scores
     first, labels, sets, values, back, ahead = layers
     (length, n), total, lost, full = emissions.shape, -np.inf, -np.inf, False
+    width = BEAM if maximum else WIDTH
     for t in range(length):
         count, step = first[t], step_to(transitions, t)
         for k in range(n):
@@ -152,14 +156,14 @@ def _fill_layers(
                     labels[place], sets[place], values[place], back[place] = k, begun, value, a
                     count = max(count, place + 1)
         cut, c = floor, first[t]
-        if count - c > WIDTH:  # only the best
+        if count - c > width:  # only the best
             bounds = np.empty(count - c)
             for a in range(c, count):
                 bounds[a - c] = values[a] + ahead[t, labels[a]]
-            cut, full = max(cut, np.sort(bounds)[-WIDTH]), True
+            cut, full = max(cut, np.sort(bounds)[-width]), True
         for a in range(c, count):
             bound = values[a] + ahead[t, labels[a]]
-            if bound == -np.inf or bound < cut or c == first[t] + WIDTH:
+            if bound == -np.inf or bound < cut or c == first[t] + width:
                 lost = _join(lost, bound, maximum)
                 continue
             labels[c], sets[c], values[c], back[c] = labels[a], sets[a], values[a], back[a]

@@ -25,7 +25,8 @@ from ..errors import DataError
 def create_regex_tokenizer(pattern: str = SPACES, between: str = "words") -> Callable[[Language], "RegexTokenizer"]:
     """Create a tokenizer whose tokens are matches of a pattern (``spacy_crfseq.RegexTokenizer.v1``).
 
-    pattern (str): A regular expression; by default, tokens are what is between white space.
+    pattern (str): A regular expression; by default, tokens are what is between white space.  In a config, write a
+        dollar sign as ``\\\\x24``: spaCy doubles $ when it saves one.
     between (str): Which text between matches becomes tokens of its own: "words", each run without white space;
         "nothing", which leaves such text out; or "everything", white space beyond a single space as well.
 

@@ -144,6 +144,34 @@ def write_attributes(source: Path, target: Path) -> None:
             print(file=file)
 
 
+FEATURES = """
+def word2features(sentence, i):
+    word = str(sentence[i])
+    return {"word": word, "length": len(word) / 10, "title": word.istitle()}
+"""
+REGISTERED = """
+from spacy_crfseq import registry
+
+@registry.features("my_project.word2features.v1")
+def create():
+    return word2features
+"""
+WAPITI = "#mdl#2#2\n#rdr#1/0/0\n11:u:w=%x[0,0],\n#qrk#2\n1:A,\n1:B,\n#qrk#1\n5:u:w=x,\n1=0x1p+2\n0=0x1p+1\n"
+
+
+def write_models(folder: Path) -> None:
+    """Write a model of CRFsuite, the code of its features, and a model of Wapiti."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    (folder / "features.py").write_text(FEATURES + REGISTERED)
+    (folder / "model.wapiti").write_text(WAPITI)
+    functions: dict[str, Any] = {}
+    exec(FEATURES, functions)
+    trainer = pycrfsuite.Trainer(verbose=False, params={"max_iterations": 20})
+    for words, labels in ((["Ada", "saw", "it"], ["B-X", "O", "O"]), (["it", "saw", "Bo"], ["O", "O", "B-X"])):
+        trainer.append([functions["word2features"](words, i) for i in range(3)], labels)
+    trainer.train(str(folder / "model.crfsuite"))
+
+
 def write_config(path: Path, *factories: str, components: str = "", training: str = "", given: str = "[]") -> Path:
     """Write a config with a component for each factory, under its own name."""
     blocks = "".join(f'[components.{name}]\nfactory = "{name}"\n' for name in factories)

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from spacy_crfseq.cli import crfseq_cli
-from tests.cli.conftest import invoke, worked, write_attributes, write_trees
+from tests.cli.conftest import invoke, worked, write_attributes, write_models, write_trees
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "
@@ -74,6 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     records = ({"text": line, "label": [[0, len(line.split()[0]), "PER"]]} for line in lines)
     (folder / "annotated.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf8")
     (folder / "labeled.xml").write_text("<all><name><given>Ada</given> <last>King</last></name></all>")
+    write_models(folder)
     (folder / "template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,1]/%x[0,1]\n\nB\n")
     paths = ["--paths.train", folder / "train.conll", "--paths.dev", folder / "dev.conll"]
     for output, setting in (("training", "2.0"), ("other", "0.25")):

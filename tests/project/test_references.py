@@ -30,8 +30,14 @@ def write_references(path: Path, years: range) -> Path:
     texts = []
     for number, year in enumerate(years):
         place, publisher = PLACES[number % 3]
-        parts = {"author": f"{PEOPLE[number % 4]}.", "title": TITLES[number * 3 % 4], "location": place}
-        parts |= {"publisher": publisher.replace("&", "&amp;"), "date": f"{year}."}
+        parts = {"author": f"{PEOPLE[number % 4]}.", "title": TITLES[number * 3 % 4]}
+        if number % 5 == 1:
+            parts["journal"] = "Journal of Maps,"
+        elif number % 5 == 3:
+            parts["container-title"] = "In Proceedings of the Workshop on Maps,"
+        else:
+            parts |= {"location": place, "publisher": publisher.replace("&", "&amp;")}
+        parts["date"] = f"{year}."
         texts.append("".join(f"<{name}>{text}</{name}>\n" for name, text in parts.items()))
     path.write_text("<dataset>" + "".join(f"<sequence>{text}</sequence>" for text in texts) + "</dataset>")
     return path

@@ -49,7 +49,7 @@ def main(model: str, source: Path, target: Path) -> None:
     nlp = spacy.load(model)
     gc.freeze()  # garbage collections pass over the pipeline
     with source.open(encoding="utf8") as lines, target.open("w", encoding="utf8") as out:
-        for words, labels in tagged(nlp, lines):
+        for words, labels in tagged(nlp, map(str.rstrip, lines)):
             out.write("\t".join(map("/".join, zip(words, labels, strict=True))) + "\n")
 
 

@@ -35,7 +35,7 @@ Labelled: TypeAlias = tuple[list[str], list[str]]
 """The words of a reference, and their labels."""
 MACRO = re.compile(r"%([xX])\[(-?\d+),(\d+)\]")
 STRENGTHS = {"c1": 0.0, "c2": 1.0}
-"""Of python-crfsuite, chosen by cross-validation."""
+"""Of python-crfsuite: its defaults."""
 WAPITI = ("-a", "l-bfgs", "-t", "1", "-1", "0.5", "-2", "0.0001", "-w", "5", "-e", "0.02")
 """The settings with which anystyle calls Wapiti."""
 
@@ -268,7 +268,11 @@ def main() -> None:
     options = parser.parse_args()
     contenders: dict[str, Contender] = {"Wapiti": wapiti(options.wapiti)} if options.wapiti else {}
     contenders |= {"python-crfsuite": crfsuite}
-    contenders |= {"anystyle.cfg": ours("anystyle.cfg"), "references.cfg": ours("references.cfg")}
+    contenders |= {
+        "anystyle.cfg": ours("anystyle.cfg"),
+        "references.cfg, once = []": ours("references.cfg", {"components.crf_ner.once": []}),
+        "references.cfg": ours("references.cfg"),
+    }
     if options.only:
         contenders = {name: contenders[name] for name in options.only}
     core = read(options.core)[: options.first]
