@@ -465,7 +465,7 @@ def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:
 
 def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[Text, Offsets]:
     """Return the attributes of the tokens, and the starts of the sequences [N + 1]; `name` is for errors."""
-    sequences = list(sequences)
+    sequences = _listed(sequences, name)
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, Mapping | str) or not hasattr(sequence, "__len__"):
             raise DataError(
@@ -486,9 +486,15 @@ def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[
         raise
 
 
+def _listed(sequences: Any, name: str) -> list[Any]:
+    if not isinstance(sequences, Iterable):
+        raise DataError(f"{name} is {shown(sequences)}, but must be a list of sequences.")
+    return list(sequences)
+
+
 def _labels(sequences: Iterable[Any], offsets: Offsets, name: str) -> list[str]:
     """Return the labels of the tokens [T] of sequences that start at `offsets` [N + 1]."""
-    sequences, x = list(sequences), name.replace("y", "X")
+    sequences, x = _listed(sequences, name), name.replace("y", "X")
     if len(sequences) != len(offsets) - 1:
         raise DataError(f"{x} has {len(offsets) - 1} sequences, but {name} has {len(sequences)}.")
     for i, (labels, size) in enumerate(zip(sequences, np.diff(offsets).tolist(), strict=True)):
@@ -515,11 +521,8 @@ def _encoded(ids: Ids, offsets: Offsets) -> Encoded:
 
 def _places_of(rows: Rows, chosen: NDArray[Any]) -> tuple[Offsets, tuple[Offsets, Ints]]:
     """Return the places of the weights of some rows; and, of each, the place of its row in `chosen`, and its column."""
-    number = np.full(rows.n_rows, -1)
-    number[chosen] = np.arange(len(chosen))
-    if isinstance(rows, SparseRows):
-        owners, cols = np.repeat(number, np.diff(rows.ptr)), rows.cols
-    else:
-        owners, cols = np.repeat(number, rows.width), np.tile(np.arange(rows.width, dtype=np.int32), rows.n_rows)
-    here = np.flatnonzero(owners >= 0)
-    return here, (owners[here], cols[here])
+    ptr, width = (rows.ptr, 1) if isinstance(rows, SparseRows) else (np.arange(rows.n_rows + 1), rows.width)
+    begins, sizes = ptr[chosen] * width, (ptr[chosen + 1] - ptr[chosen]) * width
+    here = np.arange(sizes.sum()) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
+    columns: Ints = rows.cols[here] if isinstance(rows, SparseRows) else here % width
+    return here, (np.repeat(np.arange(len(chosen)), sizes), columns)

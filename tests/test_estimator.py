@@ -127,6 +127,7 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({}, ([[{}]], []), "X has 1 sequences, but y has 0."),
         ({}, ([[{}], [{}, {}]], [["a"], ["a"]]), "X[1] has 2 tokens, but y[1] has 1 labels."),
         ({}, ([[{}], [{}, {}]], [["a"], ["a", 3]]), "y[1][1] is 3 (int), but labels must be strings."),
+        ({}, ([[{}]], None), "y is None (NoneType), but must be a list of sequences."),
         ({}, ([[{}]], ["a"]), "y[0] is 'a' (str), but must be a list of labels"),
         ({}, ([{"a": 1}], [["a"]]), "X[0] is {'a': 1} (dict), but X must be a list of sequences"),
         ({}, ([["a"]], [["a"]]), "X[0][0]: 'a' (str) was given, but a dictionary or a list of strings is needed"),

@@ -88,12 +88,12 @@ def convert_cli(
     are dropped. Docs from attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it
     is complete.
 
-    A trained model of CRFsuite (or the text of 'crfsuite dump') or Wapiti as INPUT becomes a pipeline in the folder
-    OUTPUT: a crf_tagger with the same labels, scores and predictions. With --labels ent or chunk, it is a crf_ner or
-    crf_chunker that predicts valid tags only. --features names a token function of the registry crf_features in the
-    file --code: for CRFsuite one that returns attributes as for python-crfsuite, given a sequence of tokens and a
-    number; for Wapiti one that returns the columns of its training file, unless --columns names them. Without a
-    function, the pipeline reads doc._.crf_attributes.
+    A trained model of CRFsuite or Wapiti as INPUT becomes a pipeline in the folder OUTPUT: a crf_tagger with the same
+    labels, scores and predictions. With --labels ent or chunk, it is a crf_ner or crf_chunker that predicts valid tags
+    only. --features names a token function of the registry crf_features in the file --code: for CRFsuite one that
+    returns attributes as for python-crfsuite, given a sequence of tokens and a number; for Wapiti one that returns the
+    columns of its training file, unless --columns names them. Without a function, the pipeline reads
+    doc._.crf_attributes.
 
     \b
     Example:
@@ -155,7 +155,7 @@ def read_model(path: Path, encoding: str | None = None) -> SavedModel | None:
         first = file.read(32)
     if first.startswith(wapiti_model.MAGIC):
         return wapiti_model.read_wapiti_model(path)
-    if first.startswith((crfsuite_model.MAGIC, crfsuite_model.DUMP_MAGIC)):
+    if first.startswith(crfsuite_model.MAGIC):
         return crfsuite_model.read_crfsuite_model(path, encoding or "utf8")
     return None
 

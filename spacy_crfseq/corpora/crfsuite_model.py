@@ -1,13 +1,12 @@
-"""Trained models of CRFsuite (Okazaki 2007): the binary file, and the text that ``crfsuite dump`` writes.
+"""Trained models of CRFsuite (Okazaki 2007).
 
-The binary file is little-endian: a header with offsets, the features (kind, source, target, weight), and two constant
+The file is little-endian: a header with offsets, the features (kind, source, target, weight), and two constant
 databases with the names of labels and attributes.  Each name stands in a record ``number, size, name, NUL``; an array
 at the end of its database has the place of each record.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
@@ -19,12 +18,10 @@ from numpy.typing import NDArray
 from ..errors import ModelFileError
 from ._lines import check_file
 
-MAGIC, DUMP_MAGIC = b"lCRF", b"FILEHEADER = {"
+MAGIC = b"lCRF"
 _HEADER, _DATABASE, _CHUNK = Struct("<4sI4s9I"), Struct("<4s5I"), Struct("<4sII")
 _FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 _BYTE_ORDER = 0x62445371
-_NAME = re.compile(r"^ +(\d+): (.*(?:\n(?!  |\}$).*)*)", re.MULTILINE)  # names may have several lines
-_WEIGHT = re.compile(r"^  \(([01])\) (.*(?:\n(?!  ).*)*) --> (.*(?:\n(?!  ).*)*): (-?\d+\.\d+)$", re.MULTILINE)
 
 
 class NamedWeights(NamedTuple):
@@ -62,14 +59,13 @@ class SavedModel(NamedTuple):
 
 
 def read_crfsuite_model(path: Path | str, encoding: str = "utf8") -> SavedModel:
-    """Return the model in a file of ``crfsuite learn`` or python-crfsuite, or in the output of ``crfsuite dump``.
+    """Return the model in a file of ``crfsuite learn`` or python-crfsuite.
 
     RAISES ModelFileError: If the file is damaged, cut short or foreign.
     """
     path = check_file(path)
-    data = path.read_bytes()
     try:
-        return _of_text(data.decode(encoding)) if data.startswith(DUMP_MAGIC) else _of_bytes(data, encoding)
+        return _of_bytes(path.read_bytes(), encoding)
     except UnicodeDecodeError as error:
         raise ModelFileError(f"{path}: the names are not in {encoding} ({error}). Give --encoding.") from None
     except (ValueError, LookupError) as error:  # of NumPy and codecs, too
@@ -100,7 +96,7 @@ def _names(data: bytes, begin: int, number: int, encoding: str) -> list[str]:
     if magic != b"CQDB" or begin + size > len(data):
         raise ValueError("its names are not where the header says")
     if order != _BYTE_ORDER:
-        raise ValueError("it was written on a big-endian machine; write the text by 'crfsuite dump' there")
+        raise ValueError("it was written on a big-endian machine; train it again on another")
     database = np.frombuffer(data, np.uint8, size, begin)
     places = np.frombuffer(database, "<u4", number, at_places).astype(np.int64)
     heads = np.ascontiguousarray(database[places[:, None] + np.arange(8)]).view("<u4").reshape(number, 2)
@@ -109,27 +105,6 @@ def _names(data: bytes, begin: int, number: int, encoding: str) -> list[str]:
         raise ValueError("its names are damaged")
     bounds = zip((begins + begin).tolist(), (ends + begin).tolist(), strict=True)
     return [data[first:last].decode(encoding) for first, last in bounds]
-
-
-def _of_text(text: str) -> SavedModel:
-    names, at = list[list[str]](), 0
-    for section in ("LABELS", "ATTRIBUTES"):
-        at = text.index(f"\n{section} = {{\n", at)
-        end = text.index("\n}\n", at)
-        found = _NAME.findall(text, at, end)
-        if [int(number) for number, _ in found] != list(range(len(found))):
-            raise ValueError(f"the numbers of its {section.lower()} are not in order")
-        names.append([name for _, name in found])
-    if len(re.findall(r"^\}$", text, re.MULTILINE)) < 5:
-        raise ValueError("the text has no end; dump the model again")
-    targets, sources = ({name: number for number, name in enumerate(each)} for each in names)
-    features = [
-        (int(kind), (targets if kind == "1" else sources)[source], targets[target], float(weight))
-        for kind, source, target, weight in _WEIGHT.findall(text, end)
-    ]
-    if len(features) != len(re.findall(r"^  \(", text[end:], re.MULTILINE)):
-        raise ValueError("some of its lines are no weights")
-    return _assembled(names[0], names[1], np.array(features, _FEATURE))
 
 
 def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.void]) -> SavedModel:

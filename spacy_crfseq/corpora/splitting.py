@@ -57,9 +57,9 @@ class Splitter:
             self._add(text[done:], words, spaces)
         return words, spaces
 
-    def starts(self, text: str) -> set[int]:
-        """Return where the matches begin in a text."""
-        return {match.start() for match in self._matches(text) if match[0]}
+    def matches(self, word: str) -> bool:
+        """Whether a token is a match, by itself, and not what is between matches."""
+        return self.between == "nothing" or next(self._matches(word), [None])[0] == word
 
     def _add(self, text: str, words: list[str], spaces: list[bool]) -> None:
         """Add what is between two matches, or before the first or after the last."""

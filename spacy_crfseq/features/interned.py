@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..types import Bools, Ints, Offsets
+from ..types import Bools, Hashes, Ints, Offsets
 from .encoder import Ids
 from .entries import attribute_of, entries_in
 from .index import BagStore, Growable, HashIndex
@@ -143,32 +143,29 @@ def group(text: Text, attributes: Attributes) -> Ints:
     """
     known = {kind: number for number, kind in enumerate(dict.fromkeys(attributes.kinds))}
     kinds = np.array([known[kind] for kind in attributes.kinds], np.int64)
-    home = np.full(len(known), MOST_KINDS)
-    chosen = np.argsort(-np.bincount(kinds, minlength=len(known)), kind="stable")[:MOST_KINDS]
-    home[chosen] = np.arange(len(chosen))
-    rows = np.full(len(text.sizes), -1)
-    sample = np.arange(0, len(rows), max(1, len(rows) // SAMPLE))
-    rows[sample] = np.arange(len(sample))
-    rows = rows[text.tokens]
-    used = (rows >= 0) & (text.codes >= 0) & (text.codes < VALUED)
-    table = np.full((MOST_KINDS + 1, len(sample)), -1)
-    table[home[kinds[text.codes[used]]], rows[used]] = text.codes[used]
-    found: list[tuple[NDArray[np.int64], int, int]] = []  # of each group: the set of each token, their number, names
+    ranks = np.argsort(np.argsort(-np.bincount(kinds, minlength=len(known)), kind="stable"))
+    home, step = np.minimum(ranks, MOST_KINDS)[kinds], max(1, len(text.sizes) // SAMPLE)
+    used = (text.tokens % step == 0) & (text.codes >= 0) & (text.codes < VALUED)
+    codes, tokens = text.codes[used], text.tokens[used] // step
+    table = np.zeros((MOST_KINDS + 1, -(-len(text.sizes) // step)), np.uint64)
+    np.add.at(table, (home[codes], tokens), _hashes(len(home))[codes])
+    found: list[tuple[NDArray[np.uint64], int]] = []  # of each group: the set of each token as a sum, number of names
     place = np.full(MOST_KINDS + 1, -1)
-    for kind in range(len(chosen)):
-        values, column = np.unique(table[kind], return_inverse=True)
-        merged, costs = [(column, len(values), 1)], [ROW_COST * len(sample) if len(found) < MOST_GROUPS else np.inf]
-        for sets, n_sets, n_names in found:
-            joint, numbers = np.unique(sets * len(values) + column, return_inverse=True)
-            merged.append((numbers, len(joint), n_names + 1))
-            costs.append(len(joint) * (n_names + 1) - n_sets * n_names - len(values))
-        best = int(np.argmin(costs))
-        place[kind] = best - 1 if best else len(found)
-        found[place[kind] : place[kind] + 1] = [merged[best]]
+    for kind, column in enumerate(table[: min(len(known), MOST_KINDS)]):
+        alone = ROW_COST * len(column) + len(np.unique(column)) if len(found) < MOST_GROUPS else np.inf
+        costs = [len(np.unique(sets + column)) * (n + 1) - len(np.unique(sets)) * n for sets, n in found]
+        best = int(np.argmin([*costs, alone]))
+        sets, n = found[best] if best < len(found) else (np.uint64(0), 0)
+        found[best : best + 1] = [(sets + column, n + 1)]
+        place[kind] = best
     place[place < 0] = len(found)
-    groups: Ints = place[home[kinds]].astype(np.int32)
+    groups: Ints = place[home].astype(np.int32)
     groups[text.numbers] = -1
     return groups
+
+
+def _hashes(n: int) -> Hashes:
+    return np.random.default_rng(0).integers(1, 2**64, n, np.uint64)
 
 
 class Bags:
@@ -181,8 +178,7 @@ class Bags:
         self.groups = groups
         # the last is for entries without an attribute
         self._group_of = np.append(np.maximum(groups, 0), 0).astype(np.int64)
-        hashes = np.random.default_rng(0).integers(1, 2**64, len(groups), np.uint64)
-        self._hashes = np.append(np.where(groups < 0, np.uint64(0), hashes), np.uint64(0))
+        self._hashes = np.append(np.where(groups < 0, np.uint64(0), _hashes(len(groups))), np.uint64(0))
         self.forget()
 
     def forget(self) -> None:

@@ -102,9 +102,8 @@ def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> N
 
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
-    crf, old = model.crf, source.crf
-    kept = sum(len(np.intersect1d(*keys, assume_unique=True)) for keys in zip(crf.keys, old.keys, strict=True))
-    total, had = (sum(map(len, keys)) for keys in (crf.keys, old.keys))
+    crf, old, known = model.crf, source.crf, known_part(source, model.features.plans())[0]
+    total, had, kept = (sum(map(len, one.keys)) for one in (crf, old, known))
     left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
     return (
         f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "

@@ -59,12 +59,7 @@ class RegexTokenizer:
 
     def explain(self, text: str) -> list[tuple[str, str]]:
         """Return the tokens of a text, each after what made it: "MATCH", or "BETWEEN" matches."""
-        starts, at, found = self.split.starts(text), 0, []
-        for word in self.split(text)[0]:
-            at = text.index(word, at)
-            found.append(("MATCH" if self.split.between == "nothing" or at in starts else "BETWEEN", word))
-            at += len(word)
-        return found
+        return [("MATCH" if self.split.matches(word) else "BETWEEN", word) for word in self.split(text)[0]]
 
     def to_bytes(self, **kwargs: Any) -> bytes:
         """Return the settings as bytes."""

@@ -41,10 +41,9 @@ WAPITI = """\
 
 
 class Files(NamedTuple):
-    """A model of CRFsuite and its text, and one of Wapiti."""
+    """A model of CRFsuite, and one of Wapiti."""
 
     binary: Path
-    dump: Path
     wapiti: Path
 
     def read(self, file: Path) -> SavedModel:
@@ -54,14 +53,11 @@ class Files(NamedTuple):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     pycrfsuite = pytest.importorskip("pycrfsuite")
-    found = Files(*(tmp_path_factory.mktemp("models") / f"model.{name}" for name in ("crfsuite", "txt", "wapiti")))
+    found = Files(*(tmp_path_factory.mktemp("models") / f"model.{name}" for name in ("crfsuite", "wapiti")))
     trainer = pycrfsuite.Trainer(verbose=False, params={"max_iterations": 10, "c2": 0.1})
     for labels in (["B-X", "é"], ["é", "O"], ["O", "B-X"]):
         trainer.append([["a", "two\nlines"], {"c": labels[1], "d --> e: ": 0.5, "Ж": True}], labels)
     trainer.train(str(found.binary))
-    tagger = pycrfsuite.Tagger()
-    tagger.open(str(found.binary))
-    tagger.dump(str(found.dump))
     found.wapiti.write_text(WAPITI, encoding="utf8")
     return found
 
@@ -72,13 +68,10 @@ def as_dict(table: NamedWeights) -> dict[tuple[str, int], float]:
 
 
 def test_crfsuite(files: Files) -> None:
-    model, dump = files.read(files.binary), files.read(files.dump)
+    model = files.read(files.binary)
     assert sorted(model.labels) == ["B-X", "O", "é"]
     assert model.patterns is None
     assert {"a", "two\nlines", "c:é", "d --> e: ", "Ж"} <= set(model.attributes.names)
-    assert (model.labels, model.attributes.names) == (dump.labels, dump.attributes.names)
-    assert as_dict(dump.attributes) == pytest.approx(as_dict(model.attributes), abs=1e-6)
-    np.testing.assert_allclose(dump.transitions, model.transitions, atol=1e-6)
     assert np.abs(model.transitions).max() > 0.01
 
 
@@ -127,18 +120,3 @@ def test_errors_of_wapiti(tmp_path: Path, old: str, new: str, message: str) -> N
     path.write_text(WAPITI.replace("2:Ü", "1:B").replace(old, new, 1), encoding="utf8")
     with pytest.raises(ModelFileError, match=message):
         read_wapiti_model(path)
-
-
-def test_errors_of_a_dump(files: Files, tmp_path: Path) -> None:
-    text, path = files.dump.read_text(encoding="utf8"), tmp_path / "dump"
-    for old, new, message in (
-        ("  (0) a -->", "  (0) b -->", "damaged: 'b'"),
-        ("  (0) a -->", "  (0) a ->", "no weights"),
-        ("TRANSITIONS = {", "", "no end"),
-        ("      1: ", "      7: ", "not in order"),
-        ("\n}\n", "", "no end"),
-    ):
-        changed = text.replace(old, new, 1) if new or old == "\n}\n" else text.partition(old)[0]
-        path.write_text(changed, encoding="utf8")
-        with pytest.raises(ModelFileError, match=message):
-            read_crfsuite_model(path)
