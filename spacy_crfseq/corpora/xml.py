@@ -142,7 +142,7 @@ class _Reader:
         self._open: list[tuple[_Segment, int]] = []  # of the sequence: segments, and the pieces before each
         self._pieces: list[tuple[_Segment, str]] = []
         self._line, self._wrong = 0, ""
-        self._parser = expat.ParserCreate()
+        self._parser: Any = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
         self._parser.CharacterDataHandler, self._parser.SkippedEntityHandler = self._text, self._entity
@@ -231,7 +231,9 @@ class _Reader:
             is_span = segment.inside or self._form.other not in (None, "O")
             begin = "I" if self._form.join and tags and tags[-1] == label else "B"
             spans += [f"{'I' if i else begin}-{label}" if is_span else outside for i in range(len(new))]
-            words, spaces, tags = words + new, spaces + gaps, tags + [label] * len(new)
+            words += new
+            spaces += gaps
+            tags += [label] * len(new)
         if not any(one.inside and not piece.isspace() for one, piece in self._pieces):
             what = "has no labelled element" if words else "has no text"
             self._wrong = self._wrong or f"<{self._sequence}> {what}. Label it, or take it out."
