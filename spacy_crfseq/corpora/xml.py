@@ -18,7 +18,7 @@ from contextlib import nullcontext, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -142,7 +142,7 @@ class _Reader:
         self._open: list[tuple[_Segment, int]] = []  # of the sequence: segments, and the pieces before each
         self._pieces: list[tuple[_Segment, str]] = []
         self._line, self._wrong = 0, ""
-        self._parser: Any = expat.ParserCreate()
+        self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
         self._parser.CharacterDataHandler, self._parser.SkippedEntityHandler = self._text, self._entity
@@ -206,7 +206,7 @@ class _Reader:
         if self._open:
             self._pieces.append((self._open[-1][0], text))
 
-    def _entity(self, name: str, _: bool) -> None:
+    def _entity(self, name: str, _: bool) -> NoReturn:
         message = f"the entity &{name}; is not defined in this file. Write the character itself."
         raise FormatError(self._path, self._parser.CurrentLineNumber, message)
 
