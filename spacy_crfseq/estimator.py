@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
-from itertools import chain, pairwise, product
+from itertools import chain, compress, pairwise, product
 from operator import eq
 from pathlib import Path
 from threading import Lock
@@ -298,7 +298,8 @@ class _Model(NamedTuple):
         """Return the model without weights that are zero."""
         crf, kept = self.crf.compact(), np.zeros(len(self.attributes.names), np.bool_)
         kept[crf.keys[0].astype(np.int64)] = True
-        return _Model(self.attributes.kept(kept), Bags(self.bags.groups[kept]), crf)
+        names = compress(self.attributes.names, kept.tolist())
+        return _Model(Attributes(names, frozen=True), Bags(self.bags.groups[kept]), crf)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack."""

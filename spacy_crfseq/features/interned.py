@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import chain, compress
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..types import Bools, Hashes, Ints, Offsets
+from ..types import Hashes, Ints, Offsets
 from .encoder import Ids
 from .entries import attribute_of, entries_in
 from .index import BagStore, Growable, HashIndex
@@ -125,14 +125,6 @@ class Attributes(dict[Any, int]):
         codes = np.fromiter(map(self.__getitem__, entries), np.int32, int(sizes.sum()))
         tokens_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         return Text(sizes, tokens_of, codes, np.array(self._numbers, np.int32), np.array(self._values, np.float64))
-
-    def kept(self, kept: Bools) -> Attributes:
-        """Return frozen attributes without those for which kept [F] is false."""
-        left = Attributes(compress(self.names, kept.tolist()), frozen=True)
-        new = np.append(np.where(kept, np.cumsum(kept) - 1, NOTHING), NOTHING)  # the last is for entries without number
-        old = np.fromiter(self.values(), np.int32, len(self))
-        left.update(zip(self, new[np.maximum(old, -1)].tolist(), strict=True))
-        return left
 
 
 def group(text: Text, attributes: Attributes) -> Ints:
