@@ -131,17 +131,13 @@ class DocModel:
 
     @property
     def rules(self) -> OccurrenceRules | None:
-        """The rules of the method on occurrences of labels, as far as the model has these labels."""
-        once, order = self.method.once, self.method.order
-        if not once and not order:
-            return None
-        known = {"*", *self.annotation.public_labels(self.labels.tags)}
-        return self.labels.rules([name for name in once if name in known], [name for name in order if name in known])
+        """The rules of the method on occurrences of labels; ConfigError if they name labels that are not there."""
+        return self.labels.rules(self.method.once, self.method.order)
 
     def check_rules(self) -> None:
         """RAISES ConfigError: If the rules of the method name labels that the model does not have."""
         if self.labels.tags:
-            self.labels.rules(self.method.once, self.method.order)
+            _ = self.rules
 
     @property
     def has_weights(self) -> bool:
