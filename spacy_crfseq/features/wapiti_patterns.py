@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..corpora.template_files import KINDS, Macro, parse_template_lines, python_pattern
 from ..errors import ConfigError, DataError, suggest
 from ..types import TokenFunction
-from .attributes import TEXT_FUNCTIONS, TOKEN_COLUMNS
+from .attributes import BUILT_IN, LEXEME_FLAGS, TEXT_FUNCTIONS, TOKEN_COLUMNS
 from .noted import noted_attributes
 from .sets import columns_read
 
 DOLLAR = "%d"
-_OF_TOKENS = ("lower", "shape", "norm", "tag", "pos", "lemma", "dep", "ent_type")
 
 
 @dataclass
@@ -93,13 +93,15 @@ class Row:
 
 
 def _reader(name: str) -> TokenFunction:
-    if name in _OF_TOKENS:
-        return lambda sequence, i: getattr(sequence[i], f"{name}_")
     function = TEXT_FUNCTIONS.get(name.upper(), str if name in ("word", "_") else None)
-    if function is None:
-        known = ("word", "_", *_OF_TOKENS, *(each.lower() for each in TEXT_FUNCTIONS))
+    if function is not None:
+        return lambda sequence, i: function(sequence[i].text) or ""
+    if name.upper() not in BUILT_IN:
+        known = ("word", "_", *sorted(each.lower() for each in BUILT_IN))
         raise ConfigError(f"WapitiPatterns: columns: {name!r} is not known. {suggest(name, known)}")
-    return lambda sequence, i: function(sequence[i].text) or ""
+    flag = name.upper() in LEXEME_FLAGS or name == "morph"  # others have their text under a name that ends in _
+    read = attrgetter(name if flag else "whitespace_" if name == "spacy" else f"{name}_")
+    return lambda sequence, i: read(sequence[i])
 
 
 def _as_bytes(text: str) -> str:

@@ -7,8 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_crfseq.errors import ConfigError, FormatError
+from spacy_crfseq.features.attributes import BUILT_IN
 from spacy_crfseq.features.sets import crfpp_chunking
 from spacy_crfseq.features.template_file import NO_MATCH, TemplateFile
 
@@ -133,6 +136,16 @@ def test_functions_of_words_compute_columns(tmp_path: Path) -> None:
     assert [features.functions["MATCH1"](text) for text in ("Anna", "an")] == ["(none)", "(none)"]
     assert features.functions["first"]("Oslo") == "O"
     assert not features.token_functions
+
+
+def test_columns_of_shared_weights_may_be_any_attribute(tmp_path: Path) -> None:
+    (tmp_path / "template").write_text("U:%x[-1,1]\nU:%x[0,1]\n")
+    doc = Doc(Vocab(), words=["Ada", "sings"])
+    for name in BUILT_IN:
+        function = TemplateFile(tmp_path / "template", ["word", name.lower()]).token_functions["JOINT"]
+        assert len(function(list(doc), 1)) == 2
+    function = TemplateFile(tmp_path / "template", ["word", "tag"]).token_functions["JOINT"]
+    assert function(list(doc), 1) == ["u:", "u:"]
 
 
 def test_one_function_of_a_token_computes_what_templates_cannot(tmp_path: Path) -> None:
