@@ -26,15 +26,20 @@ def names_in(returned: Any, values: dict[str, float] | None = None) -> list[str]
     if type(returned) is list and set(map(type, returned)) <= {str}:
         return returned
     names: list[str] = []
-    for entry in entries_in(() if returned is None else returned):
+    entries = returned.items() if type(returned) is dict else entries_in(() if returned is None else returned)
+    for entry in entries:
         name, value = entry if type(entry) is tuple and len(entry) == 2 else (entry, True)
         name = name if type(name) is str else _text(name)
-        if type(value) is str or isinstance(value, (str, bytes)):
-            names.append(f"{name}={value if type(value) is str else _text(value)}")
+        if type(value) is str:
+            names.append(f"{name}={value}")
         elif value is True:
             names.append(name)
         elif value is None or value is False:
             continue
+        elif isinstance(value, (str, bytes)):
+            names.append(f"{name}={_text(value)}")
+        elif isinstance(value, SEVERAL):
+            names += names_in(list(entries_in({name: value})), values)
         elif values is not None:
             values[name] = attribute_of((name, value))[1]
         elif (number := attribute_of((name, value))[1]) == 1.0:
