@@ -234,9 +234,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
-    if "ner" not in tasks or not GOALS[goal].documents or "weight" in layout.columns:  # which sentences have
-        return SENTENCE
-    if layout.form is not None:
+    has_sentences = "weight" in layout.columns or layout.form is not None  # which have weights, or are elements
+    if "ner" not in tasks or not GOALS[goal].documents or has_sentences:
         return SENTENCE
     if layout.name in (DOCBIN, ANNOTATIONS.name):
         return "document"
