@@ -13,7 +13,7 @@ import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from ..corpora.crfsuite_model import NO_WEIGHTS, NamedWeights, SavedModel
-from ..errors import ModelFileError
+from ..errors import ModelFileError, NotFittedError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
 from ..features.token_sets import make_token_sets
@@ -69,7 +69,9 @@ def settings_for(
 
 
 def model_of(crf: Any) -> SavedModel:
-    """Return the model of a fitted `spacy_crfseq.CRF` or ``sklearn_crfsuite.CRF``."""
+    """Return the model of a `spacy_crfseq.CRF` or ``sklearn_crfsuite.CRF``; NotFittedError if it is not fitted."""
+    if not crf.classes_:
+        raise NotFittedError("This CRF is not fitted yet; call fit first.")
     labels, state = list(crf.classes_), crf.state_features_
     number, row = ({name: i for i, name in enumerate(dict.fromkeys(each))} for each in (labels, (a for a, _ in state)))
     cells = np.array([(row[name], number[label]) for name, label in state], np.int64).reshape(-1, 2)

@@ -18,7 +18,7 @@ from spacy.training import Example
 from spacy_crfseq import registry
 from spacy_crfseq.corpora.crfsuite_model import SavedModel, read_crfsuite_model
 from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
-from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.errors import ConfigError, DataError, FormatError, NotFittedError
 from spacy_crfseq.features.crfsuite_items import CRFsuiteItems
 from spacy_crfseq.features.wapiti_patterns import WapitiPatterns
 from spacy_crfseq.pipeline.imported import import_model, model_of, settings_for
@@ -126,8 +126,10 @@ def test_an_estimator_comes_to_spacy(module: str) -> None:
     rng = np.random.default_rng(6)
     X = [[attributes(words, i) for i in range(len(words))] for words in sequences(rng, 30)]
     y = [rng.choice(LABELS, len(each)).tolist() for each in X]
-    crf = pytest.importorskip(module).CRF(c2=0.1, max_iterations=20).fit(X, y)
-    nlp, pipe = imported(model_of(crf))
+    crf = pytest.importorskip(module).CRF(c2=0.1, max_iterations=20)
+    with pytest.raises(NotFittedError):
+        model_of(crf)
+    nlp, pipe = imported(model_of(crf.fit(X, y)))
     for words in sequences(rng, 10):
         expected = crf.predict_marginals([[attributes(words, i) for i in range(len(words))]])[0]
         found = pipe.marginals(Doc(nlp.vocab, words=words)).tolist()
