@@ -18,7 +18,7 @@ from contextlib import nullcontext, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, NoReturn
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -146,7 +146,7 @@ class _Reader:
         self._parser.buffer_text = True
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
         self._parser.CharacterDataHandler, self._parser.SkippedEntityHandler = self._text, self._entity
-        self._parser.ExternalEntityRefHandler = lambda name, *_: self._entity(name, False)
+        self._parser.ExternalEntityRefHandler = self._entity
 
     def read(self, stream: IO[bytes]) -> Iterator[Sentence]:
         """Yield the sequences of a stream."""
@@ -206,7 +206,7 @@ class _Reader:
         if self._open:
             self._pieces.append((self._open[-1][0], text))
 
-    def _entity(self, name: str, _: bool) -> None:
+    def _entity(self, name: str, *_: Any) -> NoReturn:
         message = f"the entity &{name}; is not defined in this file. Write the character itself."
         raise FormatError(self._path, self._parser.CurrentLineNumber, message)
 
