@@ -79,7 +79,8 @@ class TemplateFile:
         for name in self.columns:
             if name not in ("word", UNUSED, *own) and name.upper() not in BUILT_IN:
                 known = ("word", UNUSED, *own, *(attribute.lower() for attribute in BUILT_IN))
-                raise ConfigError(f"TemplateFile: columns: {name!r} is not known. {suggest(name, known)}")
+                what = f"columns: {name!r} is neither known nor a function"
+                raise ConfigError(f"TemplateFile: {what}. {suggest(name, known)}")
 
     @cached_property
     def lines(self) -> list[TemplateLine]:

@@ -58,6 +58,10 @@ def check_source(source: DocModel, model: DocModel) -> None:
         raise ConfigError(f"{where} with {name}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
     if model.method.max_features:
         raise ConfigError(f"{where} with max_features, which selects among new features only. Set max_features = 0.")
+    had, has = ({one.name for plan in part.features.plans() for one in plan.templates} for part in (source, model))
+    if had and not had & has:
+        hint = "Copy its block of features, or use its config.cfg."
+        raise ConfigError(f"{where}: the config has none of its templates, such as {min(had)}. {hint}")
 
 
 def aligned(source: DocModel, model: DocModel) -> LinearChainCRF:

@@ -95,7 +95,7 @@ def test_a_template_that_cannot_be_used_is_refused_with_its_line(line: str, mess
 
 
 def test_other_refusals(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="columns: 'tga' is not known"):
+    with pytest.raises(ConfigError, match="columns: 'tga' is neither known nor a function"):
         TemplateFile("template", ["word", "tga"])
     with pytest.raises(FormatError, match="no template uses the text"):
         read(tmp_path, "B\n", ["word"]).plans()
@@ -163,5 +163,5 @@ def test_one_function_of_a_token_computes_what_templates_cannot(tmp_path: Path) 
     again = TemplateFile(tmp_path / "gone", ["word", "first", "place"], WORDS, TOKENS)
     again.from_state(features.to_state())
     assert again.plans() == features.plans()
-    with pytest.raises(ConfigError, match=r"'plce' is not known\. Did you mean 'place'"):
+    with pytest.raises(ConfigError, match=r"'plce' is neither known nor a function\. Did you mean 'place'"):
         TemplateFile(tmp_path / "template", ["word", "plce"], WORDS, TOKENS)

@@ -174,6 +174,7 @@ def test_stages_and_numbers_go_on_and_are_stored(tmp_path: Any) -> None:
         ("crf_ner", {"scheme": "IOB2"}, "with the scheme BILUO"),
         ("crf_ner", {"max_features": 9}, "max_features = 0"),
         ("crf_ner", {"optimizer": registered("optimizers", "BlockCoordinateDescent")}, "LBFGS"),
+        ("crf_ner", {"features": templates("LANG[0]")}, "none of its templates"),
     ],
 )
 def test_what_cannot_go_on_is_refused(factory: str, config: dict[str, Any], message: str) -> None:

@@ -67,7 +67,7 @@ def test_every_section_is_run_here() -> None:
 def test_labelled_xml(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The files that the section names, its commands in their order, and its settings in the config."""
     text = SECTIONS["A project of labelled XML, step by step"]
-    (example,), (features, use) = blocks("xml", text), blocks("python", text)
+    (example,), (features, *use) = blocks("xml", text), blocks("python", text)
     start, *names, end = example.splitlines()
     (folder / "labeled.xml").write_text(
         "\n".join([start, *(line.replace("King", f"K{'i' * i}ng") for line in names for i in range(20)), end])
@@ -86,14 +86,17 @@ def test_labelled_xml(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "names.cfg").write_text(config)
     for line in commands:
         words = shlex.split(line)[3:]
-        if words[0] == "crfseq":
+        if line.startswith("mkdir"):
+            (folder / line.split()[-1]).mkdir()
+        elif words[0] == "crfseq":
             worked(invoke(*words[1:]))
         else:
-            (folder / "packages").mkdir()
             package(Path(words[1]), Path(words[2]), code_paths=[Path("names.py")], name="names", create_sdist=False)
     assert (folder / "packages" / "en_names-0.0.0" / "en_names" / "names.py").exists()
     capsys.readouterr()
-    exec(compile(use, "use", "exec"), {})
+    found: dict[str, Any] = {}
+    exec(compile("\n".join(use), "use", "exec"), found)
+    assert found["nlp"].config["components"]["crf_tagger"]["once"] == ["*"]
     assert capsys.readouterr().out.splitlines()[0] == "[('Ada', 'given'), ('King', 'last')]"
     assert spacy.load("training/model-best").config["components"]["crf_tagger"]["boundaries"] is False
 
