@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from itertools import chain, compress, pairwise, product
+from numbers import Integral
 from operator import eq
 from pathlib import Path
 from threading import Lock
@@ -430,13 +431,18 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
     for kind in kinds:
         if isinstance(settings[kind], type):
             raise ConfigError(f"CRF: {kind} must be an object, such as {settings[kind].__name__}(), not a class.")
+    seed = settings["random_state"]
+    drawn = hasattr(seed, "randint")  # a generator of NumPy, as scikit-learn allows
+    whole = {"max_iterations": given.get("max_iterations", 1), "n_threads": settings["n_threads"]}
+    for name, value in {**whole, "random_state": 0 if seed is None or drawn else seed}.items():
+        if not isinstance(value, Integral) or value < 0:
+            raise ConfigError(f"CRF: {name} must be a whole number of at least 0, but {value!r} was given.")
     if isinstance(settings["loss"], TextLoss) or settings["precision"] not in ("float32", "float64"):
         raise ConfigError("CRF: loss must not read Docs of spaCy, and precision must be float32 or float64.")
     found = _crfsuite_method(algorithm, {**own, **given})
     loss, regularizer, optimizer = (settings[kind] or part for kind, part in zip(kinds, found, strict=True))
     check_plugins("CRF", loss=loss, regularizer=regularizer, optimizer=optimizer, decoder=Viterbi())
-    seed = settings["random_state"]
-    return loss, regularizer, seeded(optimizer, int(seed.randint(2**31)) if hasattr(seed, "randint") else seed)
+    return loss, regularizer, seeded(optimizer, int(seed.randint(2**31)) if drawn else seed)
 
 
 def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:

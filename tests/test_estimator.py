@@ -148,6 +148,9 @@ def test_lists_of_strings_and_plug_ins() -> None:
         ({"optimizer": AdaGrad}, (X, Y), "must be an object, such as AdaGrad()"),
         ({"c2": -1.0}, (X, Y), "L2"),
         ({"trainer_cls": object}, (X, Y), "trainer_cls"),
+        ({"max_iterations": 1.5}, (X, Y), "max_iterations must be a whole number of at least 0, but 1.5 was given"),
+        ({"n_threads": -1}, (X, Y), "n_threads must be a whole number"),
+        ({"random_state": "text"}, (X, Y), "random_state must be a whole number"),
         ({"precision": "float16"}, (X, Y), "precision must be float32 or float64"),
     ],
 )
