@@ -13,7 +13,7 @@ import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
 from ..corpora.crfsuite_model import NO_WEIGHTS, NamedWeights, SavedModel
-from ..errors import ModelFileError, NotFittedError
+from ..errors import DataError, ModelFileError, NotFittedError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
 from ..features.token_sets import make_token_sets
@@ -93,8 +93,11 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     known = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
     pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**known, **settings})
     own, n = pipe.doc_model, len(model.labels)
-    own.set_tags(model.labels)
-    _ = own.labels.constraints  # an error for labels that are no tags of the scheme
+    try:
+        own.set_tags(model.labels)
+        _ = own.labels.constraints
+    except DataError as error:
+        raise DataError(f"{error} Import a model with other labels as a tagger, --labels tag.") from None
     encoder, tables = own.new_encoder(), (model.attributes, model.pairs)
     sets, strings = {}, dict[int, str]()
     for block, table in zip((encoder.unigrams, encoder.bigrams), tables, strict=True):
