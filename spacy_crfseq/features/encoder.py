@@ -19,6 +19,7 @@ from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_names, pad_values
 from .plan import ColumnSlot, Plan, column_names, lexical_names
+from .templates import Part
 from .token_sets import TokenSets
 
 UNKNOWN = -2
@@ -190,8 +191,9 @@ class Block:
             bags[:, n_bags + i] = self._encode_columns(column_slot, *self._column_bags[i], rows, text)
         for i, number in enumerate(self.plan.set_slots):
             bags[:, n_bags + n_columns + i] = self._encode_sets(number, *self._set_bags[i], text)
+        read: dict[Any, Hashes] = {}
         for i, number in enumerate(self.plan.single_slots):
-            attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text))
+            attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text, read))
         return Ids(bags, attrs, self.store)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
@@ -256,16 +258,24 @@ class Block:
         parts = self.plan.templates[number].parts
         return self._attributes(number, np.stack([self._lexicon.column(part.attribute)[words] for part in parts]))
 
-    def _values(self, number: int, rows: Ints, text: Columns) -> Hashes:
-        """Return [parts, T] values of a template for every token."""
+    def _values(self, number: int, rows: Ints, text: Columns, read: dict[Any, Any] | None = None) -> Hashes:
+        """Return [parts, T] values of a template for every token; `read` keeps those of parts, which templates share."""
+        read = {} if read is None else read
         parts = self.plan.templates[number].parts
         values = np.empty((len(parts), len(rows)), np.uint64)
         for out, part in zip(values, parts, strict=True):
-            if part.attribute in self._columns:
-                column = text.context[:, self._columns.index(part.attribute)]
-                out[:] = self._shifted(column, text.offsets, part.offset, self._pads)
-            else:
-                out[:] = self._lexicon.column(part.attribute)[self._lexicon.shifted(rows, text.offsets, part.offset)]
+            if part not in read:
+                read[part] = self._part_values(part, rows, text, read)
+            out[:] = read[part]
+        return values
+
+    def _part_values(self, part: Part, rows: Ints, text: Columns, read: dict[Any, Any]) -> Hashes:
+        if part.attribute in self._columns:
+            column = text.context[:, self._columns.index(part.attribute)]
+            return self._shifted(column, text.offsets, part.offset, self._pads)
+        if part.offset not in read:
+            read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
+        values: Hashes = self._lexicon.column(part.attribute)[read[part.offset]]
         return values
 
     def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
