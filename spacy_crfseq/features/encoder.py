@@ -158,8 +158,12 @@ class Block:
     def _reset_caches(self) -> None:
         self.store = BagStore()
         self._table = Growable(np.int32, len(self.plan.lexeme_slots))
+        self._forget_equals()
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
+
+    def _forget_equals(self) -> None:
+        self._equals = HashIndex(), Growable(np.int32)
 
     def begin_with(self, keys: Hashes, templates: Numbers) -> None:
         """Give the first ids to the features [F] of a trained model, of these templates; `freeze` keeps them all."""
@@ -215,8 +219,20 @@ class Block:
             new = np.unique(words[self._table.array[words, i] == UNKNOWN])
             if len(new):
                 members = [self._word_features(n, new) for n in slot.templates]
-                found = members[0] if len(members) == 1 else self.store.add(np.stack(members, axis=1))
-                self._table.array[new, i] = found
+                self._table.array[new, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
+
+    def _bags(self, members: Ints) -> Ints:
+        """Return the bags [B] of features [B, S]; in prediction, words with equal features, such as numbers, share one."""
+        if not self.frozen:
+            return self.store.add(members)
+        keys = np.ones(len(members), np.uint64)
+        for column in members.T:
+            kernels.hashing.mix_values((column + 2).astype(np.uint64), keys)
+        index, numbers = self._equals
+        found, new = index.add(keys)
+        numbers.append(self.store.add(members[new]))
+        bags: Ints = numbers.array[found]
+        return bags
 
     def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
         one_more = self._values(slot.key, rows, text) + np.uint64(1)  # absent parts also distinguish bags
@@ -350,6 +366,7 @@ class Block:
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
         self._template_of.append(templates)
         self.store.renumber(new_ids)
+        self._forget_equals()
         for slot, column in zip(self.plan.lexeme_slots, self._table.array.T, strict=True):
             if len(slot.templates) == 1:
                 met = column != UNKNOWN

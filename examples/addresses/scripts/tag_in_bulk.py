@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -25,12 +26,10 @@ import spacy
 from spacy.attrs import LOWER, PREFIX, SENT_START, SHAPE, SUFFIX
 from spacy.tokens import Doc
 
-from spacy_crfseq.features.index import Growable
-
 Tagged = list[tuple[list[str], list[str]]]
 """The words and the labels of each address."""
 
-PORTION = 2000
+PORTION = 4000
 """Addresses in a Doc."""
 AHEAD = 4
 """Portions for each process that wait for it or for their turn in the output."""
@@ -47,15 +46,14 @@ class Pieces(dict[str, int]):
     def __init__(self, nlp: Any) -> None:
         self._split, self._strings = nlp.tokenizer.split, nlp.vocab.strings
         self.words: list[str] = []
-        self.orths, self.first = Growable(np.uint64), Growable(np.int64)
-        self.first.append(np.zeros(2, np.int64))
+        self.orths, self.first = array("Q"), array("q", [0, 0])
         self[END] = 0
 
     def __missing__(self, piece: str) -> int:
         words, _ = self._split(piece)
         self.words += words
-        self.orths.append(np.array([self._strings.add(word) for word in words], np.uint64))
-        self.first.append(np.array([len(self.words)]))
+        self.orths.extend(map(self._strings.add, words))
+        self.first.append(len(self.words))
         self[piece] = number = len(self)
         return number
 
@@ -68,17 +66,18 @@ class Tagger:
         getters = nlp.vocab.lex_attr_getters
         nlp.vocab.lex_attr_getters = {name: getters[name] for name in READ}
         ((_, self._pipe),) = nlp.pipeline
+        self._pipe.method = self._pipe.method._replace(n_threads=1)
 
     def __call__(self, texts: list[str]) -> Tagged:
         """Return the words and the labels of each text."""
         known, pieces = self._pieces, f" {END} ".join([*texts, ""]).split()
         numbers = np.fromiter(map(known.__getitem__, pieces), np.int64, len(pieces))
-        first = known.first.array
+        first = np.frombuffer(known.first, np.int64)
         sizes = first[numbers + 1] - first[numbers]
         ends = np.cumsum(sizes)
         places = np.arange(ends[-1]) + np.repeat(first[numbers] - ends + sizes, sizes)
         bounds = ends[numbers == 0]
-        labels = self._labels(known.orths.array[places], bounds)
+        labels = self._labels(np.frombuffer(known.orths, np.uint64)[places], bounds)
         words = [known.words[place] for place in places.tolist()]
         return [(words[begin:end], labels[begin:end]) for begin, end in pairwise([0, *bounds.tolist()])]
 
