@@ -222,7 +222,7 @@ class Block:
                 self._table.array[new, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
 
     def _bags(self, members: Ints) -> Ints:
-        """Return the bags [B] of features [B, S]; in prediction, words with equal features, such as numbers, share one."""
+        """Return the bags [B] of features [B, S]; in prediction, words of equal features, such as numbers, share one."""
         if not self.frozen:
             return self.store.add(members)
         keys = np.ones(len(members), np.uint64)
@@ -275,7 +275,7 @@ class Block:
         return self._attributes(number, np.stack([self._lexicon.column(part.attribute)[words] for part in parts]))
 
     def _values(self, number: int, rows: Ints, text: Columns, read: dict[Any, Any] | None = None) -> Hashes:
-        """Return [parts, T] values of a template for every token; `read` keeps those of parts, which templates share."""
+        """Return [parts, T] values of a template for every token; `read` keeps those of parts for other templates."""
         read = {} if read is None else read
         parts = self.plan.templates[number].parts
         values = np.empty((len(parts), len(rows)), np.uint64)

@@ -67,6 +67,7 @@ class Tagger:
         nlp.vocab.lex_attr_getters = {name: getters[name] for name in READ}
         ((_, self._pipe),) = nlp.pipeline
         self._pipe.method = self._pipe.method._replace(n_threads=1)
+        gc.freeze()  # garbage collections pass over the pipeline
 
     def __call__(self, texts: list[str]) -> Tagged:
         """Return the words and the labels of each text."""
@@ -122,7 +123,6 @@ def written(nlp: Any, texts: Iterable[str], processes: int = 1) -> Iterator[str]
     """Yield the lines of the output for portions of texts, in order."""
     global _tagger  # forked processes share the pipeline
     _tagger = Tagger(nlp)
-    gc.freeze()  # garbage collections pass over it
     if processes == 1:
         yield from map(_lines, portions(texts))
         return
