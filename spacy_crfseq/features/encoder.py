@@ -201,8 +201,11 @@ class Block:
         return Ids(bags, attrs, self.store)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
-        if self._table.size < self._lexicon.size:
+        known = self._table.size
+        if known < self._lexicon.size:
             self._table.resize(self._lexicon.size, UNKNOWN)
+            for i in range(len(self.plan.lexeme_slots) if self.frozen else 0):  # at once, as most will be met in all
+                self._enter(i, np.arange(known, self._table.size, dtype=np.int32))
 
         def unknown() -> int:
             slots = self._distances, self._lexicon.width, self._table.array, self._targets
@@ -218,11 +221,15 @@ class Block:
             words = self._lexicon.shifted(rows, offsets, slot.offset)
             new = np.unique(words[self._table.array[words, i] == UNKNOWN])
             if len(new):
-                members = [self._word_features(n, new) for n in slot.templates]
-                self._table.array[new, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
+                self._enter(i, new)
+
+    def _enter(self, i: int, words: Ints) -> None:
+        """Enter the ids of words [R] in a slot."""
+        members = [self._word_features(n, words) for n in self.plan.lexeme_slots[i].templates]
+        self._table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
 
     def _bags(self, members: Ints) -> Ints:
-        """Return the bags [B] of features [B, S]; in prediction, words of equal features, such as numbers, share one."""
+        """Return the bags [B] of features [B, S]; in prediction, words of equal features, as numbers, share one."""
         if not self.frozen:
             return self.store.add(members)
         keys = np.ones(len(members), np.uint64)
