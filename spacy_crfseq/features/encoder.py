@@ -158,6 +158,7 @@ class Block:
     def _reset_caches(self) -> None:
         self.store = BagStore()
         self._table = Growable(np.int32, len(self.plan.lexeme_slots))
+        self._table.resize(self._lexicon.size, UNKNOWN)  # known words are entered where they are met
         self._forget_equals()
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
@@ -180,7 +181,7 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """The memory of the caches."""
-        columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in self._column_bags)
+        columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in (self._equals, *self._column_bags))
         return self.store.n_bytes + self._table.n_bytes + columns
 
     def encode(self, rows: Ints, text: Columns) -> Ids:

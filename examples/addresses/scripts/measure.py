@@ -147,22 +147,22 @@ class Ours:
 
     def train(self, data: Sequence[Address]) -> None:
         """Train on addresses."""
-        self._nlp = load_model_from_config(self._config, auto_fill=True)
-        for _, pipe in self._nlp.pipeline:
+        self.nlp = load_model_from_config(self._config, auto_fill=True)
+        for _, pipe in self.nlp.pipeline:
             pipe.method = pipe.method._replace(n_threads=1)  # type: ignore[attr-defined]
-        vocab = self._nlp.vocab
+        vocab = self.nlp.vocab
         examples = [Example(Doc(vocab, words=words), Doc(vocab, words=words, tags=labels)) for words, labels in data]
-        self._nlp.initialize(lambda: examples)
-        for _, pipe in self._nlp.pipeline:
+        self.nlp.initialize(lambda: examples)
+        for _, pipe in self.nlp.pipeline:
             pipe.fit()  # type: ignore[attr-defined]
 
     def save(self, folder: Path) -> None:
         """Save the pipeline."""
-        self._nlp.to_disk(folder)
+        self.nlp.to_disk(folder)
 
     def tag(self, texts: Sequence[list[str]]) -> list[list[str]]:
         """Return the labels of texts."""
-        docs = self._nlp.pipe(Doc(self._nlp.vocab, words=words) for words in texts)
+        docs = self.nlp.pipe(Doc(self.nlp.vocab, words=words) for words in texts)
         return [[token.tag_ for token in doc] for doc in docs]
 
 
