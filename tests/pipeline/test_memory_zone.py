@@ -95,7 +95,7 @@ def test_bags_go_before_words(nlp: Language) -> None:
 def test_words_of_equal_features_share_bags(nlp: Language) -> None:
     fresh = copy_of(nlp)
     encoder = helpers.pipe_of(fresh, "crf_ner").doc_model.encoder
-    fresh("Xq11")
+    fresh("Xq11 Xq11 Xq11")
     words, bags = encoder._lexicon.size, encoder.unigrams.store.size
     fresh("Xq22 Xq33 Xq44")  # of the same shape; the model knows none of their affixes
     assert (encoder._lexicon.size, encoder.unigrams.store.size) == (words + 3, bags)

@@ -93,5 +93,6 @@ def test_a_part_of_the_measurements(scripts: Any, tmp_path: Path, monkeypatch: p
     found.insert(3, ([], []))
     assert list(bulk.tagged(ours.nlp, texts)) == found
     monkeypatch.setattr(bulk, "PORTION", 3)
+    monkeypatch.setattr(bulk, "FIRST", 1)
     lines = "".join("".join(bulk.written(ours.nlp, texts, processes)) for processes in (1, 2))
     assert lines == 2 * "".join("\t".join(map("/".join, zip(*pair, strict=True))) + "\n" for pair in found)

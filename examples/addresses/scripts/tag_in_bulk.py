@@ -31,6 +31,8 @@ Tagged = list[tuple[list[str], list[str]]]
 
 PORTION = 4000
 """Addresses in a Doc."""
+FIRST = 4
+"""Portions that are tagged before processes are forked, which then know common words and have loaded the kernels."""
 AHEAD = 4
 """Portions for each process that wait for it or for their turn in the output."""
 READ = (LOWER, SHAPE, PREFIX, SUFFIX)
@@ -123,12 +125,11 @@ def written(nlp: Any, texts: Iterable[str], processes: int = 1) -> Iterator[str]
     """Yield the lines of the output for portions of texts, in order."""
     global _tagger  # forked processes share the pipeline
     _tagger = Tagger(nlp)
-    if processes == 1:
-        yield from map(_lines, portions(texts))
-        return
+    lists = portions(texts)
+    yield from map(_lines, lists if processes == 1 else islice(lists, FIRST))
     waiting: deque[Future[str]] = deque()
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
-        for portion in portions(texts):
+        for portion in lists:
             waiting.append(pool.submit(_lines, portion))
             if len(waiting) > AHEAD * processes:
                 yield waiting.popleft().result()
