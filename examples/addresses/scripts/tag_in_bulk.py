@@ -61,7 +61,7 @@ class Pieces(dict[str, int]):
 
 
 class Tagger:
-    """Tags lists of addresses; it keeps what it knows of words, for the next ones."""
+    """Tags lists of addresses with a pipeline, which it changes; it keeps what it knows of words, for the next ones."""
 
     def __init__(self, nlp: Any) -> None:
         self._nlp, self._pieces = nlp, Pieces(nlp)
@@ -80,6 +80,8 @@ class Tagger:
         ends = np.cumsum(sizes)
         places = np.arange(ends[-1]) + np.repeat(first[numbers] - ends + sizes, sizes)
         bounds = ends[numbers == 0]
+        if len(bounds) != len(texts):
+            raise ValueError("An address has the character NUL between spaces, which stands between addresses here.")
         labels = self._labels(np.frombuffer(known.orths, np.uint64)[places], bounds)
         words = [known.words[place] for place in places.tolist()]
         return [(words[begin:end], labels[begin:end]) for begin, end in pairwise([0, *bounds.tolist()])]
@@ -114,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("model")
     parser.add_argument("source", type=Path, help="addresses, one a line")
     parser.add_argument("target", type=Path, help="the file to write")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many work [one for each core]")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="1 on Windows [one for each core]")
     options = parser.parse_args(arguments)
     nlp = spacy.load(options.model)
     with options.source.open(encoding="utf8") as lines, options.target.open("w", encoding="utf8") as out:
@@ -127,6 +129,8 @@ def written(nlp: Any, texts: Iterable[str], processes: int = 1) -> Iterator[str]
     _tagger = Tagger(nlp)
     lists = portions(texts)
     yield from map(_lines, lists if processes == 1 else islice(lists, FIRST))
+    if processes == 1:
+        return
     waiting: deque[Future[str]] = deque()
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
         for portion in lists:
