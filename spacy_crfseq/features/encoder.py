@@ -19,6 +19,7 @@ from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex
 from .lexicon import LexemeValues, Lexicon, pad_names, pad_values
 from .plan import ColumnSlot, Plan, column_names, lexical_names
+from .templates import Part
 from .token_sets import TokenSets
 
 UNKNOWN = -2
@@ -157,8 +158,13 @@ class Block:
     def _reset_caches(self) -> None:
         self.store = BagStore()
         self._table = Growable(np.int32, len(self.plan.lexeme_slots))
+        self._table.resize(self._lexicon.size, UNKNOWN)  # known words are entered where they are met
+        self._forget_equals()
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
+
+    def _forget_equals(self) -> None:
+        self._equals = HashIndex(), Growable(np.int32)
 
     def begin_with(self, keys: Hashes, templates: Numbers) -> None:
         """Give the first ids to the features [F] of a trained model, of these templates; `freeze` keeps them all."""
@@ -175,7 +181,7 @@ class Block:
     @property
     def n_bytes(self) -> int:
         """The memory of the caches."""
-        columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in self._column_bags)
+        columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in (self._equals, *self._column_bags))
         return self.store.n_bytes + self._table.n_bytes + columns
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
@@ -190,13 +196,17 @@ class Block:
             bags[:, n_bags + i] = self._encode_columns(column_slot, *self._column_bags[i], rows, text)
         for i, number in enumerate(self.plan.set_slots):
             bags[:, n_bags + n_columns + i] = self._encode_sets(number, *self._set_bags[i], text)
+        read: dict[Any, Hashes] = {}
         for i, number in enumerate(self.plan.single_slots):
-            attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text))
+            attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text, read))
         return Ids(bags, attrs, self.store)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
-        if self._table.size < self._lexicon.size:
+        known = self._table.size
+        if known < self._lexicon.size:
             self._table.resize(self._lexicon.size, UNKNOWN)
+            for i in range(len(self.plan.lexeme_slots) if self.frozen else 0):  # at once, as most will be met in all
+                self._enter(i, np.arange(known, self._table.size, dtype=np.int32))
 
         def unknown() -> int:
             slots = self._distances, self._lexicon.width, self._table.array, self._targets
@@ -212,9 +222,25 @@ class Block:
             words = self._lexicon.shifted(rows, offsets, slot.offset)
             new = np.unique(words[self._table.array[words, i] == UNKNOWN])
             if len(new):
-                members = [self._word_features(n, new) for n in slot.templates]
-                found = members[0] if len(members) == 1 else self.store.add(np.stack(members, axis=1))
-                self._table.array[new, i] = found
+                self._enter(i, new)
+
+    def _enter(self, i: int, words: Ints) -> None:
+        """Enter the ids of words [R] in a slot."""
+        members = [self._word_features(n, words) for n in self.plan.lexeme_slots[i].templates]
+        self._table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
+
+    def _bags(self, members: Ints) -> Ints:
+        """Return the bags [B] of features [B, S]; in prediction, words of equal features, as numbers, share one."""
+        if not self.frozen:
+            return self.store.add(members)
+        keys = np.ones(len(members), np.uint64)
+        for column in members.T:
+            kernels.hashing.mix_values((column + 2).astype(np.uint64), keys)
+        index, numbers = self._equals
+        found, new = index.add(keys)
+        numbers.append(self.store.add(members[new]))
+        bags: Ints = numbers.array[found]
+        return bags
 
     def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
         one_more = self._values(slot.key, rows, text) + np.uint64(1)  # absent parts also distinguish bags
@@ -256,16 +282,24 @@ class Block:
         parts = self.plan.templates[number].parts
         return self._attributes(number, np.stack([self._lexicon.column(part.attribute)[words] for part in parts]))
 
-    def _values(self, number: int, rows: Ints, text: Columns) -> Hashes:
-        """Return [parts, T] values of a template for every token."""
+    def _values(self, number: int, rows: Ints, text: Columns, read: dict[Any, Any] | None = None) -> Hashes:
+        """Return [parts, T] values of a template for every token; `read` keeps those of parts for other templates."""
+        read = {} if read is None else read
         parts = self.plan.templates[number].parts
         values = np.empty((len(parts), len(rows)), np.uint64)
         for out, part in zip(values, parts, strict=True):
-            if part.attribute in self._columns:
-                column = text.context[:, self._columns.index(part.attribute)]
-                out[:] = self._shifted(column, text.offsets, part.offset, self._pads)
-            else:
-                out[:] = self._lexicon.column(part.attribute)[self._lexicon.shifted(rows, text.offsets, part.offset)]
+            if part not in read:
+                read[part] = self._part_values(part, rows, text, read)
+            out[:] = read[part]
+        return values
+
+    def _part_values(self, part: Part, rows: Ints, text: Columns, read: dict[Any, Any]) -> Hashes:
+        if part.attribute in self._columns:
+            column = text.context[:, self._columns.index(part.attribute)]
+            return self._shifted(column, text.offsets, part.offset, self._pads)
+        if part.offset not in read:
+            read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
+        values: Hashes = self._lexicon.column(part.attribute)[read[part.offset]]
         return values
 
     def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
@@ -340,6 +374,7 @@ class Block:
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
         self._template_of.append(templates)
         self.store.renumber(new_ids)
+        self._forget_equals()
         for slot, column in zip(self.plan.lexeme_slots, self._table.array.T, strict=True):
             if len(slot.templates) == 1:
                 met = column != UNKNOWN

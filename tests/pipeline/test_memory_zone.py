@@ -81,15 +81,24 @@ def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPa
     assert encoder._lexicon.size > 50
 
 
-def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bags_go_before_words(nlp: Language) -> None:
     encoder = helpers.pipe_of(nlp, "crf_ner").doc_model.encoder
     with nlp.memory_zone():
         list(nlp.pipe(texts(20)))
         words = encoder._lexicon.size
-        monkeypatch.setattr(doc_model, "ZONE_BYTES", encoder._lexicon.n_bytes)
+        encoder.trim(encoder._lexicon.n_bytes, sums=encoder._lexicon.n_bytes)
         nlp("Anna")
         assert encoder._lexicon.size == words
         assert encoder.unigrams.store.size < 20
+
+
+def test_words_of_equal_features_share_bags(nlp: Language) -> None:
+    fresh = copy_of(nlp)
+    encoder = helpers.pipe_of(fresh, "crf_ner").doc_model.encoder
+    fresh("Xq11 Xq11 Xq11")
+    words, bags = encoder._lexicon.size, encoder.unigrams.store.size
+    fresh("Xq22 Xq33 Xq44")  # of the same shape; the model knows none of their affixes
+    assert (encoder._lexicon.size, encoder.unigrams.store.size) == (words + 3, bags)
 
 
 def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,8 @@ def looped(code: Any, words: list[str]) -> list[set[str]]:
     return sets
 
 
-def test_a_part_of_the_measurements(scripts: Any, tmp_path: Path) -> None:
-    """Both configs train, and labels occur once where that is asked for."""
+def test_a_part_of_the_measurements(scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both configs train, labels occur once where that is asked for, and tagging in bulk finds the same."""
     data = Path(os.environ.get("CRFSEQ_DATA", "")) / "usaddress" / "labeled.xml"
     if not data.exists():
         pytest.skip("CRFSEQ_DATA is not set, or has no usaddress/labeled.xml")
@@ -82,6 +82,17 @@ def test_a_part_of_the_measurements(scripts: Any, tmp_path: Path) -> None:
     ours = measure.Ours("addresses", once=["*"])
     addresses = measure.read(data)[:80]
     ours.train(addresses[:60])
-    for labels in ours.tag([address.words for address in addresses[60:]]):
-        runs = [label for label, _ in groupby(labels)]
+    words = [address.words for address in addresses[60:]]
+    labels = ours.tag(words)
+    for each in labels:
+        runs = [label for label, _ in groupby(each)]
         assert len(set(runs)) == len(runs)
+    texts, bulk = [" ".join(each) for each in words], scripts("tag_in_bulk")
+    found = [*zip(words, labels, strict=True)]
+    texts.insert(3, " ")
+    found.insert(3, ([], []))
+    assert list(bulk.tagged(ours.nlp, texts)) == found
+    monkeypatch.setattr(bulk, "PORTION", 3)
+    monkeypatch.setattr(bulk, "FIRST", 1)
+    lines = "".join("".join(bulk.written(ours.nlp, texts, processes)) for processes in (1, 2))
+    assert lines == 2 * "".join("\t".join(map("/".join, zip(*pair, strict=True))) + "\n" for pair in found)

@@ -185,6 +185,7 @@ CITY_PARTS = {
 
 # Functions of a word
 
+VOWELS = set("aeiou")
 _EDGES = re.compile(r"^[^\w#&½@/]+|[^\w#&½@/]+$")
 _TAIL = re.compile(r"[^\w.]+$")
 _FORMS = (
@@ -204,6 +205,13 @@ _FORMS = (
 def clean(text: str) -> str:
     """Return a word in lower case, without full stops and without punctuation at its ends."""
     return _EDGES.sub("", text).replace(".", "").lower() or text
+
+
+@lru_cache(maxsize=1 << 15)
+def letters(text: str) -> str:
+    """Return a word as `clean` does, without letters if it has a digit."""
+    found = clean(text)
+    return "" if any(map(str.isdigit, found)) else found
 
 
 def word(text: str) -> str | None:
@@ -276,8 +284,8 @@ def size(text: str) -> str:
 
 def no_vowel(text: str) -> str | None:
     """Whether the word has letters and no vowel after the first."""
-    found = clean(text)
-    return None if set(found[1:]) & set("aeiou") or any(map(str.isdigit, found)) else "1"
+    found = letters(text)
+    return "1" if found and VOWELS.isdisjoint(found[1:]) else None
 
 
 def city(text: str) -> str | None:
@@ -288,8 +296,8 @@ def city(text: str) -> str | None:
 
 def _affix(text: str, size: int) -> str | None:
     """The first or, if `size` is negative, last letters of a longer word without digits."""
-    found = clean(text)
-    if len(found) <= abs(size) or any(map(str.isdigit, found)):
+    found = letters(text)
+    if len(found) <= abs(size):
         return None
     return found[:size] if size > 0 else found[size:]
 
@@ -331,7 +339,7 @@ FAR = 4
 def coarse(text: str) -> str:
     """Return the coarse kind of a word."""
     found = clean(text)
-    if any(map(str.isdigit, found)):
+    if not letters(text):
         form = number(text)
         return "ordinal" if form == "ordinal" else "zip" if form in ("5 digits", "zip+4") else "number"
     return next((name for name, words in _WORDS if found in words), "other")
