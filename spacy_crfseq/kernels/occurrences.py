@@ -26,8 +26,8 @@ from .sequences import PlainScores, part, step_to
 
 BROKEN = -1
 """Instead of a set of labels, where the rules are broken."""
-WIDTH, BEAM = 256, 32
-"""States that are kept per token for sums, and in a search for the best path."""
+WIDTH, BEAM, NARROW = 256, 32, 8
+"""States that are kept per token for sums, in a search for the best path, and at first where all are searched."""
 GAP, FAR = 2.0, 1000.0
 """The best path is first sought within so many nats of the best without rules, then within twice as many, and so on;
 beyond `FAR`, among all."""
@@ -114,16 +114,15 @@ def _fill_ahead(scores: Scores, maximum: bool, ahead: Floats) -> float:
 
 @kernel
 def _fill_layers(
-    scores: Scores, rules: OccurrenceRules, maximum: bool, floor: float, layers: Layers
+    scores: Scores, rules: OccurrenceRules, maximum: bool, floor: float, width: int, layers: Layers
 ) -> tuple[float, float, bool]:
-    """Fill the layers of one sequence with states of a bound from `floor` on.
+    """Fill the layers of one sequence with states of a bound from `floor` on, the best `width` of each token.
 
     Returns the best score of its paths, or the log sum, `lost`, and whether a token had too many states.
     """
     emissions, transitions, start, _ = scores
     first, labels, sets, values, back, ahead = layers
     (length, n), total, lost, full = emissions.shape, -np.inf, -np.inf, False
-    width = BEAM if maximum else WIDTH
     for t in range(length):
         count, step = first[t], step_to(transitions, t)
         for k in range(n):
@@ -195,13 +194,14 @@ def _best_paths(
         exact[s] = True
         if _obeys(labels[b:e], rules):
             continue
-        here, gap = part(scores, b, e), GAP
+        here, gap, width = part(scores, b, e), GAP, BEAM
         top = _fill_ahead(here, True, layers.ahead)
         while True:
-            found[s], lost, full = _fill_layers(here, rules, True, top - gap, layers)
+            found[s], lost, full = _fill_layers(here, rules, True, top - gap, width, layers)
             exact[s] = found[s] >= lost
-            if exact[s] or gap == np.inf or (full and found[s] > -np.inf):
+            if exact[s] or (full and found[s] > -np.inf) or (gap == np.inf and width == BEAM):
                 break
+            width = NARROW if full and gap < np.inf else BEAM
             gap = 2 * gap if gap < FAR and not full else np.inf
         if found[s] > -np.inf:
             place = layers.first[e - b - 1]
@@ -233,7 +233,7 @@ def _likely_layers(scores: Scores, rules: OccurrenceRules) -> tuple[Layers, floa
     total, floor, lost, full = _fill_ahead(scores, False, layers.ahead), np.inf, 0.0, False
     while total - FAINT < floor and lost > -np.inf and not (full and total > -np.inf):
         floor = total - FAINT  # at first of the sum without rules, which may be far above
-        total, lost, full = _fill_layers(scores, rules, False, floor, layers)
+        total, lost, full = _fill_layers(scores, rules, False, floor, WIDTH, layers)
     return layers, 0.0 if lost == -np.inf else np.exp(lost - log_add(lost, total))
 
 
