@@ -118,8 +118,8 @@ def convert_cli(
             said = import_pipeline(source, model, target, form, force=force)
             printer().good(f"Converted {said}: {target}")
             return
-        if features or tokens:
-            raise ConfigError(f"{source} is no trained model; --features and --tokens are for models.")
+        if features or tokens or not numbers:
+            raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
         names = own_layout(columns).columns if columns else ()
         if from_ is None:
             of_source = columns if layout_by_ending(source) is None else None

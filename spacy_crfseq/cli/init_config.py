@@ -159,12 +159,10 @@ def init_config_cli(
     """
     with reported_errors():
         wanted = Wanted(task, lang, Asked(format_, columns, scheme, encoding), goal, train, dev)
-        # stdout receives the config itself; an existing file is refused before any prompt
-        to_stdout = str(output) == STDOUT
-        check_output_file(output, train, dev, force=force)
+        check_output_file(output, train, dev, force=force)  # before any prompt
         settings = complete(wanted, _ask if sys.stdin.isatty() else None)
         text = init_config(settings, output=output)
-        if to_stdout:
+        if str(output) == STDOUT:
             print(text, end="")
             return
         write_text(output, text)

@@ -42,6 +42,7 @@ def test_errors(folder: Path, run: Run) -> None:
     refused(run("convert", model, out, "--labels", "entity"), "--labels")
     refused(run("convert", model, out, "--columns", "word"), "--columns are for models of Wapiti")
     refused(run("convert", folder / "features.py", out, "--features", "f"), "no trained model")
+    refused(run("convert", folder / "features.py", out, "--no-numbers"), "no trained model")
     refused(run("convert", folder / "model.wapiti", out, "--columns", "wrod"), "'word'")
     refused(run("convert", folder / "model.wapiti", out, "--columns", "word", "--labels", "ent"), "'A'", "--labels tag")
     model.write_bytes(model.read_bytes()[:-5])

@@ -81,12 +81,17 @@ def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPa
     assert encoder._lexicon.size > 50
 
 
-def test_bags_go_before_words(nlp: Language) -> None:
-    encoder = helpers.pipe_of(nlp, "crf_ner").doc_model.encoder
+def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp = copy_of(nlp)
+    pipe = helpers.pipe_of(nlp, "crf_ner")
+    for number in range(40):  # so that the sums of weights, one for each label of a bag, take more than the words
+        pipe.add_label(f"TYPE{number}")
+    encoder = pipe.doc_model.encoder
     with nlp.memory_zone():
         list(nlp.pipe(texts(20)))
         words = encoder._lexicon.size
-        encoder.trim(encoder._lexicon.n_bytes, sums=encoder._lexicon.n_bytes)
+        assert encoder.unigrams.n_bytes + encoder.bigrams.n_bytes < encoder._lexicon.n_bytes < pipe.crf.cached_bytes
+        monkeypatch.setattr(doc_model, "ZONE_BYTES", encoder._lexicon.n_bytes)
         nlp("Anna")
         assert encoder._lexicon.size == words
         assert encoder.unigrams.store.size < 20
