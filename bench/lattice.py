@@ -36,7 +36,7 @@ def forward_backward(options: Options) -> list[Row]:
             figures[f"sgemm, {n} labels"],
             "sgemm on the same flops",
             "share",
-            60,
+            75,
         )
         for n in LABELS
     ]

@@ -23,7 +23,7 @@ KERNELS = {
 }
 """Stage of each module of kernels; the name of the kernel distinguishes rows of weights."""
 METHODS = {
-    "spacy_crfseq.pipeline.doc_model:read_docs": "to_array",
+    "spacy_crfseq.pipeline.doc_model:read_docs": "read",
     "spacy_crfseq.features.encoder:Encoder.encode": "encode, in Python",
     "spacy_crfseq.pipeline.tasks.chunker:SpanGroups.write": "write",
     "spacy_crfseq.pipeline.tasks.tagger:TokenTags.write": "write",
@@ -132,7 +132,7 @@ def stages(options: Options) -> list[Row]:
         pipe.initialize(lambda: train.examples)
         return pipe
 
-    exact = ours.matched({**ours.LBFGS, "max_iterations": iterations}, "observed")
+    exact = ours.matched({**ours.LBFGS, "max_iterations": iterations, "epochs": 0}, "observed")
     with one_thread():
         ours.train(ours.chunker(nlp, optimizer=sgd), train.examples[:50])
         rows = _profile("initialize", tokens, lambda: initialized(**exact))

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench import corpora, ours
-from bench._harness import Measure, Options, Row, benchmark, in_turn, need, one_thread, optional, say, scratch, seconds
+from bench._harness import (
+    Measure,
+    Options,
+    Row,
+    benchmark,
+    in_turn,
+    need,
+    one_thread,
+    optional,
+    run_command,
+    say,
+    scratch,
+    seconds,
+)
 from bench.corpora import Sentence, Task
 
-WORDS = 1_000_000
+WORDS, FILE_WORDS = 1_000_000, 4_000_000
 NEURAL_WORDS = 100_000
 
 
@@ -23,10 +38,10 @@ def tagging_raw(options: Options) -> list[Row]:
     words_only = {"features": {"@crf_features": "spacy_crfseq.Tagging.v1"}}
     with one_thread():
         return [
-            _against_tokenizer(options, "crf_ner", "es", 65, scheme="IOB2"),
+            _against_tokenizer(options, "crf_ner", "es", 80, scheme="IOB2"),
             _against_tokenizer(options, "crf_ner", "es", None, scheme="BILUO"),
-            _against_tokenizer(options, "crf_chunker", "en", 55, **words_only),
-            _against_tokenizer(options, "crf_tagger", "en", 45),
+            _against_tokenizer(options, "crf_chunker", "en", 70, **words_only),
+            _against_tokenizer(options, "crf_tagger", "en", 75),
             _against_tok2vec(options),
         ]
 
@@ -89,6 +104,36 @@ def _neural_tagger(options: Options) -> Any:
     for first in range(0, 300, 100):
         nlp.update(task.examples[first : first + 100], sgd=optimizer)
     return nlp
+
+
+@benchmark("tagging-files", "tagging", minutes=4)
+def tagging_files(options: Options) -> list[Row]:
+    """The whole command `crfseq tag` on four files of raw text, from its start to the last output in JSON, with one and
+    with two processes. The files have two million words each in paragraphs of one to eight sentences, or 25,000
+    sentences each."""
+    nlp, task = _pipeline(options, "crf_tagger", "en")
+    with scratch() as folder:
+        nlp.to_disk(folder / "model")
+        paragraphs = corpora.paragraphs(task.sentences, options.limit(1_000, FILE_WORDS))
+        sentences = [corpora.as_text(sentence.words) for sentence in task.sentences] * options.limit(1, 4)
+        return [
+            _in_processes(options, folder, f"crfseq tag, {label}", texts)
+            for label, texts in (("paragraphs", paragraphs), ("sentences", sentences))
+        ]
+
+
+def _in_processes(options: Options, folder: Path, label: str, texts: Sequence[str]) -> Row:
+    files = [folder / f"{number}.txt" for number in range(4)]
+    for number, file in enumerate(files):
+        file.write_text("".join(f"{text}\n" for text in texts[number::2]), encoding="utf8")
+    tag = [sys.executable, "-m", "spacy", "crfseq", "tag", str(folder / "model"), *map(str, files)]
+
+    def rate(processes: int) -> float:
+        command = [*tag, "--output", str(folder / "out"), "--force", "-j", str(processes)]
+        return 2 * len(texts) / seconds(lambda: run_command(command))
+
+    figures = in_turn(options.rounds, {"one": partial(rate, 1), "two": partial(rate, 2)}, warm=["one"])
+    return Row(label, "texts/s", figures["two"], figures["one"], "one process", "times", 1.8, "whole commands")
 
 
 @benchmark("tagging-docs", "tagging", minutes=2)

@@ -32,10 +32,6 @@ def _is_int(value: Any) -> bool:
     return _is(Integral)(value) and abs(value) < 2**63
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
-
-
 _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (_is_int, "a whole number of 64 bits"),
     "int | None": (lambda value: value is None or _is_int(value), "a whole number of 64 bits, or null"),
@@ -44,7 +40,10 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "bool": (_is(bool), "true or false"),
     "str": (_is(str), "a text"),
     "Path | str": (_is(str, PathLike), "the name of a file"),
-    "list[str] | tuple[str, ...]": (_are_texts, "a list of texts"),
+    "list[str] | tuple[str, ...]": (
+        lambda x: _is(list, tuple)(x) and all(map(_is(str), x)),
+        "a list of texts",
+    ),
 }
 """For an annotation, whether a value fits, and what it must be in words."""
 

@@ -25,9 +25,10 @@ def available() -> int:
     return os.cpu_count() or 1
 
 
-def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
+def run(tasks: Sequence[Callable[[], Result]], release: Callable[[], None] = lambda: None) -> list[Result]:
     """Call all tasks, the first in this thread and each of the others in a new one; return their results in order.
 
+    release: Called when a task has failed, or cannot begin, so that tasks that wait for it end too.
     RAISES: The first exception of a task, after all have ended.
     """
     if len(tasks) < 2:
@@ -40,6 +41,7 @@ def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
             results[number].append(tasks[number]())
         except BaseException as error:
             errors.append(error)
+            release()
 
     threads: list[Thread] = []
     try:
@@ -49,6 +51,7 @@ def run(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
         call(0)
     except BaseException as error:  # Ctrl-C during the wait
         errors.append(error)
+        release()
     for thread in threads:  # always wait, because the threads use arrays that the caller will reuse
         while thread.is_alive():
             try:

@@ -315,6 +315,22 @@ class Occurrences(NamedTuple):
     tokens: Ints
 
 
+class ChainText(NamedTuple):
+    """Sequences whose scores are sums of rows and shared by all positions otherwise; their loss is -log P(gold).
+
+    offsets, gold, weights: As in `Batch`.
+    ptr, ids: Token t has the rows ``ids[ptr[t]:ptr[t + 1]]`` of the first group of parameters.
+    trainable (Bools): [L * (L + 2)] which parameters of the last group, the shared scores, are learned.
+    """
+
+    offsets: Offsets
+    gold: Ints
+    weights: NDArray[np.float64]
+    ptr: Offsets
+    ids: Ints
+    trainable: Bools
+
+
 class OnlineBatch(Protocol):
     """A mini-batch of an online optimizer."""
 
@@ -352,6 +368,12 @@ class OnlineObjective(Objective, Protocol):
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
         """Yield all sequences once, `size` at a time, shuffled by `rng`."""
+
+    def chains(self, size: int, rng: np.random.Generator | None, n_threads: int) -> Iterator[ChainText] | None:
+        """Return what `minibatches` yields as texts of many mini-batches; None unless `ChainText` describes it.
+
+        n_threads (int): Threads that prepare texts; each holds one in memory.
+        """
 
     def sample(self) -> OnlineObjective:
         """Return the objective on a fixed sample of the training data, for choosing a learning rate."""

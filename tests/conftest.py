@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import catalogue
+import numba  # noqa: F401 (kernels are compiled from their first call on)
 import pytest
 from hypothesis import settings
 from spacy.lang.xx import MultiLanguage

@@ -18,7 +18,7 @@ from spacy.vocab import Vocab
 
 from spacy_crfseq import registry
 from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
-from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids
+from spacy_crfseq.features.encoder import AnyIds, Columns, Encoded, Encoder
 from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
@@ -293,8 +293,9 @@ def columns_of(vocabulary: Vocabulary, encoder: Encoder, sentences: Sequence[Sen
     return Columns(np.array(words, np.uint64), context, offsets)
 
 
-def ids_of_tokens(ids: Ids) -> list[list[int]]:
+def ids_of_tokens(ids: AnyIds) -> list[list[int]]:
     """Return the attribute ids of each token, bags opened, in ascending order."""
+    ids = ids.plain()
     contents = [part.tolist() for part in np.split(ids.store.ids, ids.store.ptr[1:-1])]
     return [
         sorted([a for bag in bags for a in contents[bag]] + attrs[attrs >= 0].tolist())
@@ -369,7 +370,8 @@ def training_problem(
     encoder = make_encoder(vocabulary, templates, bigram_templates)
     if dictionary_size:
         encoder.words = HashIndex()
-    encoded = encoder.freeze(encoder.encode(columns_of(vocabulary, encoder, sentences)), 1)
+    encoded = encoder.encode(columns_of(vocabulary, encoder, sentences))
+    encoder.freeze([encoded])
     words = [word for sentence in sentences for word in sentence.words]
     gold = np.array([len(word) % n_labels for word in words], np.int32)
     noisy = rng.random(len(gold)) < 0.3
@@ -418,8 +420,8 @@ def plain_scores(layout: Layout, theta: Floats, encoded: Encoded) -> Scores:
     return Scores(unigrams, transitions, views.start, views.end)
 
 
-def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:
-    dense, out = np.zeros((rows.n_rows, rows.width)), np.zeros((len(ids.bags), rows.width))
+def _plain_sums(rows: Rows, weights: Floats, ids: AnyIds) -> Floats:
+    dense, out = np.zeros((rows.n_rows, rows.width)), np.zeros((len(ids.plain().bags), rows.width))
     if isinstance(rows, SparseRows):
         dense[np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.cols] = weights
     else:

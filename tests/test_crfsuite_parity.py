@@ -69,7 +69,8 @@ class Comparison:
         vocabulary = Vocabulary()
         encoder = make_encoder(vocabulary, TEMPLATES)
         encoder.keep_names()
-        encoded = encoder.freeze(encoder.encode(columns_of(vocabulary, encoder, corpus.sentences)), 1)
+        encoded = encoder.encode(columns_of(vocabulary, encoder, corpus.sentences))
+        encoder.freeze([encoded])
         gold = np.array([self.labels.index(label) for labels in corpus.labels for label in labels], np.int32)
         layout = make_layout(
             encoded, gold, len(self.labels), (encoder.unigrams.index.size, 0), support=support, boundaries=False

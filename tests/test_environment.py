@@ -31,10 +31,10 @@ def trained():
 """
 NO_CACHE = """\
 import numpy as np
-from spacy_crfseq.kernels import _jit
-_jit.NOTICE_AFTER = 0.0
+from spacy_crfseq.kernels import _compile
+_compile.NOTICE_AFTER = 0.0
 from spacy_crfseq.kernels import vectors
-print(_jit.__file__)
+print(_compile.__file__)
 print(vectors.dot(np.ones(3), np.ones(3)))
 """
 READ_ONLY = """\
@@ -76,6 +76,14 @@ nlp("Anna saw Oslo")
 nlp.get_factory_meta("crf_ner")
 print(json.dumps(sorted({"numba"} & set(sys.modules))))
 """
+FIRST_TEXTS = """\
+import sys, spacy
+nlp = spacy.load({path!r})
+docs = [nlp("Anna saw Oslo"), nlp("rain in Oslo and Bergen")]
+print("numba" in sys.modules)
+docs += nlp.pipe([docs[1].text] * 500)
+print("numba" in sys.modules, sorted(set(str(doc.ents) for doc in docs)))
+"""
 
 
 def run(script: str, *, stdin: bool = False, **environment: str | None) -> list[str]:
@@ -106,7 +114,7 @@ def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> Non
     for number, script in enumerate((NO_CACHE, READ_ONLY + NO_CACHE)):
         command = [sys.executable, "-W", "error", "-c", script]
         done = subprocess.run(command, cwd=tmp_path, env=kept, capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines() == [str(kernels / "_jit.py"), "3.0"]
+        assert done.stdout.splitlines() == [str(kernels / "_compile.py"), "3.0"]
         if number and cached:
             assert done.stderr == "", "it was kept"
         else:
@@ -141,6 +149,13 @@ def test_several_processes(method: str, tmp_path: Path) -> None:
 def test_plugins_and_factories_are_light() -> None:
     """`spacy.load` imports every plug-in; neither they nor the factories may import a compiler."""
     assert [json.loads(line) for line in run(LIGHT)] == [[], []]
+
+
+def test_the_first_texts_do_not_import_numba(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(TRAIN, names)
+    names["trained"]().to_disk(tmp_path)
+    assert run(FIRST_TEXTS.format(path=str(tmp_path))) == ["False", "True ['(Anna, Oslo)', '(Oslo, Bergen)']"]
 
 
 @pytest.mark.parametrize("name", sorted({*registry.NAMES} - {"crf_potentials"}))  # the linear one is no plug-in

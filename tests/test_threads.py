@@ -39,6 +39,17 @@ def test_an_error_is_raised_after_all_have_ended(failing: int, kind: type[BaseEx
     assert sorted(done) == sorted({0, 1, 2} - {failing})
 
 
+def test_a_failure_releases_those_that_wait_for_it() -> None:
+    released = threading.Event()
+
+    def fail() -> None:
+        raise ValueError("mistake")
+
+    with pytest.raises(ValueError, match="mistake"):
+        threads.run([fail, lambda: released.wait(10) and None], released.set)
+    assert released.is_set()
+
+
 @given(st.integers(0, 30), st.integers(1, 5))
 def test_each_item_is_taken_once(n_items: int, n: int) -> None:
     taken: list[int] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..pipeline.component import CRFComponent
     from ..pipeline.doc_posterior import DocPosterior
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -108,13 +107,6 @@ def made_of(nlp: Language) -> str:
         f"Made on {date.today().isoformat()} by spacy_crfseq {__version__} with spaCy {spacy_version}; "
         f"pipeline {nlp.lang}_{model}."
     )
-
-
-def in_batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield items in lists of `size`; the last one may be shorter."""
-    stream = iter(items)
-    while batch := list(islice(stream, size)):
-        yield batch
 
 
 def layout_of(path: Path, layout: Format, nlp: Language, *, texts: bool = False) -> Preset:

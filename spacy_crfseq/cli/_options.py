@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from collections.abc import Collection, Iterator
@@ -71,14 +72,33 @@ OF_SPACY_TRAIN = {
 def training(
     ctx: typer.Context, config: Path | None, code: Path | None, verbose: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield config overrides; errors inside the block are reported."""
+    """Yield config overrides; errors inside the block are reported, and garbage is collected less often."""
     if verbose:
         util.logger.setLevel(logging.DEBUG)
     overrides = read_overrides(ctx.args, [name for one in ctx.command.params for name in one.opts])
     with reported_errors(config, code):
         if overrides and config is None:
             raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
-        yield overrides
+        limits = gc.get_threshold()
+        gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
+        try:
+            yield overrides
+        finally:
+            gc.set_threshold(*limits)
+
+
+def check_config_file(path: Path) -> None:
+    """RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder. Give a config file.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
+    try:
+        text = path.read_text(encoding="utf8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
+    if not text.strip():
+        raise ConfigError(f"{path} is empty. To write a config, run: python -m spacy crfseq init-config {path} --force")
 
 
 def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:

@@ -10,11 +10,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from spacy.util import minibatch
 from tqdm import tqdm
 
 from ..evaluation.judged import spans_of_tags
 from ..evaluation.label_errors import Stretch, Suspect, context, shown, stretches, worst
-from ._judging import gold_tags_of, in_batches
+from ._judging import gold_tags_of
 from ._prospects import aside, set_up_on
 from .fit import each_fold
 
@@ -70,7 +71,7 @@ def find_suspects(
                 for name, pipe in setup.nlp.pipeline:
                     if name in setup.to_train:
                         crf, suspects = setup.to_train[name], found.setdefault(name, [])
-                        for batch in in_batches(((example, starts[i]) for i, example in numbered), BATCH):
+                        for batch in minibatch(((example, starts[i]) for i, example in numbered), BATCH):
                             answers = crf.posterior([example.predicted for example, _ in batch], preset=True)
                             suspects.extend(_of_batch(crf, batch, answers, places))
                     for _, example in numbered if name in setup.training["annotating_components"] else ():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from spacy.util import minibatch
 from tqdm import tqdm
 
 from ..corpora.layouts import TEXTS_FILE_HELP as HELP
@@ -27,7 +28,7 @@ from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, printer, reported_errors
-from ._judging import in_batches, read_file
+from ._judging import read_file
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -127,7 +128,7 @@ def active(
     interrupted = False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-            for batch in in_batches(read_file(nlp, texts, format_name), BATCH):
+            for batch in minibatch(read_file(nlp, texts, format_name), BATCH):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.posterior(docs, preset=True)
                 values = MEASURES[by](answers, nbest)

@@ -7,8 +7,8 @@ see the predictions of those in ``[training.annotating_components]``.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Generator, Iterable, Sequence, Set
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from contextlib import ExitStack, closing
 from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..corpora.resumable import locked_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
-from ..pipeline.scorers import SEQUENCES
+from ..pipeline.scorers import SEQUENCES, scores_alone
 from ..pipeline.select import start_from
 from . import _options as options
 from ._app import crfseq_cli
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
-    from ..training.fit import FitResult
+    from ..training.fit import FitResult, Scores
     from ..types import Offsets
 
 BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
@@ -133,8 +133,11 @@ class Setup(NamedTuple):
 
         from ..pipeline.model_card import fill_card
 
-        before_to_disk = create_before_to_disk_callback(self.training["before_to_disk"])
-        replace_folder(folder, fill_card(before_to_disk(self.nlp)).to_disk)
+        nlp = create_before_to_disk_callback(self.training["before_to_disk"])(self.nlp)
+        with ExitStack() as stack:
+            for pipe in self.to_train.values():
+                stack.enter_context(pipe.doc_model.packed_once())  # for its size, then for its file
+            replace_folder(folder, fill_card(nlp).to_disk)
 
 
 def fit(
@@ -193,7 +196,7 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8.
     """
     if str(config_path) != "-":
-        _check_config_file(Path(config_path))
+        options.check_config_file(Path(config_path))
     config = util.load_config(config_path, interpolate=False)
     for key, function in overrides.items():
         *parts, name = key.split(".")
@@ -205,19 +208,6 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     text = config.to_str(interpolate=False)
     replaced: Config = util.load_config_from_str(text, overrides=overrides, interpolate=False)
     return replaced
-
-
-def _check_config_file(path: Path) -> None:
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder. Give a config file.")
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
-    try:
-        text = path.read_text(encoding="utf8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
-    if not text.strip():
-        raise ConfigError(f"{path} is empty. To write a config, run: python -m spacy crfseq init-config {path} --force")
 
 
 def set_up_from(config: Config) -> Setup:
@@ -241,14 +231,14 @@ def set_up_from(config: Config) -> Setup:
     for pipe in to_train.values():
         pipe.training.watch = watch
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
-    read_train, read_dev = _corpora(nlp, filled, training)
+    read_train, read_dev, portions = _corpora(nlp, filled, training)
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
 
     def report(docs: int, tokens: int) -> None:
         printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens")
 
-    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report), read_dev)
+    return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev)
 
 
 def encode(setup: Setup, postpone: bool = True) -> None:
@@ -300,8 +290,11 @@ def one_to_train(setup: Setup, wanted: str | None) -> str:
 
 def _corpora(
     nlp: Language, config: Any, training: dict[str, Any]
-) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]]]:
-    """Return functions that read the training and the dev examples; the latter none if the config has no dev path."""
+) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]], Callable[..., Any] | None]:
+    """Return functions that read the training and the dev examples, and the former in portions, if its reader can.
+
+    There are no dev examples if the config has no dev path.
+    """
     names = [training["train_corpus"], training["dev_corpus"]]
     if not _has_path(config, names[1]):  # readers cannot be created without one
         *blocks, last = names.pop().split(".")
@@ -310,7 +303,8 @@ def _corpora(
     read = getattr(corpora[0], "stream", corpora[0])  # calling the package's readers would keep the examples in memory
     if next(iter(read(nlp)), None) is None:
         raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
-    return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else []
+    portions = partial(corpora[0].portions, nlp) if hasattr(corpora[0], "portions") else None
+    return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else [], portions
 
 
 def _has_path(config: dict[str, Any], name: str) -> bool:
@@ -553,18 +547,25 @@ def save(setup: Setup, trainer: Trainer, output: Path) -> Outcome:
             if kind == "best":
                 shown |= {name: one for name, result in results.items() for one in result.history if one.best}
             losses = {name: one.report.loss / tokens for name, one in shown.items()}
-            scores, scored = score(setup, losses), parameters
+            known = {name: result.scores[kind == "last"] for name, result in results.items()}
+            scores, scored = score(setup, losses, known), parameters
         setup.save(output / folder)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, trainer.interrupted)
 
 
-def score(setup: Setup, losses: dict[str, float]) -> dict[str, Any]:
-    """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token."""
-    dev = list(setup.read_dev())
-    scores = setup.nlp.evaluate(dev) if dev else {}
+def score(setup: Setup, losses: dict[str, float], known: Mapping[str, Scores] | None = None) -> dict[str, Any]:
+    """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
+
+    known (Mapping[str, Scores] | None): Scores of components; they are used for a pipeline of one.
+    """
+    nlp = setup.nlp
+    scores = scores_alone(nlp, known or {})
+    if scores is None:
+        dev = list(setup.read_dev())
+        scores = nlp.evaluate(dev) if dev else {}
     weighted = setup.training["score_weights"]
     kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
-    setup.nlp.meta["performance"] = {**kept, **{f"{name}_loss": loss for name, loss in losses.items()}}
+    nlp.meta["performance"] = {**kept, **{f"{name}_loss": loss for name, loss in losses.items()}}
     return scores
 
 

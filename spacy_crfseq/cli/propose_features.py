@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from spacy.util import minibatch
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
@@ -23,7 +24,7 @@ from ..schemes import split_tag
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import count_of, printer, reported_errors
-from ._judging import gold_tags_of, in_batches, layout_of, read_file
+from ._judging import gold_tags_of, layout_of, read_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -144,6 +145,6 @@ def _pipeline(model: str | Path) -> Language:
 def _raw_docs(nlp: Language, files: Sequence[Path], layout: Format) -> Iterator[list[Doc]]:
     texts = chain.from_iterable(read_file(nlp, file, layout) for file in files)
     with tqdm(disable=None if files else True, leave=False, file=sys.stderr, unit=" texts") as bar:
-        for batch in in_batches(texts, BATCH):
+        for batch in minibatch(texts, BATCH):
             yield [text.doc for text in batch]
             bar.update(len(batch))

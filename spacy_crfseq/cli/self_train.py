@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
+from spacy.util import minibatch
 from tqdm import tqdm
 
 from ..corpora.layouts import TEXTS_FILE_HELP as HELP
@@ -26,7 +27,7 @@ from ..pipeline.select import run_between
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, printer
-from ._judging import in_batches, read_file
+from ._judging import read_file
 from ._options import OVERRIDES, training
 from ._progress import Reporter
 from .fit import BEST, LAST, LOG, Outcome, Setup, Trainer, encode, fresh, print_outcome, save, set_up
@@ -207,7 +208,7 @@ def label(setup: Setup, texts: Sequence[Doc], settings: Settings) -> tuple[list[
 
     examples, kept = [], dict.fromkeys(setup.to_train, Kept())
     with tqdm(total=len(texts), disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-        for batch in in_batches(texts, BATCH):
+        for batch in minibatch(texts, BATCH):
             references, certain, before = [bare(doc) for doc in batch], set[int](), None
             docs = [doc.copy() for doc in batch]
             for name, pipe in setup.to_train.items():

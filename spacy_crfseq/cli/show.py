@@ -8,6 +8,7 @@ from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from spacy.util import minibatch
 from tqdm import tqdm
 
 from ..corpora.layouts import Asked, Format, asked, layout_by_ending
@@ -18,7 +19,7 @@ from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import count_of, printer, reported_errors
-from ._judging import first_texts, in_batches, text_style, tokens_of
+from ._judging import first_texts, text_style, tokens_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -92,7 +93,7 @@ def show(
     kept, more = first_texts(nlp, source, format_name, number)
     entries: list[Entry] = []
     with tqdm(total=len(kept), disable=None, leave=False, file=sys.stderr, desc=name, delay=1) as bar:
-        for batch in in_batches(kept, BATCH):
+        for batch in minibatch(kept, BATCH):
             entries += _entries(nlp, name, pipe, batch)
             bar.update(len(batch))
     # what the number of a text counts

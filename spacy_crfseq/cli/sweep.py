@@ -459,8 +459,9 @@ class Worker:
         return outcome
 
     def _is_best(self, result: Result) -> bool:
-        others = [other.score for other in self.results.values() if other.score is not None]
-        return result.score is not None and result.score > max(others, default=-math.inf)
+        kept = self.results.get(_key_of(self._output / BEST) or "")  # not all results: one may have an equal score
+        least = -math.inf if kept is None or kept.score is None else kept.score
+        return result.score is not None and result.score > least
 
     def done(self, run: Run, found: Result | Exception | None) -> None:
         """Record the result of a run, and keep its model if it is the best.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from spacy.util import minibatch
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
@@ -23,7 +24,7 @@ from ..pipeline.select import load_pipeline, one_crf_of, run_between
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import cut, cut_name, printer, reported_errors
-from ._judging import in_batches, read_file
+from ._judging import read_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -233,7 +234,7 @@ def _names(
 def _batches(nlp: Language, component: str, texts: Iterator[Text], file: str) -> Iterator[list[Any]]:
     docs = (text.doc for text in texts)
     with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {file}") as bar:
-        for batch in in_batches(docs, BATCH):
+        for batch in minibatch(docs, BATCH):
             yield run_between(nlp, batch, None, component)
             bar.update(len(batch))
 

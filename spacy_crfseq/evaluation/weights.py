@@ -25,19 +25,14 @@ class Entries:
         self._rows, self.weights = rows, weights
 
     @cached_property
-    def features(self) -> NDArray[np.int64]:
+    def features(self) -> Offsets:
         """The feature of every weight."""
-        rows = self._rows
-        lengths = rows.width if isinstance(rows, DenseRows) else np.diff(rows.ptr)
-        return np.repeat(np.arange(rows.n_rows), lengths)
+        return _cells(self._rows, np.arange(self._rows.size))[0]
 
     @cached_property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> Offsets:
         """The column of every weight: a label, or ``previous * L + label``."""
-        rows = self._rows
-        if isinstance(rows, DenseRows):
-            return np.tile(np.arange(rows.width), rows.n_rows)
-        return rows.cols.astype(np.int64)
+        return _cells(self._rows, np.arange(self._rows.size))[1]
 
     @cached_property
     def _keys(self) -> NDArray[np.int64]:
@@ -157,20 +152,43 @@ NAMED_OF_LABEL, NAMED_OF_TEMPLATE = 15, 5
 """Number of weights of each sign for each label and each template in `features_with_largest_weights`."""
 MOST_NAMED = 5_000
 """Approximate maximum number of features if there are very many labels."""
+PORTION = 1 << 17
+"""Weights that are compared at a time."""
 
 
 def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets]:
     """Return the features, sorted, with the largest weights of each label and template: unigram, bigram block."""
-    n, weights = crf.layout.n_labels, entries(crf)
-    number = max(1, min(NAMED_OF_LABEL, MOST_NAMED // (2 * n)))
-    found = [largest_weights(crf, number, labels=[label], weights=weights) for label in range(n)]
-    templates = ((block, one) for block, owners in enumerate(crf.templates or ()) for one in np.unique(owners).tolist())
-    found += [largest_weights(crf, NAMED_OF_TEMPLATE, template=one, weights=weights) for one in templates]
-    pairs = {(one.block, one.feature) for signs in found for sign in signs for one in sign}
-    unigrams, bigrams = (
-        np.array(sorted(feature for home, feature in pairs if home == block), np.int64) for block in (0, 1)
-    )
-    return unigrams, bigrams
+    n, base = crf.layout.n_labels, crf.layout.unigrams.n_rows
+    owners = crf.templates or ()
+    ends = np.cumsum([n, *(int(one.max(initial=0)) + 1 for one in owners)]).tolist()
+    numbers = np.full(2 * ends[-1], NAMED_OF_TEMPLATE)  # of each group: labels, then templates; the same, negative
+    numbers[:n] = numbers[ends[-1] :][:n] = max(1, min(NAMED_OF_LABEL, MOST_NAMED // (2 * n)))
+    least, values = np.zeros(len(numbers)), np.zeros(0)
+    groups = items = np.zeros(0, np.int64)
+    for block, rows in enumerate((crf.layout.unigrams, crf.layout.bigrams)):
+        for begin in range(0, rows.size, PORTION):
+            features, columns = _cells(rows, np.arange(begin, min(begin + PORTION, rows.size)))
+            weights = crf.views[block][begin : begin + PORTION]
+            for group in (columns % n, *([ends[block] + owners[block][features]] if owners else [])):
+                group = group + ends[-1] * (weights < 0)
+                new = np.flatnonzero(np.abs(weights) > least[group])
+                groups, values = np.append(groups, group[new]), np.append(values, np.abs(weights[new]))
+                items = np.append(items, features[new] + block * base)
+                order = np.lexsort((-values, groups))
+                groups, values, items = groups[order], values[order], items[order]
+                left = numbers[groups] - np.arange(len(groups)) + np.searchsorted(groups, groups)
+                least[groups[left == 1]] = values[left == 1]  # smaller ones of the group are no longer needed
+                groups, values, items = groups[left > 0], values[left > 0], items[left > 0]
+    found = np.unique(items)
+    split = int(np.searchsorted(found, base))
+    return found[:split], found[split:] - base
+
+
+def _cells(rows: Rows, places: Offsets) -> tuple[Offsets, Offsets]:
+    """Return feature and column of the weights at some places of a block."""
+    if isinstance(rows, DenseRows):
+        return np.divmod(places, rows.width)
+    return np.searchsorted(rows.ptr, places, side="right") - 1, rows.cols[places].astype(np.int64)
 
 
 def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int, sign: int) -> list[Weight]:
@@ -178,9 +196,8 @@ def _first(parts: list[tuple[int, Offsets, Entries]], number: int, n_labels: int
     found = []
     for block, places, entries_of in parts:
         weights = sign * entries_of.weights[places]
-        if len(places) > number:
-            best = np.argpartition(-weights, number - 1)[:number]
-            places, weights = places[best], weights[best]
+        best = np.argsort(-weights, kind="stable")[:number]  # the first ones among equals, as those that are named
+        places, weights = places[best], weights[best]
         for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
             column = int(entries_of.columns[place])
             before = column // n_labels if block else -1

@@ -55,7 +55,8 @@ class DocumentLabels:
         """Return the values at all tokens of Docs."""
         groups, n = groups_of(read_words(docs), labels >= 0), len(names)
         tokens, own = groups.tokens, labels[groups.tokens]
-        types = [_type_of(name) for name in names]
+        # of a tag such as B-PER the type, or the label itself
+        types = [name[2:] if name[1:2] == "-" and len(name) > 2 else name for name in names]
         kinds = list(dict.fromkeys(types))
         texts = [*names, *(f"mostly {kind}" for kind in kinds)]
         keys = np.array(list(map(hash_of_name, texts)), np.uint64)
@@ -78,8 +79,3 @@ class DocumentLabels:
         most = order[np.unique(voter[order], return_index=True)[1]]
         where, values = np.append(row, voter[most]), np.append(label, n + choice[most])
         return {f"{block}_ELSEWHERE": sets_of(tokens[where], keys[values], len(labels))}
-
-
-def _type_of(label: str) -> str:
-    """Return the type of a tag such as B-PER, or the label itself."""
-    return label[2:] if label[1:2] == "-" and len(label) > 2 else label

@@ -6,7 +6,7 @@ are dropped.  Bags are added to the store in both phases.  They are a cache, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
-from .index import BagStore, Growable, HashIndex
+from .index import BagStore, Growable, HashIndex, Packed
 from .lexicon import LexemeValues, Lexicon, pad_names, pad_values
 from .plan import ColumnSlot, Plan, column_names, lexical_names
 from .templates import Part
@@ -26,8 +26,8 @@ UNKNOWN = -2
 Tokens: TypeAlias = Ints | Offsets | slice
 KNOWN = -1
 """In `Block.origins`, the template of features that came from a trained model; their values are their keys."""
-BLOCK_TOKENS = 1 << 16
-"""Number of tokens whose ids are changed at a time, to limit the size of temporary arrays."""
+BLOCK_TOKENS, BLOCK_SEQUENCES = 1 << 16, 1 << 10
+"""Numbers of tokens or sequences whose ids are read or changed at a time, to limit the size of temporary arrays."""
 
 
 class Columns(NamedTuple):
@@ -54,9 +54,50 @@ class Ids(NamedTuple):
     attrs: Ints
     store: BagStore
 
-    def take(self, tokens: Tokens) -> Ids:
-        """Return the ids of some tokens."""
+    def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
+        """Return the ids of some tokens, which are the sequences offsets [N + 1]."""
         return Ids(np.ascontiguousarray(self.bags[tokens]), np.ascontiguousarray(self.attrs[tokens]), self.store)
+
+    def parts(self) -> Iterator[tuple[slice, Ids]]:
+        """Yield ranges of tokens and their ids."""
+        yield slice(None), self
+
+    def plain(self) -> Ids:
+        """Return all ids."""
+        return self
+
+
+class StoredIds(NamedTuple):
+    """The ids of a large text, in a third of the memory: those of words are looked up by the words' numbers.
+
+    packed (Packed): [T, *] see `Block.columns`.
+    offsets (Offsets): [N + 1].
+    table (Growable): The ids of each word.
+    """
+
+    block: Block
+    packed: Packed
+    offsets: Offsets
+    table: Growable
+    store: BagStore
+
+    def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
+        """Return the ids of some whole sequences, offsets [N + 1]."""
+        return self.block.expanded(self.packed.take(tokens), offsets, self.table, self.store)
+
+    def parts(self) -> Iterator[tuple[slice, Ids]]:
+        """Yield ranges of tokens and their ids."""
+        for first in range(0, len(self.offsets) - 1, BLOCK_SEQUENCES):
+            offsets = self.offsets[first : first + BLOCK_SEQUENCES + 1]
+            tokens = slice(int(offsets[0]), int(offsets[-1]))
+            yield tokens, self.take(tokens, offsets - offsets[0])
+
+    def plain(self) -> Ids:
+        """Return all ids."""
+        return self.take(slice(None), self.offsets)
+
+
+AnyIds: TypeAlias = Ids | StoredIds
 
 
 class Encoded(NamedTuple):
@@ -66,8 +107,8 @@ class Encoded(NamedTuple):
     inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
     """
 
-    unigrams: Ids
-    bigrams: Ids
+    unigrams: AnyIds
+    bigrams: AnyIds
     offsets: Offsets
     words: Ints | None = None
     inputs: tuple[NDArray[Any], ...] = ()
@@ -86,7 +127,7 @@ class Encoded(NamedTuple):
     def _of(self, tokens: Tokens, offsets: Offsets) -> Encoded:
         words = None if self.words is None else self.words[tokens]
         inputs = tuple(values[tokens] for values in self.inputs)
-        return Encoded(self.unigrams.take(tokens), self.bigrams.take(tokens), offsets, words, inputs)
+        return Encoded(self.unigrams.take(tokens, offsets), self.bigrams.take(tokens, offsets), offsets, words, inputs)
 
 
 class Active(NamedTuple):
@@ -116,7 +157,7 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     unigrams, bigrams = (
         Ids(np.concatenate([ids.bags for ids in block]), np.concatenate([ids.attrs for ids in block]), block[0].store)
-        for block in ([part.unigrams for part in parts], [part.bigrams for part in parts])
+        for block in ([part.unigrams.plain() for part in parts], [part.bigrams.plain() for part in parts])
     )
     words = [part.words for part in parts if part.words is not None]
     inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
@@ -157,8 +198,8 @@ class Block:
 
     def _reset_caches(self) -> None:
         self.store = BagStore()
-        self._table = Growable(np.int32, len(self.plan.lexeme_slots))
-        self._table.resize(self._lexicon.size, UNKNOWN)  # known words are entered where they are met
+        self.table = Growable(np.int32, len(self.plan.lexeme_slots))
+        self.table.resize(self._lexicon.size, UNKNOWN)  # known words are entered where they are met
         self._forget_equals()
         self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
         self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
@@ -182,7 +223,7 @@ class Block:
     def n_bytes(self) -> int:
         """The memory of the caches."""
         columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in (self._equals, *self._column_bags))
-        return self.store.n_bytes + self._table.n_bytes + columns
+        return self.store.n_bytes + self.table.n_bytes + columns
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text, whose words have the rows [T] of the lexicon."""
@@ -201,33 +242,49 @@ class Block:
             attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text, read))
         return Ids(bags, attrs, self.store)
 
+    def columns(self, rows: Ints, ids: Ids) -> Ints:
+        """Return what `expanded` needs [T, *]: rows of the lexicon, if words switch on ids, and all other ids."""
+        words = rows[:, None][:, : len(self.plan.lexeme_slots)]
+        return np.concatenate([words, ids.bags[:, self._n_bags :], ids.attrs[:, self._n_attrs :]], axis=1)
+
+    def expanded(self, columns: Ints, offsets: Offsets, table: Growable, store: BagStore) -> Ids:
+        """Return the ids of sequences, given their `columns`; see `StoredIds`."""
+        n_bags, n_attrs, rest = self._n_bags, self._n_attrs, min(1, len(self.plan.lexeme_slots))
+        singles = columns.shape[1] - len(self.plan.single_slots)
+        bags = np.empty((len(columns), n_bags + singles - rest), np.int32)
+        attrs = np.empty((len(columns), n_attrs + columns.shape[1] - singles), np.int32)
+        bags[:, n_bags:], attrs[:, n_attrs:] = columns[:, rest:singles], columns[:, singles:]
+        if rest:
+            self._look_up(columns[:, 0].copy(), offsets, table, bags, attrs)
+        return Ids(bags, attrs, store)
+
+    def _look_up(self, rows: Ints, offsets: Offsets, table: Growable, bags: Ints, attrs: Ints) -> int:
+        slots = self._distances, self._lexicon.width, table.array, self._targets
+        return kernels.hashing.lexeme_ids(rows, offsets, *slots, bags, attrs, UNKNOWN)
+
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
-        known = self._table.size
+        known = self.table.size
         if known < self._lexicon.size:
-            self._table.resize(self._lexicon.size, UNKNOWN)
+            self.table.resize(self._lexicon.size, UNKNOWN)
             for i in range(len(self.plan.lexeme_slots) if self.frozen else 0):  # at once, as most will be met in all
-                self._enter(i, np.arange(known, self._table.size, dtype=np.int32))
+                self._enter(i, np.arange(known, self.table.size, dtype=np.int32))
 
-        def unknown() -> int:
-            slots = self._distances, self._lexicon.width, self._table.array, self._targets
-            return kernels.hashing.lexeme_ids(rows, text.offsets, *slots, bags, attrs, UNKNOWN)
-
-        if unknown():
+        if self._look_up(rows, text.offsets, self.table, bags, attrs):
             self._meet(rows, text.offsets)
-            unknown()
+            self._look_up(rows, text.offsets, self.table, bags, attrs)
 
     def _meet(self, rows: Ints, offsets: Offsets) -> None:
         """Assign ids to words that are new in a slot."""
         for i, slot in enumerate(self.plan.lexeme_slots):
             words = self._lexicon.shifted(rows, offsets, slot.offset)
-            new = np.unique(words[self._table.array[words, i] == UNKNOWN])
+            new = np.unique(words[self.table.array[words, i] == UNKNOWN])
             if len(new):
                 self._enter(i, new)
 
     def _enter(self, i: int, words: Ints) -> None:
         """Enter the ids of words [R] in a slot."""
         members = [self._word_features(n, words) for n in self.plan.lexeme_slots[i].templates]
-        self._table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
+        self.table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
 
     def _bags(self, members: Ints) -> Ints:
         """Return the bags [B] of features [B, S]; in prediction, words of equal features, as numbers, share one."""
@@ -343,39 +400,40 @@ class Block:
         known = self.index.find(self._mixed(number, values[None]))[0]
         return Active(number, np.repeat(tokens, sizes), known, values[None])
 
-    def count(self, ids: Ids) -> Offsets:
+    def count(self, ids: AnyIds) -> Offsets:
         """Return the number of tokens [F] that have each feature."""
-        bag_counts = np.bincount(ids.bags.ravel(), minlength=self.store.size)
-        counts = np.bincount(ids.attrs[ids.attrs >= 0], minlength=self.index.size)
+        bag_counts, counts = np.zeros(self.store.size, np.int64), np.zeros(self.index.size, np.int64)
+        for _, part in ids.parts():
+            bag_counts += np.bincount(part.bags.ravel(), minlength=self.store.size)
+            counts += np.bincount(part.attrs[part.attrs >= 0], minlength=self.index.size)
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 
-    def freeze(self, ids: Ids, min_count: int, others: Sequence[Ids] = ()) -> Ids:
-        """Drop new features of fewer than `min_count` tokens and accept no further ones; see `renumbered`.
-
-        others (Sequence[Ids]): Further texts whose tokens count.
-        """
+    def freeze(self, texts: Sequence[AnyIds], min_count: int) -> None:
+        """Drop new features of fewer than `min_count` tokens of texts and accept no further ones; see `renumber`."""
         self.frozen = True
         if min_count <= 1:
-            return ids
-        kept = sum(map(self.count, others), self.count(ids)) >= min_count
+            self.index = HashIndex(self.index.keys)  # without slots, which training does not need
+            return
+        kept = np.sum([self.count(ids) for ids in texts], axis=0) >= min_count
         kept[: self._n_known] = True
-        return self.keep(ids, kept)
+        self.keep(kept)
 
-    def adopted(self, ids: Ids, other: Block) -> Ids:
+    def adopted(self, ids: AnyIds, other: Block) -> Ids:
         """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""
+        ids = ids.plain()
         new_ids = np.append(self.index.find(other.index.keys)[0], np.int32(-1))  # -1 stays -1
         return Ids(ids.bags, new_ids[ids.attrs], self.store)
 
-    def keep(self, ids: Ids, kept: Bools) -> Ids:
-        """Drop the features for which kept [F] is false; see `renumbered`."""
+    def keep(self, kept: Bools) -> None:
+        """Drop the features for which kept [F] is false; see `renumber`."""
         new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
         self.index = HashIndex(self.index.keys[kept])
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
         self._template_of.append(templates)
         self.store.renumber(new_ids)
         self._forget_equals()
-        for slot, column in zip(self.plan.lexeme_slots, self._table.array.T, strict=True):
+        for slot, column in zip(self.plan.lexeme_slots, self.table.array.T, strict=True):
             if len(slot.templates) == 1:
                 met = column != UNKNOWN
                 column[met] = new_ids[column[met]]
@@ -384,15 +442,20 @@ class Block:
             each = zip(self.origins, np.split(kept, ends[:-1]), strict=True)
             self.origins = [(number, values[:, part]) for (number, values), part in each]
         self._new_ids = new_ids
-        return self.renumbered(ids)
 
-    def renumbered(self, ids: Ids) -> Ids:
+    def renumber(self, ids: AnyIds) -> None:
         """Replace the ids from before the last `freeze` or `keep` by the current ones, in place."""
-        if self._new_ids is not None:
-            for first in range(0, len(ids.attrs), BLOCK_TOKENS):
-                part = ids.attrs[first : first + BLOCK_TOKENS]
-                part[:] = self._new_ids[part]
-        return ids
+        if self._new_ids is None:
+            return
+        size = ids.packed.bytes.size if isinstance(ids, StoredIds) else len(ids.attrs)
+        for tokens in (slice(first, first + BLOCK_TOKENS) for first in range(0, size, BLOCK_TOKENS)):
+            if isinstance(ids, StoredIds):  # those of words are in its table
+                columns = ids.packed.take(tokens)
+                singles = columns[:, columns.shape[1] - len(self.plan.single_slots) :]
+                singles[:] = self._new_ids[singles]
+                ids.packed.replace(tokens, columns)
+            else:
+                ids.attrs[tokens] = self._new_ids[ids.attrs[tokens]]
 
 
 class Encoder:
@@ -444,6 +507,10 @@ class Encoder:
         """Record the origin of each new feature, for `feature_names`."""
         self.unigrams.origins, self.bigrams.origins = [], []
 
+    def rows(self, text: Columns) -> Ints:
+        """Return the rows [T] of the words in the lexicon, for `StoredIds`."""
+        return self._lexicon.rows(text.orths)
+
     def encode(self, text: Columns) -> Encoded:
         """Return the ids of a text."""
         sizes = (self._lexicon.size, self.unigrams.store.size, self.bigrams.store.size)
@@ -468,18 +535,10 @@ class Encoder:
         rows = self._lexicon.rows(text.orths)
         return self.unigrams.active(rows, text), self.bigrams.active(rows, text)
 
-    def freeze(self, encoded: Encoded, min_count: int, others: Sequence[Encoded] = ()) -> Encoded:
+    def freeze(self, texts: Sequence[Encoded], min_count: int = 1) -> None:
         """End the growing phase; see `Block.freeze`."""
-        unigrams, bigrams = (
-            self.unigrams.freeze(encoded.unigrams, min_count, [other.unigrams for other in others]),
-            self.bigrams.freeze(encoded.bigrams, min_count, [other.bigrams for other in others]),
-        )
-        return encoded._replace(unigrams=unigrams, bigrams=bigrams)
-
-    def keep(self, encoded: Encoded, kept: tuple[Bools, Bools]) -> Encoded:
-        """Drop features of both blocks after `freeze`; see `Block.keep`."""
-        unigrams, bigrams = self.unigrams.keep(encoded.unigrams, kept[0]), self.bigrams.keep(encoded.bigrams, kept[1])
-        return encoded._replace(unigrams=unigrams, bigrams=bigrams)
+        self.unigrams.freeze([text.unigrams for text in texts], min_count)
+        self.bigrams.freeze([text.bigrams for text in texts], min_count)
 
     def adopted(self, encoded: Encoded, other: Encoder) -> Encoded:
         """Return a text of another encoder, of which this is a copy with fewer features, as a text of this one."""
@@ -491,10 +550,12 @@ class Encoder:
             unigrams=unigrams, bigrams=self.bigrams.adopted(encoded.bigrams, other.bigrams), words=words
         )
 
-    def renumbered(self, encoded: Encoded) -> Encoded:
-        """See `Block.renumbered`."""
-        unigrams, bigrams = self.unigrams.renumbered(encoded.unigrams), self.bigrams.renumbered(encoded.bigrams)
-        return encoded._replace(unigrams=unigrams, bigrams=bigrams)
+    def renumber(self, texts: Sequence[Encoded]) -> None:
+        """See `Block.renumber`; ids that several texts share are replaced once."""
+        for ids in {id(text.unigrams): text.unigrams for text in texts}.values():
+            self.unigrams.renumber(ids)
+        for ids in {id(text.bigrams): text.bigrams for text in texts}.values():
+            self.bigrams.renumber(ids)
 
     def _forget(self) -> None:
         self._lexicon = self._new_lexicon()

@@ -69,11 +69,44 @@ class Growable:
             self._array = other
 
 
+class Packed:
+    """Rows [n, C] of whole numbers from -1 on, each column in as many bytes as its largest number needs."""
+
+    def __init__(self, width: int) -> None:
+        self._width, self._places = width, 4 * np.arange(width)  # of the bytes that are kept, among all of a row
+        self.bytes = Growable(np.uint8, width)
+
+    def append(self, rows: Ints) -> None:
+        """Append rows."""
+        numbers = (rows + 1).astype("<u4")
+        used = ((numbers.max(0, initial=0)[:, None] >> np.arange(0, 32, 8, dtype=np.uint32)) > 0).ravel()
+        used[self._places] = True
+        if used.sum() > len(self._places):
+            places, old = np.flatnonzero(used), self.bytes
+            self.bytes = Growable(np.uint8, len(places))
+            self.bytes.resize(old.size)[:, np.searchsorted(places, self._places)] = old.array
+            self._places = places
+        self.bytes.append(numbers.view(np.uint8)[:, self._places])
+
+    def take(self, rows: Any) -> Ints:
+        """Return some rows, given by their numbers or a slice."""
+        array = self.bytes.array
+        found = array[rows] if isinstance(rows, slice) else np.take(array, rows, axis=0)
+        numbers = np.zeros((len(found), 4 * self._width), np.uint8)
+        numbers[:, self._places] = found
+        out: Ints = numbers.view("<i4")
+        out -= 1
+        return out
+
+    def replace(self, rows: slice, by: Ints) -> None:
+        """Replace rows by numbers that are no larger."""
+        self.bytes.array[rows] = (by + 1).astype("<u4").view(np.uint8)[:, self._places]
+
+
 class HashIndex:
     """Numbers distinct non-zero uint64 keys 0, 1, 2, ... in the order of their first appearance.
 
-    keys (Hashes | None): Distinct keys to begin with.  They are hashed at the first use, so that loading a model does
-        not import numba.
+    keys (Hashes | None): Distinct keys to begin with.  They are hashed at the first use.
     """
 
     def __init__(self, keys: Hashes | None = None) -> None:
@@ -118,7 +151,7 @@ class HashIndex:
         if 2 * max(size, 1) > len(self._slots):
             self._slots = np.zeros(0, np.int32)  # free the old slots before allocating new ones
             slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
-            kernels.hashing.rehash(room, self.size, slots)
+            kernels.hashing.rehash(self.size, room, slots)
             self._slots = slots
         return room
 

@@ -137,7 +137,7 @@ class Phrases:
     def _slots(self) -> Ints:
         keys = self.table.keys
         slots = np.zeros(1 << (2 * len(keys)).bit_length(), np.int32)
-        kernels.hashing.rehash(keys, len(keys), slots)
+        kernels.hashing.rehash(len(keys), keys, slots)
         return slots
 
     @cached_property

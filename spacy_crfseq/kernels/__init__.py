@@ -4,8 +4,7 @@ A kernel takes C-contiguous arrays, tuples of them and plain numbers, allocates 
 releases the GIL and knows nothing of Docs, templates or plug-ins.  Kernels may call kernels of other files: a change of
 a file makes numba compile again what imports it.
 
-Other rooms write ``kernels.rows.add_fixed(...)``: a file of kernels is imported at its first use, so that what only
-loads a model does not wait for numba.
+Other rooms write ``kernels.rows.add_ragged(...)``: a file of kernels is imported at its first use.
 """
 
 from __future__ import annotations
@@ -14,28 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import (  # noqa: F401
-        blocks,
-        boosting,
-        chain,
-        coordinate,
-        covariances,
-        exchange,
-        gather,
-        hashing,
-        kbest,
-        lattice,
-        local,
-        memory,
-        penalties,
-        phrases,
-        polynomial,
-        rows,
-        sparse_chains,
-        updates,
-        values,
-        vectors,
-        viterbi,
+    from . import (  # noqa: F401, I001
+        blocks, boosting, chain, coordinate, covariances, exchange, gather, hashing, kbest, lattice, local, lockstep,
+        memory, penalties, phrases, polynomial, rows, sparse_chains, updates, values, vectors, viterbi,
     )  # fmt: skip
 
 

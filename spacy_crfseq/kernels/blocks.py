@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .forward_backward import TINY
 from .math import capped, exp32
 from .panels import (
@@ -186,7 +186,7 @@ def log_loss(
     return loss
 
 
-@kernel
+@internal
 def block_size(offsets: Offsets, candidates: Offsets) -> int:
     """Return how many of the next sequences, longest first, are at least half as long as the first; 0 for too few."""
     steps = offsets[candidates[0] + 1] - offsets[candidates[0]]
@@ -196,7 +196,7 @@ def block_size(offsets: Offsets, candidates: Offsets) -> int:
     return size if size >= FEWEST else 0
 
 
-@kernel
+@internal
 def pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
     """Write exp(transitions - max) panel by panel, as `panels` reads it, for both directions; return the max.
 
@@ -264,7 +264,7 @@ def load_rows(source: Floats, rows: Offsets, tile: Floats) -> None:
                 tile[k, lane] = source[rows[lane], k]
 
 
-@kernel
+@internal
 def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, costs: bool, work: Work) -> None:
     """Load a block: its sequences, exp(score - max) of all tokens, and the sum of the maxima as log_z.
 
@@ -290,10 +290,9 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
             for k in range(n):
                 for lane in range(LANES):
                     tile[k, lane] += start[k]
-        for lane in range(running):
-            if t + 1 == lengths[lane]:
-                for k in range(n):
-                    tile[k, lane] += end[k]
+        for lane in range(running_lanes(lengths, t + 1, running), running):
+            for k in range(n):
+                tile[k, lane] += end[k]
         lane_maxima(tile, n, tops)
         for lane in range(running):
             log_z[lane] += tops[lane]
@@ -313,7 +312,7 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
                     tile[k, lane] = np.exp(given) if given >= -700 else 0
 
 
-@kernel
+@internal
 def forward(n: int, work: Work) -> None:
     """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small."""
     e, u, matrix, scales, lengths = work.e, work.u, work.forward, work.scales, work.lengths
@@ -370,7 +369,7 @@ def backward(n: int, work: Work) -> None:
             lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
 
 
-@kernel
+@internal
 def clear_lost(work: Work) -> None:
     """Set all numbers of lanes that are lost to zero."""
     sums = work.a.shape[0] > 0
@@ -403,7 +402,7 @@ def finish(gold: Ints, weights: Floats, block: Offsets, work: Work, grad: Scores
     return loss
 
 
-@kernel
+@internal
 def add_counts(gold: Ints, work: Work, grad: Scores) -> None:
     """Add the expected counts in e less gold counts, if gold is not empty, to `grad`.
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Bools, Ints, Offsets
-from ._jit import inlined, kernel
+from ._jit import inlined, internal
 from .math import largest, log_sum
 from .memory import Chain, Chains, Change, Data, Numbers, Room, Rows, Steps, Sums
 
@@ -54,7 +54,7 @@ def _add_parts_to(source: Numbers, target: Numbers) -> None:
         target[k, 1] += source[k, 1]
 
 
-@kernel
+@internal
 def _fill_steps(first: int, last: int, data: Data, out: Steps) -> None:
     """Compute the steps to some tokens where label-pair weights score them, or those that all share."""
     text, begin, cols, n = data.text, data.rows.begin, data.rows.cols, data.local.shape[1]
@@ -86,7 +86,7 @@ def _settle(row: Numbers, largest: float, old: Numbers) -> bool:
     return moved
 
 
-@kernel
+@internal
 def _exponentials(row: Numbers, out: Numbers) -> float:
     """Write exp(row - largest) to out; return the largest."""
     top = largest(row)
@@ -95,7 +95,7 @@ def _exponentials(row: Numbers, out: Numbers) -> float:
     return top
 
 
-@kernel
+@internal
 def _advance(
     before: Numbers, logs: Numbers, powers: Numbers, base: float, here: Numbers, sums: Numbers, row: Numbers
 ) -> None:
@@ -118,7 +118,7 @@ def _advance(
             row[j] += log_sum(here)
 
 
-@kernel
+@internal
 def _retreat(
     ahead: Numbers, logs: Numbers, powers: Numbers, base: float, here: Numbers, sums: Numbers, row: Numbers
 ) -> None:
@@ -144,7 +144,7 @@ def _ahead(local: Numbers, backward: Numbers, gold: int, out: Numbers) -> None:
         out[k] = local[k] + backward[k] if gold < 0 or gold == k else -np.inf
 
 
-@kernel
+@internal
 def _recursions(
     local: Numbers, gold: Ints, steps: Steps, changed: Bools, old: Chain, new: Chain, moved: Bools
 ) -> float:
@@ -197,7 +197,7 @@ def _part(chain: Chain, first: int, last: int) -> Chain:
     return Chain(chain.forward[first:last], chain.backward[first:last], chain.norms[first:last])
 
 
-@kernel
+@internal
 def renew(sequences: Offsets, data: Data, chains: Chains, steps: Steps, nll: Numbers) -> None:
     """Compute the recursions of some sequences with the present weights; write -log P(gold | x) to nll [n].
 
@@ -246,7 +246,7 @@ def _at_token(forward: Numbers, backward: Numbers, out: Numbers) -> None:
         out[j] /= total
 
 
-@kernel
+@internal
 def _at_step(
     forward: Numbers, logs: Numbers, powers: Numbers, ahead: Numbers, change: Change, left: Numbers, right: Numbers,
     out: Numbers,
@@ -302,7 +302,7 @@ def _add_parts(factor: float, p: Numbers, q: Numbers, gold: int, out: Numbers) -
     out[gold, 1] += factor * (others - p[gold])  # 1 - p, without cancellation where p is close to one
 
 
-@kernel
+@internal
 def _count_step(
     slope: float, left: Numbers, powers: Numbers, right: Numbers, before: int, gold: int, counts: Numbers,
     shared: Numbers,
@@ -358,7 +358,7 @@ def _room(n: int) -> Room:
     )  # fmt: skip
 
 
-@kernel
+@internal
 def exchange(
     sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums
 ) -> int:  # fmt: skip
@@ -387,7 +387,7 @@ def exchange(
     return visited
 
 
-@kernel
+@internal
 def _count_tokens(sequences: Offsets, data: Data, chains: Chains, slopes: Numbers, sums: Sums, room: Room) -> int:
     """Take the old parts of labels off the sums and add the new ones; return how many changed."""
     text, rows, d, p, q, n_labels = data.text, data.rows, room.d, room.p, room.q, data.local.shape[1]
@@ -426,7 +426,7 @@ def _count_tokens(sequences: Offsets, data: Data, chains: Chains, slopes: Number
     return visited
 
 
-@kernel
+@internal
 def _count_steps(
     sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums,
     room: Room,
@@ -488,7 +488,7 @@ def _count_steps(
                 counts[a, k] = 0
 
 
-@kernel
+@internal
 def collect(
     positions: Ints, pair: bool, column: int, owner: Ints, data: Data, chains: Chains, steps: Steps, out: Numbers
 ) -> None:
@@ -520,7 +520,7 @@ def collect(
             out[1, i] = known == column
 
 
-@kernel
+@internal
 def count(
     positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, data: Data, chains: Chains, steps: Steps,
     out: Numbers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Ints, Offsets
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .memory import Numbers, Rows, Sums
 
 Reach = tuple[Numbers, Numbers, Numbers]
@@ -58,7 +58,7 @@ POSITION, LOOSE, OPTIMISTIC = 0, 1, 2
 LARGEST_EXPONENT = 600.0
 
 
-@kernel
+@internal
 def best_step(a: float, low: float, b: float, high: float, limit: float, clip: bool) -> float:
     """Return the x that minimises ``a exp(-x low) + b exp(x high)``, all numbers positive or 0.
 

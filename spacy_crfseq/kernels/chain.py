@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .math import largest, log_sum, row_potentials
 
 FAINT = 1e-200
@@ -149,7 +149,7 @@ def backward(scores: Scores, chain: Chain) -> None:
                     beta[t - 1, i] = log_sum(terms[0])
 
 
-@kernel
+@internal
 def _fill_conditionals(
     transitions: Floats, ahead: Floats, beta: Floats, t: int, powers: Floats, tops: Floats, weights: Floats, out: Floats
 ) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Strengths
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .sparse_chains import (
     LABELLED,
     LANES,
@@ -175,7 +175,7 @@ def _list_weights(rows: Rows, r: int, theta: Floats, zeros: bool, places: Offset
     return m
 
 
-@kernel
+@internal
 def _move(lattices: Lattices, rows: Rows, r: int, m: int, factor: float, work: Work) -> None:
     """Add factor times d to the scores of row r, at the columns work.cols[:m]."""
     n = lattices.emissions.shape[1]
@@ -203,7 +203,7 @@ def _move(lattices: Lattices, rows: Rows, r: int, m: int, factor: float, work: W
             exponentiate(lattices, t)
 
 
-@kernel
+@internal
 def _next_sequence(chains: Chains, rows: Rows, begin: int, end: int) -> int:
     """Return where the tokens of the sequence of rows.tokens[begin] end in that list."""
     s, p = chains.sequences[rows.tokens[begin]], begin + 1
@@ -236,7 +236,7 @@ def _change(chains: Chains, lattices: Lattices, rows: Rows, r: int, work: Work) 
     return change, size
 
 
-@kernel
+@internal
 def _shrink(x: float, by: float) -> float:
     if x > by:
         return x - by

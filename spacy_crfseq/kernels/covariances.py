@@ -25,7 +25,7 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import blocks
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .blocks import Work
 from .forward_backward import FAINT, LARGE
 from .math import capped
@@ -129,7 +129,7 @@ def _edges(work: Work, entropy: bool) -> Edges:
     return edges
 
 
-@kernel
+@internal
 def _backward(n: int, work: Work) -> None:
     """Fill v with g, and means with the sums of the marginals, both times the weights.
 
@@ -162,7 +162,7 @@ def _backward(n: int, work: Work) -> None:
             lost[lane] |= not (abs(total[lane] - weights[lane]) < 1e-2 * size and tops[lane] <= LARGE * size)
 
 
-@kernel
+@internal
 def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
     """Write n of pointwise losses to w, and the sums of phi to values.
 
@@ -191,7 +191,7 @@ def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
                     lost[lane] = True
 
 
-@kernel
+@internal
 def _load_weights(rows: Ints, table: Floats, work: Work) -> None:
     """Write n, the rows of a table [R, L] that the tokens have, to w."""
     running, numbers = LANES, np.empty(LANES, np.int64)
@@ -216,7 +216,7 @@ def _add_up(n: int, edges: Edges, work: Work) -> None:
         blocks.count_transitions(work.u, work.v, steps, edges.counts)
 
 
-@kernel
+@internal
 def _sum_forward(n: int, edges: Edges, work: Work) -> None:
     """Fill a, the means, and the limits of what may be rounding; add the means to log_z."""
     e, u, g, a, w, scales, means, limits = (
@@ -249,7 +249,7 @@ def _sum_forward(n: int, edges: Edges, work: Work) -> None:
         used, used_edges = n, n if edges.forward.shape[0] > 0 else 0
 
 
-@kernel
+@internal
 def _sum_backward(n: int, edges: Edges, work: Work) -> None:
     """Fill w, replace g by v and potentials by E[S 1(y_t = k)]; mark lanes where these do not sum to zero."""
     e, u, g, a, w, scales = work.e, work.u, work.v, work.a, work.w, work.scales

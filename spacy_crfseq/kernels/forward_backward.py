@@ -1,7 +1,7 @@
 """The recursions of `lattice` for one sequence, in scaled probability space.
 
 A sequence for which ``1/c_t`` falls under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one
-cannot be trusted; `log_space` does it again.
+cannot be trusted and is left to `log_space`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
-from . import log_space
-from ._jit import inlined, kernel
+from ._jit import inlined, internal
 from .math import capped, exponentiate, largest, longest, padded
 from .sequences import PlainScores, local_scores
 
@@ -73,20 +72,24 @@ def add_shared_transitions(work: Work, d_transitions: Floats) -> None:
                 d_transitions[0, i, j] += work.counts[i, j] * work.forward[i, j]
 
 
-@kernel
+@internal
 def transition_potentials(transitions: Floats, forward: Floats, backward: Floats) -> float:
     """Write exp(transitions - max) to forward and its transpose to backward, both padded; return the max."""
-    n = transitions.shape[0]
-    top = transitions[0, 0]
-    for i in range(n):
+    n, tops = transitions.shape[0], backward[0]  # the maximum of each column, so that it takes vectors
+    tops[:n] = transitions[0]
+    for i in range(1, n):
         for j in range(n):
-            top = max(top, transitions[i, j])
+            tops[j] = transitions[i, j] if transitions[i, j] > tops[j] else tops[j]
+    top = largest(tops[:n])
     if top == -np.inf:
         top = transitions.dtype.type(0)
     for i in range(n):
+        row = forward[i, :n]
         for j in range(n):
-            forward[i, j] = np.exp(transitions[i, j] - top)
-            backward[j, i] = forward[i, j]
+            row[j] = transitions[i, j] - top
+        exponentiate(row)
+        for j in range(n):
+            backward[j, i] = row[j]
     return top
 
 
@@ -108,7 +111,7 @@ def fill_potentials(scores: Scores, gold: Ints, work: Work) -> float:
     return total
 
 
-@kernel
+@internal
 def multiply(vector: Floats, matrix: Floats, n: int, out: Floats) -> None:
     """Write vector [P] times the first n rows of matrix [P, P] to out [P]; rows up to the next multiple of 4 are zero.
 
@@ -188,11 +191,11 @@ def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool
 @inlined
 def accumulate(
     scores: Scores, gold: Ints, factor: float, gold_log_sum: float, cap: float, base: float, work: Work, grad: Scores
-) -> float:
-    """Add the expected counts of one sequence to `grad`, times factor and phi'(log Z - gold_log_sum); return its log Z.
+) -> tuple[float, bool]:
+    """Add the expected counts of one sequence to `grad`, times factor and phi'(log Z - gold_log_sum).
 
-    base is the maximum taken out of shared transitions.  Their counts are left in the counts of `work`, still to be
-    multiplied by the potentials.
+    Return its log Z, and whether it can be trusted; if not, nothing is added.  base is the maximum taken out of shared
+    transitions.  Their counts are left in the counts of `work`, still to be multiplied by the potentials.
     """
     transitions, length = scores.transitions, scores.emissions.shape[0]
     maxima = fill_potentials(scores, gold, work)
@@ -202,10 +205,9 @@ def accumulate(
     share = factor * capped(log_z + maxima - gold_log_sum, cap)[1]
     if exact:  # what comes of it is still to be multiplied by the share, up to e^30
         exact = backward(transitions, length, work, HUGE / max(1.0, abs(share)))
-    if not exact:
-        return log_space.accumulate(scores, gold, factor, gold_log_sum, cap, grad)
-    _add_counts(transitions, length, scores.emissions.dtype.type(share), work, grad)
-    return log_z + maxima
+    if exact:
+        _add_counts(transitions, length, scores.emissions.dtype.type(share), work, grad)
+    return log_z + maxima, exact
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel, prefetch
+from ._jit import light, prefetch, stand_in
 
 LINE = 16
 """Numbers in a cache line (float32)."""
@@ -17,7 +17,7 @@ FAR, NEAR = 8, 4
 """How many tokens ahead memory is asked for: heads of rows, and rows themselves."""
 
 
-@kernel
+@light()
 def add_split(
     ids: Ints, heads: Floats, dense: Floats, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats
 ) -> None:
@@ -49,3 +49,26 @@ def add_split(
                 else:
                     for q in range(row_ptr[r], row_ptr[r + 1]):
                         target[cols[q]] += values[q]
+
+
+def add_fixed(ids: Ints, weights: Floats, out: Floats) -> None:
+    """Add dense rows: ids [T, S], weights [R, C], out [T, C]."""
+    add_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), weights, out)
+
+
+@stand_in
+def add_ragged(ptr: Offsets, ids: Ints, weights: Floats, out: Floats) -> None:
+    """See `rows.add_ragged`."""
+    for t in range(len(out)):
+        for r in ids[ptr[t] : ptr[t + 1]]:
+            if r >= 0:
+                out[t] += weights[r]
+
+
+@stand_in
+def add_ragged_sparse(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats) -> None:
+    """See `rows.add_ragged_sparse`."""
+    for t in range(len(out)):
+        for r in ids[ptr[t] : ptr[t + 1]]:
+            row = slice(row_ptr[r], row_ptr[r + 1])
+            out[t, cols[row]] += values[row]

@@ -10,16 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Bools, Hashes, Ints, Offsets
-from ._jit import inlined, kernel, prefetch
+from ._jit import inlined, internal, light, prefetch
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio: multiples of it are far apart."""
 AHEAD = 8
 """How many keys ahead memory is asked for."""
 
 
-@kernel
+@internal
 def mix(a: np.uint64, b: np.uint64) -> np.uint64:
     """Mix b into the running value a; never 0."""
-    h = (a ^ (b * np.uint64(0x9E3779B97F4A7C15))) + np.uint64(0x2545F4914F6CDD1D)
+    h = (a ^ (b * GOLDEN)) + np.uint64(0x2545F4914F6CDD1D)
     h ^= h >> np.uint64(33)
     h *= np.uint64(0xFF51AFD7ED558CCD)
     h ^= h >> np.uint64(33)
@@ -28,13 +30,13 @@ def mix(a: np.uint64, b: np.uint64) -> np.uint64:
     return h | np.uint64(h == 0)
 
 
-@kernel
+@internal
 def _home(key: np.uint64, mask: np.uint64) -> np.uint64:
     """Return the slot where the search for a key begins; multiplying spreads keys that share their low bits."""
-    return ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+    return ((key * GOLDEN) >> np.uint64(32)) & mask
 
 
-@kernel
+@light()
 def mix_values(values: Hashes, keys: Hashes) -> None:
     """Mix values into keys [T]; a value of 0 (absent) makes the key 0, which stays 0."""
     for t in range(keys.shape[0]):
@@ -50,7 +52,7 @@ def _beyond(p: int, b: int, e: int, half: int) -> int:
     return b - p - 1 if p < b else (half + p - e if p >= e else -1)
 
 
-@kernel
+@light()
 def lexeme_ids(
     words: Ints,
     offsets: Offsets,
@@ -72,6 +74,8 @@ def lexeme_ids(
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         for t in range(b, e):
+            if t + AHEAD < words.shape[0]:
+                prefetch(table, words[t + AHEAD], 0)
             for i in range(n_slots):
                 pad = _beyond(t + distances[i], b, e, half)
                 found = table[np.int64(words[t + distances[i]]) if pad < 0 else pad, i]
@@ -83,7 +87,7 @@ def lexeme_ids(
     return n_unknown
 
 
-@kernel
+@light()
 def shift(ids: Ints, offsets: Offsets, distance: int, half: int, out: Ints) -> None:
     """Write ``ids[t + distance]`` to out [T], within each sequence.
 
@@ -96,8 +100,19 @@ def shift(ids: Ints, offsets: Offsets, distance: int, half: int, out: Ints) -> N
             out[t] = ids[t + distance] if pad < 0 else pad
 
 
-@kernel
-def rehash(keys: Hashes, n: int, slots: Ints) -> None:
+def _rehash_at_once(n: int, keys: Hashes, slots: Ints) -> None:
+    """Do the work of `rehash`: all keys try their first slots, those that lose the next ones, and so on."""
+    ids = np.arange(n)
+    places = (keys[:n] * GOLDEN >> np.uint64(32)).astype(np.int64) % len(slots)  # `_home` of each
+    while len(ids):
+        free = slots[places] == 0
+        slots[places[free]] = ids[free] + 1  # one of those that try the same slot gets it
+        lost = slots[places] != ids + 1
+        ids, places = ids[lost], (places[lost] + 1) % len(slots)
+
+
+@light(_rehash_at_once)
+def rehash(n: int, keys: Hashes, slots: Ints) -> None:
     """Fill an empty `slots` with the first n keys."""
     mask = np.uint64(slots.shape[0] - 1)
     for i in range(n):
@@ -121,7 +136,7 @@ def _find(wanted: Hashes, t: int, keys: Hashes, slots: Ints) -> np.uint64:
     return position
 
 
-@kernel
+@light()
 def look_up(wanted: Hashes, keys: Hashes, slots: Ints, ids: Ints) -> int:
     """Write the id of each wanted key [T] to ids [T], -1 where unknown; return the number of unknown non-zero keys."""
     unknown = 0
@@ -134,7 +149,7 @@ def look_up(wanted: Hashes, keys: Hashes, slots: Ints, ids: Ints) -> int:
     return unknown
 
 
-@kernel
+@light()
 def insert(wanted: Hashes, keys: Hashes, slots: Ints, n: int, ids: Ints, new: Bools) -> int:
     """As `look_up`, but add unknown keys; return the new number of ids.
 

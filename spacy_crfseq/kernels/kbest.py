@@ -22,7 +22,7 @@ import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
 from . import log_space
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .math import longest, padded
 from .sequences import local_scores, part
 
@@ -106,7 +106,7 @@ def best_labellings(scores: Scores, offsets: Offsets, labels: Ints, values: Floa
                 labels[r, t] = NONE
 
 
-@kernel
+@internal
 def _load_steps(transitions: Floats, steps: Floats, potentials: Floats) -> float:
     """Write transitions [L, L] to steps [L, P] and exp(transitions - max) to potentials [L, P]; return the max."""
     n = transitions.shape[0]
@@ -123,7 +123,7 @@ def _load_steps(transitions: Floats, steps: Floats, potentials: Floats) -> float
     return largest
 
 
-@kernel
+@internal
 def _forward(scores: Scores, base: float, work: Work) -> float:
     """Fill best for one sequence; return log Z.  base is the largest of shared transitions."""
     emissions, transitions, start, end = scores
@@ -178,7 +178,7 @@ def _forward(scores: Scores, base: float, work: Work) -> float:
     return log_space.forward(logs, transitions, ways)
 
 
-@kernel
+@internal
 def _backward(scores: Scores, b: int, work: Work, labels: Ints) -> int:
     """Write the best labels of the sequence that begins at token b to labels [k, *]; return how many there are.
 

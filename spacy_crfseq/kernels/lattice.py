@@ -12,7 +12,8 @@ For one sequence with emission potentials e_t = exp(emissions - max) and M = exp
 last emission.  Scaled potentials are exact as long as no sum gets near the smallest positive number: a sequence for
 which ``1/c_t`` falls under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one, is done again
 in log space and in float64, ten times slower.  So scores of any size and sequences of any length are safe, and label
-paths of score minus infinity (forbidden ones) are allowed.
+paths of score minus infinity (forbidden ones) are allowed.  Kernels only list such sequences; the functions around them
+call `log_space`, which is compiled when the first one is met.
 
 Covariances of the labels with a sum over positions, S(y) = sum_t n_t(y_t) + sum_t m_t(y_{t-1}, y_t), take a second
 pair of recursions; `covariances` says what for.  Each position's part of S has its mean taken out::
@@ -26,20 +27,23 @@ pair of recursions; `covariances` says what for.  Each position's part of S has 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import forward_backward as scaled
 from . import log_space
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_potentials
 from .math import capped
-from .sequences import PlainScores, Spans, add_counts, part, path_score
+from .sequences import PlainScores, Spans, add_counts, count_missing, part, path_score, sequence
 
 _NO_NUMBERS: Floats = np.zeros(0)
-_NO_SPANS = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.bool_), _NO_NUMBERS
+PlainSpans: TypeAlias = tuple[Ints, Offsets, Offsets, Bools, Floats]
+"""`Spans` as a plain tuple."""
+_NO_PLACES: Offsets = np.zeros(0, np.int64)
+_NO_SPANS: PlainSpans = np.zeros(0, np.int32), _NO_PLACES, _NO_PLACES, np.zeros((0, 0), np.bool_), _NO_NUMBERS
 
 
 class Sums(NamedTuple):
@@ -71,7 +75,6 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
     return expectations((*scores,), offsets, gold, weights, (*grad,), cap, _NO_NUMBERS)
 
 
-@kernel
 def expectations(
     scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float, log_z: Floats
 ) -> float:
@@ -80,12 +83,33 @@ def expectations(
     Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
     sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
     """
+    left = np.zeros(len(weights), np.int32)
+    loss, some_left = scaled_expectations(scores, offsets, gold, weights, grad, cap, log_z, left)
+    for s in np.flatnonzero(left) if some_left else ():
+        b, e = offsets[s], offsets[s + 1]
+        one, d_one = sequence(scores, b, e), sequence(grad, b, e)
+        value, log_sum = log_space.log_loss(one, gold[b:e], weights[s], cap, left[s] == 2, d_one)
+        loss += value
+        if not len(gold):
+            log_z[s] = log_sum
+    return loss
+
+
+@kernel
+def scaled_expectations(
+    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float, log_z: Floats,
+    left: Ints,
+) -> tuple[float, bool]:  # fmt: skip
+    """Do the work of `expectations` for most sequences; return the sum, and whether some are left.
+
+    left [N], zero before: 1 for a sequence that is left, 2 where only the pass over its gold labels is.
+    """
     work, base = scaled.workspace(offsets, scores)
     d_transitions, dtype = grad[1], scores[0].dtype
-    loss = 0.0
+    loss, some_left = 0.0, False
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        missing = _count_missing(gold[b:e])
+        missing = count_missing(gold[b:e])
         if missing == e - b or weights[s] == 0:  # empty sequences, too
             continue
         here, d_here = part(scores, b, e), part(grad, b, e)
@@ -99,11 +123,17 @@ def expectations(
                 known, share, turn_cap = gold[:0], factor, cap
             elif turn == 2:
                 share = -factor * capped(free - gold_log_sum, cap)[1]
-            log_sum = scaled.accumulate(here, known, share, gold_log_sum, turn_cap, base, work, d_here)
+            log_sum, exact = scaled.accumulate(here, known, share, gold_log_sum, turn_cap, base, work, d_here)
+            if not exact:
+                left[s] = max(turn, 1)
+                break
             if turn == 1:
                 free = log_sum
             else:
                 gold_log_sum = log_sum
+        if left[s] > 0:
+            some_left = True
+            continue
         value, slope = capped(free - gold_log_sum, cap)
         loss += factor * value
         if gold.shape[0] == 0:
@@ -111,15 +141,7 @@ def expectations(
         elif missing == 0:
             add_counts(gold[b:e], dtype.type(-factor * slope), d_here)
     scaled.add_shared_transitions(work, d_transitions)
-    return loss
-
-
-@inlined
-def _count_missing(gold: Ints) -> int:
-    missing = 0
-    for label in gold:
-        missing += label < 0
-    return missing
+    return loss, some_left
 
 
 def covariances(
@@ -132,7 +154,17 @@ def covariances(
     If table is empty, rows are gold labels: return the sum over positions t with a gold label of
     ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in `log_loss`, the weight that of the sequence.
     """
-    return _covariances((*scores,), offsets, rows, table, weights, (*grad,), cap)
+    left = np.zeros(len(weights), np.bool_)
+    loss = _covariances((*scores,), offsets, rows, table, weights, (*grad,), cap, left)
+    for s in np.flatnonzero(left):
+        b, e = offsets[s], offsets[s + 1]
+        one, d_one, own = sequence(scores, b, e), sequence(grad, b, e), rows[b:e]
+        if len(rows) and not len(table):
+            value = log_space.pointwise(one, own, weights[s], cap, d_one)
+        else:
+            value = log_space.covariances(one, table[own], weights[s], d_one)
+        loss += weights[s] * value
+    return loss
 
 
 def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
@@ -149,9 +181,10 @@ def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: F
 
 @kernel
 def _covariances(
-    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores, cap: float
-) -> float:
-    """Do the work of `covariances`."""
+    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores, cap: float,
+    left: Bools,
+) -> float:  # fmt: skip
+    """Do the work of `covariances` for most sequences; set left [N] for the others."""
     work, _ = scaled.workspace(offsets, scores)
     n, shared, entropy = scores[0].shape[1], scores[1].shape[0] == 1, rows.shape[0] == 0
     pointwise = table.shape[0] == 0 and not entropy
@@ -160,7 +193,7 @@ def _covariances(
         _edge_potentials(work, sums)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        if e == b or weights[s] == 0 or (pointwise and _count_missing(rows[b:e]) == e - b):
+        if e == b or weights[s] == 0 or (pointwise and count_missing(rows[b:e]) == e - b):
             continue
         here, d_here, own = part(scores, b, e), part(grad, b, e), rows[b:e]
         value, exact = 0.0, _solve(here, work)
@@ -175,12 +208,8 @@ def _covariances(
             value += 0 if pointwise else mean
         if exact:
             _add_covariances(here.transitions, weights[s], work, sums, d_here)
-        elif pointwise:
-            value = log_space.pointwise(here, own, weights[s], cap, d_here)
-        else:
-            _load_weights(own, table, sums)  # `_add_up` may have taken the means out
-            value = log_space.covariances(here, sums.n[: own.shape[0]], weights[s], d_here)
-        loss += weights[s] * value
+            loss += weights[s] * value
+        left[s] = not exact
     scaled.add_shared_transitions(work, grad[1])
     if entropy and shared:
         for i in range(n):
@@ -244,7 +273,7 @@ def _load_weights(rows: Ints, table: Floats, sums: Sums) -> None:
             sums.n[t, k] = table[rows[t], k] if k < table.shape[1] else 0
 
 
-@kernel
+@internal
 def _edge_potentials(work: Work, sums: Sums) -> None:
     """Write the transition potentials M times m = -log M, and their transpose."""
     for i in range(work.forward.shape[0]):
@@ -263,7 +292,7 @@ def _step(transitions: Floats, t: int, work: Work, sums: Sums) -> None:
             _edge_potentials(work, sums)
 
 
-@kernel
+@internal
 def _add_up(transitions: Floats, length: int, work: Work, sums: Sums) -> tuple[float, bool]:
     """Return E[S] of one sequence, and whether it can be trusted, given n.
 
@@ -354,7 +383,7 @@ def _add_covariances(transitions: Floats, weight: float, work: Work, sums: Sums,
 
 def posterior(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats) -> None:
     """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
-    probabilities((*scores,), offsets, marginals, log_z, _NO_SPANS)
+    _query(scores, offsets, marginals, log_z, _NO_SPANS)
 
 
 def span_probabilities(
@@ -367,21 +396,28 @@ def span_probabilities(
     not overlap, and lie within their sequences.
     """
     spans = labels, starts, ends, inside, out
-    probabilities((*scores,), offsets, scores.emissions[:0], np.empty(len(offsets) - 1), spans)
+    _query(scores, offsets, scores.emissions[:0], np.empty(len(offsets) - 1), spans)
+
+
+def _query(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats, spans: PlainSpans) -> None:
+    left = np.zeros(len(offsets) - 1, np.bool_)
+    _probabilities((*scores,), offsets, marginals, log_z, spans, left)
+    labels, starts, ends, inside, out = spans
+    for s in np.flatnonzero(left):
+        b, e = offsets[s], offsets[s + 1]
+        here = slice(*np.searchsorted(starts, (b, e)))
+        own = Spans(labels[b:e], starts[here] - b, ends[here] - b, inside, out[here])
+        log_z[s] = log_space.probabilities(sequence(scores, b, e), marginals[b:e], own)
 
 
 @kernel
-def probabilities(
-    scores: PlainScores,
-    offsets: Offsets,
-    marginals: Floats,
-    log_z: Floats,
-    spans: tuple[Ints, Offsets, Offsets, Bools, Floats],
+def _probabilities(
+    scores: PlainScores, offsets: Offsets, marginals: Floats, log_z: Floats, spans: PlainSpans, left: Bools
 ) -> None:
-    """Do the work of `posterior`, and of `span_probabilities` where there are spans.
+    """Do the work of `posterior`, and of `span_probabilities` where there are spans; set left [N] for some sequences.
 
     One kernel, since most of the time that compiling takes goes to the recursions that both need.  Without marginals,
-    sequences that have no span are left out.
+    sequences that have no span are skipped.
     """
     labels, starts, ends, inside, out = spans
     work, base = scaled.workspace(offsets, scores)
@@ -411,9 +447,7 @@ def probabilities(
             for q in range(first, p):
                 span, known = (starts[q] - b, ends[q] - b), labels[b:e]
                 out[q] = _span_probability(here.transitions, span, length, known, inside, work)
-        else:
-            own = Spans(labels[b:e], starts[first:p] - b, ends[first:p] - b, inside, out[first:p])
-            log_z[s] = log_space.probabilities(here, wanted, own)
+        left[s] = not exact
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .math import exponentiate, largest, log_add, log_sum, padded, row_potentials
 from .sequences import PlainScores, part, step_to
 
@@ -93,7 +93,7 @@ def _fill_gradient(
     return np.float64(score) - np.log(np.float64(total))
 
 
-@kernel
+@internal
 def _add_row(
     row: Floats, t: int, before: int, ends: bool, d_emissions: Floats, d_transitions: Floats, d_start: Floats,
     d_end: Floats,
@@ -113,7 +113,7 @@ def _add_row(
             d_end[k] += row[k]
 
 
-@kernel
+@internal
 def _log_softmax(scores: Scores, t: int, before: int, out: Floats) -> float:
     """Write log P(y_t = k | y_{t-1} = before) to out [L], in float64; return the logarithm of the normaliser.
 
@@ -132,7 +132,7 @@ def _log_softmax(scores: Scores, t: int, before: int, out: Floats) -> float:
     return normaliser
 
 
-@kernel
+@internal
 def _sum_out(
     scores: PlainScores, gold: Ints, b: int, e: int, first: int, last: int, weight: float, grad: PlainScores
 ) -> float:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Scores
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .math import capped, log_add, log_sum
-from .sequences import Spans, local_scores, step_to
+from .sequences import Spans, add_counts, count_missing, local_scores, path_score, step_to
 
 
-@kernel
+@internal
 def _arrive(before: Floats, step: Floats, local: Floats, terms: Floats, out: Floats) -> None:
     """Write ``local_j + log sum_i exp(before_i + step_ij)`` to out [L]; terms [L] is work space."""
     for j in range(out.shape[0]):
@@ -23,7 +23,7 @@ def _arrive(before: Floats, step: Floats, local: Floats, terms: Floats, out: Flo
         out[j] = local[j] + log_sum(terms)
 
 
-@kernel
+@internal
 def _leave(step: Floats, ahead: Floats, terms: Floats, out: Floats) -> None:
     """Write ``log sum_j exp(step_ij + ahead_j)`` to out [L]."""
     for i in range(out.shape[0]):
@@ -32,7 +32,7 @@ def _leave(step: Floats, ahead: Floats, terms: Floats, out: Floats) -> None:
         out[i] = log_sum(terms)
 
 
-@kernel
+@internal
 def forward(local: Floats, transitions: Floats, alpha: Floats) -> float:
     """Fill alpha [n, L], given local scores as `local_scores` writes them; return log Z."""
     terms = np.empty(local.shape[1])
@@ -43,7 +43,7 @@ def forward(local: Floats, transitions: Floats, alpha: Floats) -> float:
     return log_sum(alpha[local.shape[0] - 1])
 
 
-@kernel
+@internal
 def forward_backward(local: Floats, transitions: Floats, alpha: Floats, beta: Floats) -> float:
     """Fill alpha and beta [n, L]; return log Z."""
     length, n = local.shape
@@ -76,7 +76,7 @@ def _add_at(t: int, k: int, value: float, grad: Scores) -> None:
         grad.end[k] += value
 
 
-@kernel
+@internal
 def accumulate(scores: Scores, gold: Ints, factor: float, gold_log_sum: float, cap: float, grad: Scores) -> float:
     """Add the expected counts of one sequence to `grad`, times factor and phi'(log Z - gold_log_sum); return log Z."""
     transitions = scores.transitions
@@ -85,16 +85,41 @@ def accumulate(scores: Scores, gold: Ints, factor: float, gold_log_sum: float, c
         return log_z
     factor *= capped(log_z - gold_log_sum, cap)[1]
     length, n = local.shape
+    counts: Floats = np.zeros(transitions.shape)  # in float64, since they are added to those of other sequences
     for t in range(1, length):
         s = 0 if transitions.shape[0] == 1 else t
         for j in range(n):
             ahead = local[t, j] + beta[t, j] - log_z
             for i in range(n):
-                grad.transitions[s, i, j] += factor * np.exp(alpha[t - 1, i] + transitions[s, i, j] + ahead)
+                counts[s, i, j] += np.exp(alpha[t - 1, i] + transitions[s, i, j] + ahead)
+    for s in range(counts.shape[0]):
+        for i in range(n):
+            for j in range(n):
+                grad.transitions[s, i, j] += factor * counts[s, i, j]
     for t in range(length):
         for k in range(n):
             _add_at(t, k, factor * np.exp(alpha[t, k] + beta[t, k] - log_z), grad)
     return log_z
+
+
+@kernel
+def log_loss(scores: Scores, gold: Ints, weight: float, cap: float, half: bool, grad: Scores) -> tuple[float, float]:
+    """Do for one sequence what `lattice.expectations` does; return its part of the sum, and log Z.
+
+    half: The expected counts without regard to gold labels are in the gradient already.
+    """
+    missing, gold_log_sum = count_missing(gold), 0.0
+    if missing > 0:
+        gold_log_sum = accumulate(scores, gold, 0.0, 0.0, 0.0, grad)
+    elif gold.shape[0] > 0:
+        gold_log_sum = path_score(scores, gold)
+    log_z = accumulate(scores, gold[:0], 0.0 if half else weight, gold_log_sum, cap, grad)
+    value, slope = capped(log_z - gold_log_sum, cap)
+    if missing > 0:
+        accumulate(scores, gold, -weight * slope, 0.0, 0.0, grad)
+    elif gold.shape[0] > 0:
+        add_counts(gold, grad.emissions.dtype.type(-weight * slope), grad)
+    return weight * value, log_z
 
 
 @kernel

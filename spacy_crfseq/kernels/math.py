@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Floats, Offsets
-from ._jit import inlined, kernel
+from ._jit import inlined, internal
 
 LANES = 8
 """Rows of work arrays are padded to a multiple of this, so that loops over labels need no remainder."""
@@ -67,7 +67,7 @@ def largest(values: Floats) -> float:
     return found
 
 
-@kernel
+@internal
 def log_sum(values: Floats) -> float:
     """Return ``log sum_k exp(values_k)``, in float64; minus infinity for no values."""
     top, total = -np.inf, 0.0
@@ -80,7 +80,7 @@ def log_sum(values: Floats) -> float:
     return top + np.log(total)
 
 
-@kernel
+@internal
 def row_potentials(step: Floats, powers: Floats, tops: Floats) -> None:
     """Write exp(step - top) to powers [L, L], zeros for rows of minus infinity, and the largest of each to tops [L]."""
     n = step.shape[0]
@@ -100,7 +100,7 @@ def log_add(x: float, y: float) -> float:
     return larger if smaller == -np.inf else larger + np.log1p(np.exp(smaller - larger))
 
 
-@kernel
+@internal
 def capped(nll: float, cap: float) -> tuple[float, float]:
     """Return phi(nll) and its derivative.
 

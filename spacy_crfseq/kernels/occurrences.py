@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, OccurrenceRules, Offsets, Scores
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 from .math import log_add, longest
 from .sequences import PlainScores, part, step_to
 
@@ -93,7 +93,7 @@ def obeying(labels: Ints, offsets: Offsets, rules: OccurrenceRules, out: Bools) 
         out[s] = _obeys(labels[offsets[s] : offsets[s + 1]], rules)
 
 
-@kernel
+@internal
 def _fill_ahead(scores: Scores, maximum: bool, ahead: Floats) -> float:
     """Fill ahead for one sequence without rules; return the best, or the log sum, of all its labellings."""
     emissions, transitions, start, end = scores
@@ -112,7 +112,7 @@ def _fill_ahead(scores: Scores, maximum: bool, ahead: Floats) -> float:
     return top
 
 
-@kernel
+@internal
 def _fill_layers(
     scores: Scores, rules: OccurrenceRules, maximum: bool, floor: float, width: int, layers: Layers
 ) -> tuple[float, float, bool]:

@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from ._jit import VECTOR_BYTES, fetch, intrinsic
+from ._compile import VECTOR_BYTES, fetch, intrinsic
 
 LANES = VECTOR_BYTES // 2
 """Sequences in a block: two vectors of float32."""

@@ -19,13 +19,14 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from ..types import Floats, Ints, Offsets
-from ._jit import VECTOR_BYTES, fetch, intrinsic, kernel, prefetch
+from ._compile import VECTOR_BYTES, fetch, intrinsic
+from ._jit import internal, kernel, prefetch
 
 WIDE = VECTOR_BYTES // 4
 """Numbers in a vector where a row has as many."""
 NARROW = 8
 """Numbers in a vector where a row has fewer than `WIDE`."""
-AHEAD = 24
+AHEAD = 32
 """Places in a list of rows between the one that is read and the one that is fetched into the cache."""
 AHEAD_SPARSE = 8
 """The same for sparse rows."""
@@ -60,7 +61,8 @@ def _pair_kernels(size: int) -> tuple[Any, Any]:
                 body(row)
 
     def fetch_row(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
-        for cell in cells(context, builder, array, dtype, row, columns):
+        last = builder.add(columns[1], ir.Constant(columns[1].type, size - 1))
+        for cell in cells(context, builder, array, dtype, row, [*columns, last]):
             fetch(builder, cell)
 
     @intrinsic
@@ -90,21 +92,15 @@ def _pair_kernels(size: int) -> tuple[Any, Any]:
         return signature, generate
 
     @intrinsic
-    def scatter(
-        typing_context: Any, ids: Any, begin: Any, end: Any, grad: Any, a: Any, b: Any, d: Any, t: Any, factor: Any
-    ) -> Any:
-        """Add factor times row t of d [T, C] to the rows ids[begin:end] of grad [R, C], in both vectors."""
+    def scatter(typing_context: Any, ids: Any, begin: Any, end: Any, grad: Any, a: Any, b: Any, d: Any, t: Any) -> Any:
+        """Add row t of d [T, C] to the rows ids[begin:end] of grad [R, C], in both vectors."""
         index = types.intp
-        signature = types.void(ids, index, index, grad, index, index, d, index, grad.dtype)
+        signature = types.void(ids, index, index, grad, index, index, d, index)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             numbers, table, source = arrays(context, builder, signature, args)
             places = cells(context, builder, source, grad.dtype, args[7], args[4:6])
-            kind = places[0].type.pointee
-            first = builder.insert_element(ir.Constant(kind, ir.Undefined), args[8], ir.Constant(ir.IntType(32), 0))
-            spread = ir.Constant(ir.VectorType(ir.IntType(32), size), [0] * size)
-            factors = builder.shuffle_vector(first, first, spread)
-            added = [builder.fmul(factors, builder.load(place, align=4)) for place in places]
+            added = [builder.load(place, align=4) for place in places]
 
             def body(row: Any) -> None:
                 targets = cells(context, builder, table, grad.dtype, row, args[4:6])
@@ -125,7 +121,7 @@ _add_wide, _scatter_wide = _pair_kernels(WIDE)
 _add_narrow, _scatter_narrow = _pair_kernels(NARROW)
 
 
-@kernel
+@internal
 def _add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t: int) -> None:
     """Add the rows ids[begin:end] to out[t]; negative ids stand for nothing."""
     n = weights.shape[1]
@@ -147,36 +143,30 @@ def _add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t:
                     out[t, c] += weights[ids[p], c]
 
 
-@kernel
-def _scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int, factor: float) -> None:
-    """Add factor * d[t] to the rows ids[begin:end] of grad, cut into vectors as in `_add_token`."""
+@internal
+def _scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int) -> None:
+    """Add d[t] to the rows ids[begin:end] of grad, cut into vectors as in `_add_token`."""
     n = grad.shape[1]
-    f = d.dtype.type(factor)
     if n >= WIDE:
         column = 0
         if (n + WIDE - 1) // WIDE % 2 == 1:
-            _scatter_wide(ids, begin, end, grad, 0, 0, d, t, f)
+            _scatter_wide(ids, begin, end, grad, 0, 0, d, t)
             column = WIDE
         while column < n:
-            _scatter_wide(ids, begin, end, grad, column, min(column + WIDE, n - WIDE), d, t, f)
+            _scatter_wide(ids, begin, end, grad, column, min(column + WIDE, n - WIDE), d, t)
             column += 2 * WIDE
     elif n >= NARROW:
-        _scatter_narrow(ids, begin, end, grad, 0, n - NARROW, d, t, f)
+        _scatter_narrow(ids, begin, end, grad, 0, n - NARROW, d, t)
     else:
         for p in range(begin, end):
             if ids[p] >= 0:
                 for c in range(n):
-                    grad[ids[p], c] += f * d[t, c]
+                    grad[ids[p], c] += d[t, c]
 
 
-def add_fixed(ids: Ints, weights: Floats, out: Floats) -> None:
-    """Add dense rows: ids [T, S], weights [R, C], out [T, C]."""
-    add_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), weights, out)
-
-
-def scatter_fixed(ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
-    """Transpose of `add_fixed`: d [T, C], grad [R, C]."""
-    scatter_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), d, factor, grad)
+def scatter_fixed(ids: Ints, d: Floats, grad: Floats) -> None:
+    """Transpose of `gather.add_fixed`: d [T, C], grad [R, C]."""
+    scatter_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), d, grad)
 
 
 @kernel
@@ -187,10 +177,10 @@ def add_ragged(ptr: Offsets, ids: Ints, weights: Floats, out: Floats) -> None:
 
 
 @kernel
-def scatter_ragged(ptr: Offsets, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
+def scatter_ragged(ptr: Offsets, ids: Ints, d: Floats, grad: Floats) -> None:
     """Transpose of `add_ragged`: d [T, C], grad [R, C]."""
     for t in range(ptr.shape[0] - 1):
-        _scatter_token(ids, ptr[t], ptr[t + 1], grad, d, t, factor)
+        _scatter_token(ids, ptr[t], ptr[t + 1], grad, d, t)
 
 
 @kernel
@@ -221,8 +211,8 @@ def add_entries(ptr: Offsets, places: Ints, cols: Ints, values: Floats, out: Flo
     """Add single weights: ``out[t, cols[p]] += values[places[p]]`` for p from ptr[t] to ptr[t + 1]; out [T, C]."""
     for t in range(ptr.shape[0] - 1):
         target = out[t]
-        for p in range(ptr[t], ptr[t + 1]):
-            target[cols[p]] += values[places[p]]
+        for p in range(np.uint64(ptr[t]), np.uint64(ptr[t + 1])):  # unsigned, as in `add_ragged_sparse`
+            target[np.uint32(cols[p])] += values[np.uint32(places[p])]
 
 
 @kernel
@@ -230,26 +220,28 @@ def scatter_entries(ptr: Offsets, places: Ints, cols: Ints, d: Floats, grad: Flo
     """Transpose of `add_entries`: d [T, C]."""
     for t in range(ptr.shape[0] - 1):
         source = d[t]
-        for p in range(ptr[t], ptr[t + 1]):
-            grad[places[p]] += source[cols[p]]
+        for p in range(np.uint64(ptr[t]), np.uint64(ptr[t + 1])):  # unsigned, as in `add_ragged_sparse`
+            grad[np.uint32(places[p])] += source[np.uint32(cols[p])]
 
 
 @kernel
 def split(
-    ids: Ints, tables: Ints, row_ptr: Offsets, cols: Ints, hot: tuple[Offsets, Ints], cold: tuple[Offsets, Ints, Ints]
-) -> None:
+    ptr: Offsets, ids: Ints, tables: Ints, row_ptr: Offsets, cols: Ints, hot: tuple[Offsets, Ints],
+    cold: tuple[Offsets, Ints, Ints],
+) -> None:  # fmt: skip
     """List the rows of each token that lie in a table, and the entries of its other rows.
 
-    ids [T, S] (-1 for nothing); tables [R] number of a row in the table, -1 outside.  hot is (ptr [T + 1], ids), cold
-    (ptr [T + 1], places, cols); lists too short are not written, so that a first call with empty ones counts.
+    ptr [T + 1], ids [ptr[T]] (-1 for nothing); tables [R] number of a row in the table, -1 outside.  hot is
+    (ptr [T + 1], ids), cold (ptr [T + 1], places, cols); lists too short are not written, so that a first call with
+    empty ones counts.
     """
     hot_ptr, hot_ids = hot
     cold_ptr, cold_places, cold_cols = cold
     n_hot, n_cold = 0, 0
     hot_ptr[0] = cold_ptr[0] = 0
-    for t in range(ids.shape[0]):
-        for s in range(ids.shape[1]):
-            r = ids[t, s]
+    for t in range(ptr.shape[0] - 1):
+        for p in range(ptr[t], ptr[t + 1]):
+            r = ids[p]
             if r < 0:
                 continue
             if tables[r] >= 0:
@@ -302,24 +294,6 @@ def transpose(ptr: Offsets, ids: Ints, out_ptr: Offsets, out: Ints) -> None:
     for f in range(out_ptr.shape[0] - 1, 0, -1):
         out_ptr[f] = out_ptr[f - 1]
     out_ptr[0] = 0
-
-
-@kernel
-def collect_sparse(ptr: Offsets, bags: Ints, row_ptr: Offsets, cols: Ints, d: Floats, grad: Floats) -> None:
-    """Add to the entries of each sparse row r the numbers of d [B, C] in the lines bags[ptr[r]:ptr[r + 1]]."""
-    n, end = d.shape[1], ptr[ptr.shape[0] - 1] - 1
-    for r in range(ptr.shape[0] - 1):
-        first, last = row_ptr[r], row_ptr[r + 1]
-        row = grad[first:last]
-        for p in range(ptr[r], ptr[r + 1]):
-            prefetch(d, bags[min(p + AHEAD, end)], 0)
-            source = d[bags[p]]
-            if last - first == n:
-                for c in range(n):
-                    row[c] += source[c]
-            else:
-                for q in range(np.uint64(first), np.uint64(last)):  # unsigned, as in `add_ragged_sparse`
-                    grad[q] += source[np.uint32(cols[q])]
 
 
 @kernel

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..types import Floats, Ints, Offsets
 from . import log_space
-from ._jit import inlined, kernel
+from ._jit import inlined, internal
 from .math import largest, longest
 
 Bytes: TypeAlias = NDArray[np.int8]
@@ -149,7 +149,7 @@ def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
     )
 
 
-@kernel
+@internal
 def compile(lattices: Lattices, s: int) -> None:
     """Find out the kind of matrix s, and list the entries of M - 1 if there are few; the exponentials are there.
 
@@ -209,7 +209,7 @@ def _from_right(column: Floats, total: float, sparse: bool, entries: Entries, ma
             out[i] = entry
 
 
-@kernel
+@internal
 def _forward(
     chains: Chains, lattices: Lattices, s: int, stop: int, clamped: int, alpha: Floats, stretch: Floats
 ) -> tuple[float, bool]:
@@ -298,7 +298,7 @@ def _backward(
     return wanted, True
 
 
-@kernel
+@internal
 def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
     """Fill log alpha (emission included) and log beta (excluded) of sequence s; return log Z."""
     first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
@@ -317,7 +317,7 @@ def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha
     return log_z
 
 
-@kernel
+@internal
 def partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[float, float]:
     """Return log Z of sequence s and, if gold labels are missing, that of the labellings that agree with the others."""
     found = 0.0, 0.0
@@ -349,7 +349,7 @@ def marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, cla
     return sound
 
 
-@kernel
+@internal
 def exponentiate(lattices: Lattices, t: int) -> None:
     """Compute the potentials of a token."""
     n, row = lattices.emissions.shape[1], lattices.emissions[t]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import inlined, kernel, prefetch
+from ._jit import inlined, internal, kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
@@ -54,10 +54,11 @@ def add_rows(ptr: Offsets, ids: Ints, d: Floats, row_ptr: Offsets, cols: Ints, f
                     out[q] += f * source[cols[q]]
 
 
-@kernel
-def _choose(d: Floats, clock: float, least: float, used: Ints, factors: Floats) -> int:
+@internal
+def _choose(d: Floats, clock: float, least: float, begin: int, used: Ints, factors: Floats) -> int:
     """Write the positions to be used to used [T] and how much each is stretched to factors [T]; return their number.
 
+    begin: The number of the first position in its mini-batch.
     A gradient d[t] shorter than `least` is used with a probability proportional to its length, as if it were so long.
     """
     n = 0
@@ -67,8 +68,8 @@ def _choose(d: Floats, clock: float, least: float, used: Ints, factors: Floats) 
             square += d[t, c] * d[t, c]
         stretch = 1.0
         if square < least * least:
-            length = np.sqrt(square)
-            if (clock * STRIDE_CLOCK + t * STRIDE_POSITION) % 1 * least >= length:
+            length, place = np.sqrt(square), clock * STRIDE_CLOCK + (begin + t) * STRIDE_POSITION
+            if square == 0 or (place - np.floor(place)) * least >= length:
                 continue
             stretch = least / length
         used[n], factors[n] = t, stretch
@@ -76,7 +77,7 @@ def _choose(d: Floats, clock: float, least: float, used: Ints, factors: Floats) 
     return n
 
 
-# Long by its fifteen arguments: passed one by one, since a tuple costs 0.4 us in each mini-batch.
+# Long by its sixteen arguments: passed one by one, since a tuple costs 0.4 us in each mini-batch.
 @kernel
 def adagrad(
     ptr: Offsets,
@@ -94,6 +95,7 @@ def adagrad(
     least: float,
     decay: float,
     lasso: float,
+    begin: int,
 ) -> None:
     """Make AdaGrad steps with one accumulator for each row; `optimizers.adagrad` has the formulas.
 
@@ -101,10 +103,11 @@ def adagrad(
     seen [R, 2] float64: the sum of squares of each row, and the clock at its last visit.
     unit: The clock's unit for the weights of the average.
     decay, lasso: Strengths of the squared norm and of the L1 norm per tick of the clock.
+    begin: The number of the first position in its mini-batch.
     """
     width, number, average = d.shape[1], d.dtype.type, sums.shape[0] > 0
     used, factors = np.empty(d.shape[0], np.int32), np.empty(d.shape[0])
-    n = _choose(d, clock, least, used, factors)
+    n = _choose(d, clock, least, begin, used, factors)
     per_unit = 1 / unit
     now = (clock * per_unit) ** 4
     for u in range(n):

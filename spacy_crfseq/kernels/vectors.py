@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..types import Floats
-from ._jit import inlined, kernel
+from ._jit import inlined, internal, kernel
 
 BLOCK = 8192
 """Elements handled at a time: a block of the vectors at hand fits the level-2 cache."""
 
 
-@kernel
+@internal
 def _block_dot(x: Floats, y: Floats) -> float:
     """Return ``x . y`` of short vectors; loops from 0 over whole slices are what the compiler vectorises."""
     total = x.dtype.type(0)
@@ -37,6 +37,7 @@ def _six_dots(x: Floats, y: Floats, a: Floats, b: Floats, c: Floats) -> tuple[fl
 def remember(
     basis: Floats,
     slot: int,
+    pairs: int,
     begin: int,
     end: int,
     old: Floats,
@@ -50,7 +51,7 @@ def remember(
 
     basis [2m + 1, D] holds m steps, m gradient changes and the last gradient.  ``new - old`` goes to row slot, ``after
     - before`` to row m + slot, gradient [D] to the last row, which may be `before`; products [3, 2m + 1] float64
-    receive the inner products of these three rows with all rows.
+    receive the inner products of these three rows with all rows, zeros for some of the rows from pair `pairs` on.
     """
     n = basis.shape[0]
     m = n // 2
@@ -67,6 +68,8 @@ def remember(
         for i in range(s.shape[0]):
             g[i] = next_[i]
         for k in range(0, n - 1, 2):
+            if min(k % m, (k + 1) % m) >= pairs:  # they hold nothing yet
+                continue
             xs, xy, xg, zs, zy, zg = _six_dots(basis[k, b:e], basis[k + 1, b:e], s, y, g)
             products[0, k] += xs
             products[1, k] += xy
@@ -99,9 +102,9 @@ def combine(basis: Floats, begin: int, end: int, coefficients: Floats, out: Floa
         k = 0
         while k + 4 <= basis.shape[0]:
             f = coefficients[k : k + 4]
-            _add_four(
-                target, basis[k, b:e], basis[k + 1, b:e], basis[k + 2, b:e], basis[k + 3, b:e], f[0], f[1], f[2], f[3]
-            )
+            if f[0] != 0 or f[1] != 0 or f[2] != 0 or f[3] != 0:
+                first, second, third, fourth = basis[k, b:e], basis[k + 1, b:e], basis[k + 2, b:e], basis[k + 3, b:e]
+                _add_four(target, first, second, third, fourth, f[0], f[1], f[2], f[3])
             k += 4
         while k < basis.shape[0]:
             row, factor = basis[k, b:e], coefficients[k]

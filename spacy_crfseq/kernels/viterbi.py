@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
-from ._jit import kernel
+from ._jit import internal, kernel, light
 from .math import LANES, longest
 from .sequences import PlainScores, add_counts, part, path_score
 
@@ -32,7 +32,7 @@ def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best_scores: Floa
     _best_paths((*scores,), offsets, labels, best_scores)
 
 
-@kernel
+@light()
 def _best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
     """Do the work of `best_paths`."""
     emissions, transitions, start, end = scores
@@ -64,7 +64,7 @@ def _best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores
             best_scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
 
 
-@kernel
+@internal
 def _best_scores(
     emissions: Floats,
     transitions: Floats,
@@ -139,7 +139,7 @@ def _best_scores(
     return taken_out
 
 
-@kernel
+@internal
 def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: Floats) -> None:
     """Write to ``bounds[top]`` what the score of each label must reach where that of the label `top` is 0."""
     n, padded = steps.shape
@@ -151,7 +151,7 @@ def _fill_bounds(steps: Floats, top: int, bounds: Floats, gains: Floats, lanes: 
         bounds[top, i] = -largest - abs(largest) * SAFETY if np.isfinite(largest) else -largest
 
 
-@kernel
+@internal
 def _first_largest(values: Floats, lanes: Floats) -> int:
     """Return the first place of the largest of values [P], P a multiple of `LANES`; lanes is work space.
 
@@ -172,7 +172,7 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
     return place if values[place] == largest else 0
 
 
-@kernel
+@internal
 def _trace_back(
     transitions: Floats,
     end: Floats,

@@ -27,13 +27,16 @@ direction.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter, thread_time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels
+from .. import kernels, threads
 from ..errors import ConfigError
-from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
+from ..types import NONE, ChainText, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState
 from .seeds import generator
 
@@ -41,6 +44,8 @@ OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
 LEAST = 0.05
 """Length of the shortest gradient that is always used."""
+BUSY = 0.8
+"""Threads that had a core for a smaller share of the time would be slower than one."""
 
 
 @dataclass
@@ -50,6 +55,7 @@ class AdaGradState(OnlineState):
     seen (NDArray): [R, 2] of each row, the sum of squares and the clock at the last visit; float64.
     clock (float): Sequences seen.
     unit (float): Sequences to an epoch when the run began; the clock's unit in the weights of the average.
+    alone (int): Texts that one thread processes before several try again, after the last try `pause` of them.
     others (list[AdaGradState]): Further runs.
     """
 
@@ -57,6 +63,8 @@ class AdaGradState(OnlineState):
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0
     unit: float = 1.0
+    alone: int = 0
+    pause: int = 0
     others: list[AdaGradState] = field(default_factory=list)
 
 
@@ -129,21 +137,52 @@ class AdaGrad(GradientSteps):
             (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
             for block in state.blocks
         ]
-        loss, rate = 0.0, self.rate
-        for batch in objective.minibatches(self.batch_size, state.rng):
+        rate, settings = self.rate, (state.unit, self.rate, OFFSET, LEAST, l2, l1)
+        n_threads = min(objective.n_threads, self.batch_size)
+        texts = objective.chains(self.batch_size, state.rng, n_threads)
+        loss = sum(self._in_lockstep(text, n_threads, state, parts, settings) for text in texts or ())
+        for batch in objective.minibatches(self.batch_size, state.rng) if texts is None else ():
             batch_loss, gradients = batch.loss_and_grad(state.weights)
             loss += batch_loss
             state.clock += batch.n_sequences
             for number, ptr, ids, d in gradients:
-                kernels.updates.adagrad(
-                    ptr, ids, d, *parts[number], state.clock, state.unit, rate, OFFSET, LEAST, l2, l1
-                )
+                kernels.updates.adagrad(ptr, ids, d, *parts[number], state.clock, *settings, 0)
         if l1:  # make the proximal steps that rows not visited lately still lack
             for block, (ptr, _, weights, _, seen) in zip(state.blocks, parts, strict=True):
                 kernels.updates.catch_up(
                     block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1
                 )
         return loss
+
+    def _in_lockstep(
+        self, text: ChainText, n_threads: int, state: AdaGradState, parts: list[Any], settings: tuple[float, ...]
+    ) -> float:
+        """Make the steps of a text, in one thread for some texts after one whose threads had to wait for a core."""
+        n, size, clock = 1 if state.alone else min(n_threads, threads.available()), self.batch_size, state.clock
+        n_parts = min(max(2, n_threads), size)  # the same sums, to the last bit, in one thread and in two
+        width, dtype = state.blocks[0].width, state.weights.dtype
+        work = kernels.lockstep.workspace(text, size, n_parts, n, width, dtype)
+        state.clock += len(text.weights)
+        lockstep, since, busy = kernels.lockstep, -1, False
+
+        def seconds(thread: int) -> float:
+            began = thread_time()
+            lockstep.pass_over(text, size, since, parts[0], parts[-1], clock, settings, work, thread)
+            return thread_time() - began
+
+        while True:
+            began, m = perf_counter(), len(work.own_ids)
+            spent = threads.run([partial(seconds, thread) for thread in range(m)], partial(work.arrivals.fill, 1 << 62))
+            busy = busy or (m > 1 and sum(spent) < BUSY * m * (perf_counter() - began))
+            if not work.stop[0]:
+                break
+            if not work.left.any():  # they often waited for a core: one thread does the rest
+                busy, work = True, work._replace(own_ids=work.own_ids[:1])
+            since = lockstep.solve_left(text, parts[-1][2], work)
+        if n > 1:
+            state.pause = 2 * state.pause + 1 if busy else 0
+        state.alone = state.pause if n > 1 else max(0, state.alone - 1)
+        return float(work.losses.sum())
 
     def _settled(self, values: list[float]) -> str:
         if len(values) > 1 and values[-2] - values[-1] < self.tolerance * values[-1]:

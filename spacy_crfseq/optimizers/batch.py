@@ -20,6 +20,8 @@ from ..types import NONE, Floats, Objective, StepReport
 Result = TypeVar("Result")
 OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
 """The reason for the end of a run without further improvement."""
+SHARED = 1 << 20
+"""Length of vectors that a second thread is worth its start, about the time of a pass over a tenth as much."""
 
 
 class Point(NamedTuple):
@@ -166,7 +168,7 @@ def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *o
     def call(part: slice) -> Result:
         return kernel(first[part], *(each[part] if isinstance(each, np.ndarray) else each for each in others))
 
-    return shared(call, len(first), n_threads)
+    return shared(call, len(first), n_threads if len(first) >= SHARED else 1)
 
 
 def dot(x: Floats, y: Floats, n_threads: int) -> float:

@@ -33,12 +33,14 @@ class OWLQN(QuasiNewton):
     max_iterations (int): Maximum number of iterations; OWL-QN needs more than L-BFGS.
     gradient_tolerance (float): Stop when ||pseudo-gradient|| is below this times max(1, ||theta||).
     history (int): Number of stored pairs of steps and gradient changes; 0: 4 to 8, as many as fit into 64 MiB.
+    epochs (int): As in LBFGS; with an L1 norm, they save as much time as they take.
     RAISES ConfigError: On a setting out of range.
     """
 
     penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
     longest: ClassVar[int] = 8  # older pairs are from other orthants and slow convergence
     max_iterations: int = 1000
+    epochs: int = 0
 
     def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
         return pseudo_gradient(objective, point, out)

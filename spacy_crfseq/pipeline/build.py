@@ -42,10 +42,10 @@ def build_model(
     old (LinearChainCRF | None): A model with the same labels and potentials, whose features are the encoder's first
         ones: the new one has its weights and its tag dictionary, too.
     """
-    layout, encoded = _choose_weights(method, encoder, found, data, len(tags), terms)
+    layout = _choose_weights(method, encoder, found, data, len(tags), terms)
     if old is not None:
         layout = layout.united(old.layout)
-    texts = [encoded, *(term.data.encoded for term in terms)]
+    texts = [data.encoded, *(term.data.encoded for term in terms)]
     known = None if old is None else old.dictionary
     dictionary, (encoded, *others) = _choose_words(method, encoder, texts, data.gold, constraints, known)
     terms = [term._replace(data=term.data._replace(encoded=other)) for term, other in zip(terms, others, strict=True)]
@@ -66,26 +66,20 @@ def build_model(
 
 def _choose_weights(
     method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, n_labels: int, terms: Sequence[TermData]
-) -> tuple[Layout, Encoded]:
-    known = encoder.freeze(found.known, method.min_count, [term.found.known for term in terms])
-    encoded = known if found.known is data.encoded else encoder.renumbered(data.encoded)
-    _renumber(encoder, terms)
-    layout = _layout_for(method, encoder, data._replace(encoded=known), n_labels, terms)
+) -> Layout:
+    """Return the layout, with the ids of all texts its rows."""
+    known, seen = data._replace(encoded=found.known), [data.encoded, *(term.data.encoded for term in terms)]
+    texts = [found.known, *(term.found.known for term in terms)]
+    encoder.freeze(texts, method.min_count)
+    encoder.renumber([*texts, *seen])
+    layout = _layout_for(method, encoder, known, n_labels, terms)
     if not method.max_features:
-        return layout, encoded
-    n_threads = method.n_threads or threads.available()
-    layout = most_informative(layout, data._replace(encoded=known), method.max_features, n_threads)
-    selected = encoder.keep(known, (used_rows(layout.unigrams), used_rows(layout.bigrams)))
-    _renumber(encoder, terms)
-    return layout.without_empty(), selected if encoded is known else encoder.renumbered(encoded)
-
-
-def _renumber(encoder: Encoder, terms: Sequence[TermData]) -> None:
-    """Give the texts of terms their ids from after the last `freeze` or `keep`, in place."""
-    for term in terms:
-        encoder.renumbered(term.found.known)
-        if term.data.encoded is not term.found.known:
-            encoder.renumbered(term.data.encoded)
+        return layout
+    layout = most_informative(layout, known, method.max_features, method.n_threads or threads.available())
+    encoder.unigrams.keep(used_rows(layout.unigrams))
+    encoder.bigrams.keep(used_rows(layout.bigrams))
+    encoder.renumber([*texts, *seen])
+    return layout.without_empty()
 
 
 def _layout_for(

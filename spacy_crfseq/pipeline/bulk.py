@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -23,6 +24,7 @@ from ..corpora.layouts import STDIN
 from ..corpora.records import Piece, Place, Record
 from ..corpora.resumable import Counts, Output, Target, stream_output
 from ..errors import ConfigError, CrfError, DataError, FormatError
+from ..files import collecting
 from .columns import unit_of
 from .select import crfs_of, load_pipeline
 from .texts import given_columns, make_doc, read_records
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 
 PORTION_TEXTS, PORTION_CHARACTERS = 2048, 400_000
 """A portion ends when it has one of these; a killed run loses no more."""
-ZONE_STRINGS = 15_000
-"""New words and affixes after which a memory zone ends: about 10 MB."""
+FIRST_STRINGS, ZONE_STRINGS = 60_000, 15_000
+"""Words and affixes that stay, and new ones after which a memory zone ends: about 30 and 10 MB."""
+PIECES = 100_000
+"""Pieces of text between white space whose tokens the tokenizer remembers; 10,000 by default."""
 BATCH = 256
 """Texts that components annotate at a time."""
 RENEW_STRINGS = 2_000_000
@@ -82,14 +86,14 @@ class Step(NamedTuple):
 
 def annotate(settings: Settings, jobs: Sequence[Job], n_processes: int = 1) -> Iterator[Step]:
     """Annotate files in so many processes; yield what is done.  RAISES CrfError: See the help of ``crfseq tag``."""
-    if n_processes > 1:
-        yield from _in_processes(settings, jobs, n_processes)
-    elif jobs:
-        try:
+    try:
+        if n_processes > 1:
+            yield from _in_processes(settings, jobs, n_processes)
+        elif jobs:
             with closing(Tagger(settings)) as tagger:
                 yield from chain.from_iterable(map(tagger.run, jobs))
-        finally:
-            gc.unfreeze()
+    finally:
+        gc.unfreeze()
 
 
 class Tagger:
@@ -103,7 +107,9 @@ class Tagger:
         from ..training.compatibility import check_global
 
         self._nlp = load_pipeline(self._settings.model)
-        self._known, self._dropped = len(self._nlp.vocab.strings), 0
+        self._known, self._dropped, self._zoned = len(self._nlp.vocab.strings), 0, False
+        if hasattr(self._nlp.tokenizer, "max_cache_size"):
+            self._nlp.tokenizer.max_cache_size = PIECES
         if self._settings.scores:
             for name, pipe in crfs_of(dict(self._nlp.pipeline), [], self._settings.model).items():
                 check_global(name, pipe.method.loss, "--scores")
@@ -169,7 +175,7 @@ class Tagger:
     def _change_zone(self) -> None:
         """Between two portions, end a memory zone that has grown large; the first words that come stay for good."""
         strings = len(self._nlp.vocab.strings)
-        if strings - self._known < ZONE_STRINGS:
+        if strings - self._known < (ZONE_STRINGS if self._zoned else FIRST_STRINGS):
             return
         self.close()
         if self._dropped > RENEW_STRINGS:
@@ -181,14 +187,17 @@ class Tagger:
         self._known = len(self._nlp.vocab.strings)
         self._dropped += strings - self._known
         self._zone.enter_context(self._nlp.memory_zone())
+        self._zoned = True
 
     def close(self) -> None:
         """End the memory zone, if there is one."""
         self._zone.close()
 
     def _together(self, records: Sequence[Record], write: Write) -> list[tuple[Doc, str]]:
-        found = self._nlp.pipe([self._doc(record) for record in records], batch_size=BATCH)
-        return [(doc, write(doc, record)) for doc, record in zip(found, records, strict=True)]
+        with collecting():
+            gc.disable()  # Docs have no cycles of references, but many objects to look at
+            found = self._nlp.pipe([self._doc(record) for record in records], batch_size=BATCH)
+            return [(doc, write(doc, record)) for doc, record in zip(found, records, strict=True)]
 
     def _alone(self, source: Path, record: Record, write: Write) -> tuple[Doc, str] | CrfError:
         try:
@@ -225,17 +234,25 @@ def _portions(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
 
 
 def _in_processes(settings: Settings, jobs: Sequence[Job], n_processes: int) -> Iterator[Step]:
-    """Let workers take one file after another; when they or this process end, the others do so at their next step."""
+    """Let workers take one file after another; when they or this process end, the others do so at their next step.
+
+    Where processes can be forked, the pipeline is loaded once.
+    """
     import multiprocessing
     from multiprocessing.connection import Connection, wait
 
-    context = multiprocessing.get_context("spawn")
+    forked = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
+    context: Any = multiprocessing.get_context("fork" if forked else "spawn")
+    tagger = Tagger(settings) if forked else None
     due, workers = deque(jobs), dict[Connection, Any]()
     try:
         for _ in range(n_processes):
             ours, theirs = context.Pipe()
-            worker = context.Process(target=_work, args=(settings, theirs), daemon=True)
-            worker.start()
+            inherited = [*workers, ours] if forked else []
+            worker = context.Process(target=_work, args=(settings, theirs, tagger, inherited), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads of other libraries
+                worker.start()
             theirs.close()
             workers[ours] = worker
             ours.send(due.popleft())
@@ -270,10 +287,13 @@ def _receive(ours: Connection, worker: Any) -> Any:
         ) from None
 
 
-def _work(settings: Settings, theirs: Connection) -> None:
+def _work(settings: Settings, theirs: Connection, tagger: Tagger | None, inherited: Sequence[Connection]) -> None:
     try:
-        settings.prepare()
-        tagger = Tagger(settings)
+        for connection in inherited:  # while these are open here, no other worker sees that the parent has ended
+            connection.close()
+        if tagger is None:
+            settings.prepare()
+            tagger = Tagger(settings)
         while True:
             for step in tagger.run(theirs.recv()):
                 theirs.send(step)

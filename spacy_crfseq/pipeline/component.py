@@ -146,7 +146,7 @@ class CRFComponent(TrainablePipe):
         """Whether the component has this vocab, or read Docs of it last, as one from another pipeline does."""
         return vocab in (self.vocab, self.doc_model.words)
 
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
         """Annotate a stream of Docs, at most `batch_size` at a time and no more than fit in the processor's cache."""
         handle_error = self.get_error_handler()
         for docs in portions(stream, batch_size):

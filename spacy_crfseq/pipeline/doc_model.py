@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from threading import RLock
@@ -96,6 +97,7 @@ class DocModel:
         self.lock = RLock()
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
+        self._packed: bytes | None = None
         self.words = vocab
         self.strings: dict[int, str] | None = None
 
@@ -496,14 +498,23 @@ class DocModel:
 
         is_first (bool): Whether it is the first stage of another, which has names and the data of plug-ins.
         """
-        if self._crf is None:
-            return None
+        if self._crf is None or self._packed is not None:
+            return self._packed
         largest: LargestNames = ({}, {}) if is_first else self.largest_names()
         first = None if self.first is None else self.first.pack(is_first=True)
         model = storage.Packed(
             self.crf, self.feature_names, self.n_sequences, self.session.seen_all, largest, first, is_first
         )
         return storage.pack(model, self.method, self.features)
+
+    @contextmanager
+    def packed_once(self) -> Iterator[None]:
+        """Return the same bytes from every `pack` inside, where the model must not change."""
+        self._packed = self.pack()
+        try:
+            yield
+        finally:
+            self._packed = None
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""

@@ -20,7 +20,8 @@ from ..schemes import SpanArrays, spans_of
 from ..types import Bools, Floats, Ints, Offsets
 from . import notebook
 from .labels import LabelSet
-from .tasks.spans import by_doc, tag_table
+from .structs import by_doc
+from .tasks.spans import tag_table
 
 
 class Scored(NamedTuple):
@@ -153,7 +154,7 @@ class DocPosterior:
         """Return the predicted spans; for a tagger, its tokens with their tags."""
         found = self.all_spans
         names = self.tags if self._scheme is None else tag_table(self.tags, self._scheme).types
-        bounds, starts, ends = by_doc(found, self.doc_offsets)
+        bounds, starts, ends = (each.tolist() for each in by_doc(found, self.doc_offsets))
         each = zip(starts, ends, found.type.tolist(), self.all_probabilities.tolist(), strict=True)
         scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
         return [scored[first:last] for first, last in pairwise(bounds)]

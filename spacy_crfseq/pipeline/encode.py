@@ -1,29 +1,32 @@
 """From a stream of examples to numbers: ids of features, gold labels and weights, chunk by chunk.
 
-No document is kept, so that a training set needs memory for its ids only, about fifty bytes per token.
+No document is kept, so that a training set needs memory for its ids only, some twenty bytes per token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
+from spacy.util import minibatch
 
 from ..errors import ConfigError, NoExamplesError
-from ..features.encoder import Columns, Encoded, Encoder, Ids, take_sequences
-from ..features.index import BagStore, Growable
+from ..features.encoder import Columns, Encoded, Encoder, StoredIds, take_sequences
+from ..features.index import Growable, Packed
 from ..training.compatibility import part_name
 from ..training.dataset import Dataset
 from ..types import MISSING, Ints, Loss, Offsets, TextLoss
 from .evidence import Partial, weight_of
+from .examples import Corpus
 from .extract import DocColumns
 from .gold import gold_tags, same_words
+from .gold_docs import Portion
 from .labels import PartialTable
 from .tasks.base import Annotation
 
@@ -59,35 +62,42 @@ class EncodedCorpus(NamedTuple):
 
 
 class _Texts:
-    """Encoded texts of one encoder, joined as they come, so that no array is in memory twice."""
+    """Encoded texts of one encoder, packed and joined as they come, so that no array is in memory twice."""
 
-    def __init__(self) -> None:
-        self._ids: list[Growable] = []
-        self._stores: list[BagStore] = []
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._packed: list[Packed] = []
+        self._words = Growable(np.int32)
         self._inputs: list[tuple[NDArray[Any], ...]] = []
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
 
-    def append(self, part: Encoded) -> None:
-        arrays = [*part.unigrams[:2], *part.bigrams[:2], *([] if part.words is None else [part.words])]
-        if not self._ids:
-            self._ids = [Growable(np.int32, *ids.shape[1:]) for ids in arrays]
-        for column, ids in zip(self._ids, arrays, strict=True):
-            column.append(ids)
+    def append(self, part: Encoded, rows: Ints) -> None:
+        """Append a text, whose words have the rows [T] of the lexicon."""
+        blocks = (self._encoder.unigrams, part.unigrams), (self._encoder.bigrams, part.bigrams)
+        each = [block.columns(rows, ids.plain()) for block, ids in blocks]
+        self._packed = self._packed or [Packed(columns.shape[1]) for columns in each]
+        for packed, columns in zip(self._packed, each, strict=True):
+            packed.append(columns)
+        if part.words is not None:
+            self._words.append(part.words)
         self._inputs.append(part.inputs)
-        self._stores = [part.unigrams.store, part.bigrams.store]
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
     def copy(self) -> _Texts:
-        return deepcopy(self, {id(store): store for store in self._stores})
+        return deepcopy(self, {id(self._encoder): self._encoder})
 
     def joined(self) -> Encoded:
-        for column in (*self._ids, self._offsets):
+        for column in (*(packed.bytes for packed in self._packed), self._words, self._offsets):
             column.trim()
-        bags, attrs, bigram_bags, bigram_attrs, *rest = (column.array for column in self._ids)
-        unigrams, bigrams = Ids(bags, attrs, self._stores[0]), Ids(bigram_bags, bigram_attrs, self._stores[1])
+        offsets, blocks = self._offsets.array, (self._encoder.unigrams, self._encoder.bigrams)
+        unigrams, bigrams = (
+            StoredIds(block, packed, offsets, block.table, block.store)
+            for block, packed in zip(blocks, self._packed, strict=True)
+        )
         inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
-        return Encoded(unigrams, bigrams, self._offsets.array, rest[0] if rest else None, inputs)
+        words = None if self._encoder.words is None else self._words.array
+        return Encoded(unigrams, bigrams, offsets, words, inputs)
 
 
 class Reading(NamedTuple):
@@ -98,6 +108,7 @@ class Reading(NamedTuple):
     read_by_functions (frozenset[str]): Columns that token functions read.
     loss (Loss | None): Of the examples; it may read them.
     labelled (bool): Whether gold labels are read; else all are missing.
+    lexical (bool): Whether features are of words and columns alone, so that no Docs are needed.
     """
 
     annotation: Annotation
@@ -107,6 +118,7 @@ class Reading(NamedTuple):
     read_by_functions: frozenset[str] = frozenset()
     loss: Loss | None = None
     labelled: bool = True
+    lexical: bool = False
 
 
 def encode_examples(examples: Iterable[Example], encoder: Encoder, reading: Reading) -> EncodedCorpus:
@@ -114,11 +126,17 @@ def encode_examples(examples: Iterable[Example], encoder: Encoder, reading: Read
 
     RAISES NoExamplesError: If there are no examples.
     """
-    corpus, stream = _Corpus(encoder, reading), iter(examples)
-    while chunk := list(islice(stream, CHUNK_DOCS)):
-        validate_examples(chunk, "CRFComponent.initialize")
-        corpus.add(chunk)
-    return corpus.encoded()
+    corpus, whole = _Corpus(encoder, reading), examples if isinstance(examples, Corpus) and reading.lexical else None
+    if whole is not None and whole.portions is not None:
+        parts = whole.portions(CHUNK_DOCS, encoder.columns, reading.annotation)
+    else:
+        whole, parts = None, minibatch(examples, CHUNK_DOCS)
+    for part in parts:
+        corpus.add(part)
+    found = corpus.encoded()
+    if whole is not None:  # else it has counted the examples that it has read
+        whole.count(found.n_docs, found.data.encoded.n_tokens)
+    return found
 
 
 class _Corpus:
@@ -127,16 +145,23 @@ class _Corpus:
     def __init__(self, encoder: Encoder, reading: Reading) -> None:
         self._encoder, self._reading = encoder, reading
         self._numbers: dict[str | None, int] = {None: MISSING}
-        self._known, self._gold, self._weights = _Texts(), Growable(np.int32), [np.ones(0)]
+        self._known, self._gold, self._weights = _Texts(encoder), list[Ints](), [np.ones(0)]
         self._seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
         self._absent: dict[str, None] = {}
         self._present: set[str] = set()
         self._inputs: list[NDArray[Any]] = []
         self._n_docs = 0
 
-    def add(self, chunk: list[Example]) -> None:
-        """Compile some examples."""
+    def add(self, chunk: list[Example] | Portion) -> None:
+        """Compile some examples, or some sentences of a file."""
         encoder, loss = self._encoder, self._reading.loss
+        if isinstance(chunk, Portion):
+            self._present.update(encoder.columns)
+            n_docs = len(chunk.text.offsets) - 1
+            self._append(chunk.text, chunk.text, self._numbered(chunk.tags), np.ones(n_docs))
+            self._n_docs += n_docs
+            return
+        validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
         columns = self._reading.read(docs, encoder.columns)
         text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
@@ -144,36 +169,58 @@ class _Corpus:
         self._present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
         if missing and self._seen is None:
             self._seen = self._known.copy()
-        encoded = encoder.encode(text)
-        self._known.append(encoded)
-        if self._seen is not None:
-            # encoding the text as it is adds no feature: all its features occur with the column, too
-            self._seen.append(encoder.encode(columns.text) if missing else encoded)
+        labels = self._labels(chunk, len(columns.text.orths))
+        self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(loss, TextLoss):
             self._inputs.append(read_inputs(loss, docs, self._reading.component))
-        self._gold.append(self._labels(chunk, encoded.n_tokens))
-        self._weights.append(sequence_weights(chunk, columns))
         self._n_docs += len(chunk)
 
+    def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
+        encoded, rows = self._encoder.encode(text), self._encoder.rows(text)
+        self._known.append(encoded, rows)
+        if self._seen is not None:
+            # encoding the text as it is adds no feature: all its features occur with the column, too
+            self._seen.append(encoded if seen is text else self._encoder.encode(seen), rows)
+        self._gold.append(labels.astype(type_for(labels)))
+        self._weights.append(weights)
+
     def _with_gold(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
-        """Return the text with columns of the gold Docs where the predicted ones have none, and their names."""
-        encoder, reading = self._encoder, self._reading
-        text, missing = _with_gold_columns(columns, chunk, encoder.columns, reading.annotation.writes)
-        unset = _unset(chunk, reading.read_by_functions - reading.annotation.writes - {"NORM", "SPACY"})
+        """Return the text with columns of the gold Docs where no predicted one has them, and their names.
+
+        So their features are known when ``annotating_components`` set them.  They are no input of the training, and
+        what the task writes never is.
+        """
+        names, reading, text = self._encoder.columns, self._reading, columns.text
+        answers = reading.annotation.writes
+        absent = [i for i, name in enumerate(names) if name not in answers and not text.context[:, i].any()]
+        missing = [names[i] for i in absent]
+        if absent:
+            text = text._replace(context=text.context.copy())
+            for example, (begin, end) in zip(chunk, pairwise(columns.doc_offsets.tolist()), strict=True):
+                if same_words(example):
+                    values = example.reference.to_array([*missing])
+                    text.context[begin:end, absent] = values.reshape(end - begin, len(absent))
+        read = sorted(reading.read_by_functions - answers - {"NORM", "SPACY"})
+        unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
         if unset and all(map(same_words, chunk)):
-            gold_sets = reading.read([example.reference for example in chunk], encoder.columns).text.sets
+            gold_sets = reading.read([example.reference for example in chunk], names).text.sets
             text, missing = text._replace(sets=gold_sets), [*missing, *unset]
-        self._present.update(reading.read_by_functions - {*unset, *encoder.columns})
+        self._present.update(reading.read_by_functions - {*unset, *names})
         return text, missing
 
     def _labels(self, chunk: list[Example], n_tokens: int) -> Ints:
-        reading, numbers = self._reading, self._numbers
+        reading = self._reading
         if not reading.labelled:
             return np.full(n_tokens, MISSING, np.int32)
-        tags = (tag for example in chunk for tag in gold_tags(reading.annotation, example, reading.component))
+        return self._numbered(
+            tag for example in chunk for tag in gold_tags(reading.annotation, example, reading.component)
+        )
+
+    def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
+        table, numbers = self._reading.table, self._numbers
         return np.array(
             [
-                reading.table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1)
+                table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1)
                 for tag in tags
             ],
             np.int32,
@@ -186,13 +233,18 @@ class _Corpus:
         table = self._reading.table
         joined = self._known.joined()
         encoded = joined if self._seen is None else self._seen.joined()
-        self._gold.trim()
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
-        data = Dataset(encoded, self._gold.array, np.concatenate(self._weights), table.candidates, inputs=read_by_loss)
+        gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
+        data = Dataset(encoded, gold, weights, table.candidates, inputs=read_by_loss)
         never = [name for name in self._absent if name not in self._present]
         found = [tag for tag in self._numbers if tag is not None]
         unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
         return EncodedCorpus(data, joined, found + table.new_tags(found), never, unset, self._n_docs)
+
+
+def type_for(labels: Ints) -> np.dtype[Any]:
+    """Return the smallest type of signed numbers that holds the labels."""
+    return np.min_scalar_type(min(labels.min(initial=0), -1 - labels.max(initial=0)))
 
 
 def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]:
@@ -214,27 +266,3 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
     """Return the weight of each sequence of the predicted Docs, which is that of its gold Doc."""
     weights = np.array([weight_of(example.reference) for example in examples], np.float64)
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
-
-
-def _unset(examples: Sequence[Example], columns: Iterable[str]) -> list[str]:
-    return [name for name in sorted(columns) if not any(e.predicted.has_annotation(name) for e in examples)]
-
-
-def _with_gold_columns(
-    columns: DocColumns, examples: Sequence[Example], names: Sequence[str], answers: frozenset[str]
-) -> tuple[Columns, list[str]]:
-    """Return the text with the annotation of earlier components in training, and the columns taken from gold.
-
-    A column that no predicted Doc has takes its gold values, so that its features are known when
-    ``annotating_components`` set it.  They are no input of the training, and `answers` never are.
-    """
-    context = columns.text.context
-    absent = [i for i, name in enumerate(names) if name not in answers and not context[:, i].any()]
-    if not absent:
-        return columns.text, []
-    context = context.copy()
-    for example, (begin, end) in zip(examples, pairwise(columns.doc_offsets.tolist()), strict=True):
-        if same_words(example):
-            values = example.reference.to_array([names[i] for i in absent])
-            context[begin:end, absent] = values.reshape(end - begin, len(absent))
-    return columns.text._replace(context=context), [names[i] for i in absent]

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..files import collecting
+
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
+
+    from .gold_docs import Portion
 
 
 class Corpus:
@@ -17,12 +21,17 @@ class Corpus:
 
     keep (bool): Keep all examples, so that annotation on their docs persists.
     report (Callable | None): Called with the numbers of docs and tokens after the first pass.
+    portions (Callable | None): Reads the corpus in parts, without docs where none are needed; see `CorpusReader`.
     """
 
     def __init__(
-        self, read: Callable[[], Iterable[Example]], keep: bool, report: Callable[[int, int], None] | None = None
+        self,
+        read: Callable[[], Iterable[Example]],
+        keep: bool,
+        report: Callable[[int, int], None] | None = None,
+        portions: Callable[..., Iterator[Portion | list[Example]]] | None = None,
     ) -> None:
-        self.keeps = keep
+        self.keeps, self.portions = keep, None if keep else portions
         self._read, self._report = read, report
         self._kept: list[Example] | None = None
         self._n_tokens: int | None = None
@@ -31,13 +40,9 @@ class Corpus:
         if not self.keeps:
             return self._counted()
         if self._kept is None:
-            was_on = gc.isenabled()
-            gc.disable()  # the garbage collector would repeatedly visit all Docs during reading
-            try:
+            with collecting():
+                gc.disable()  # the garbage collector would repeatedly visit all Docs during reading
                 self._kept = list(self._counted())
-            finally:
-                if was_on:
-                    gc.enable()
         return iter(self._kept)
 
     def _counted(self) -> Iterator[Example]:
@@ -46,6 +51,10 @@ class Corpus:
             n_docs += 1
             n_tokens += len(example.predicted)
             yield example
+        self.count(n_docs, n_tokens)
+
+    def count(self, n_docs: int, n_tokens: int) -> None:
+        """Take in the size of the corpus, after a pass over all of it."""
         if self._n_tokens is None and self._report is not None:
             self._report(n_docs, n_tokens)
         self._n_tokens = n_tokens

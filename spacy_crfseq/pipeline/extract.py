@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.attrs import IDS
 from spacy.strings import get_string_id, hash_string  # type: ignore[attr-defined]
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
@@ -22,6 +21,7 @@ from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets
 from ..types import Hashes, Ints, LexemeFunction, Offsets, TokenFunction
+from .structs import read_tokens
 
 PORTION_TOKENS = 1 << 15
 """Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
@@ -70,11 +70,9 @@ def read_docs(
     RAISES DataError: If a token function returns something other than names.
     RAISES ConfigError: If a plug-in does not return values for every token.
     """
-    attributes: list[Any] = [int(IDS[name]) for name in (*ALWAYS, *state, *columns)]
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
     np.cumsum([len(doc) for doc in docs], out=doc_offsets[1:])
-    arrays = [doc.to_array(attributes) for doc in docs]
-    table = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
+    table = read_tokens(docs, (*ALWAYS, *state, *columns))
     starts = table[:, 1] == 1
     starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
     offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)

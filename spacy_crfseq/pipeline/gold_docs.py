@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,9 +23,11 @@ from ..corpora import UPOS, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
 from ..errors import ConfigError, DataError, FormatError, suggest
+from ..features.encoder import Columns
 from ..registry import check_types
-from ..schemes import OUTSIDE, Span, decode_lenient, find_invalid, split_tag
+from ..schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid, split_tag
 from .evidence import WEIGHT_KEY
+from .tasks.base import Annotation
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 SPANS = ("ent", "chunk")
@@ -83,6 +86,13 @@ class Entry(NamedTuple):
     predicted: Callable[[], Doc]
 
 
+class Portion(NamedTuple):
+    """Some sentences as the text and the gold tags [T] that docs of them would have."""
+
+    text: Columns
+    tags: list[str | None]
+
+
 class _Keys(dict[str, int]):
     """A cache of the keys that a function returns for strings: `StringStore.add` is slow."""
 
@@ -136,6 +146,35 @@ class DocBuilder:
             if weight != 1:
                 reference.user_data[WEIGHT_KEY] = weight
             yield Entry(reference, partial(make, given_groups, *_stack([*given, *starts])))
+
+    def portion(self, sentences: list[Sentence], columns: Sequence[str], annotation: Annotation) -> Portion | None:
+        """Return sentences, each a doc, as arrays; None where docs are needed.
+
+        columns (Sequence[str]): Token attributes of the predicted docs, such as "TAG".
+        annotation (Annotation): The task whose tags are wanted.
+        """
+        layout, inputs = self._layout, [name.lower() for name in columns]
+        columns_of = {"tag_acc": "tag", "pos_acc": "pos", "ents_f": "ent", f"spans_{layout.chunks_key}_f": "chunk"}
+        name = columns_of.get(annotation.score_name, "")
+        negative = getattr(annotation, "incorrect_spans_key", None) is not None
+        special = any({"weight", INCORRECT} & sentence.columns.keys() for sentence in sentences)
+        tags = {tag for column in (name, "ent") for sentence in sentences for tag in sentence.columns.get(column, ())}
+        unclear = name not in layout.columns or any(tag == MISSING_ENTITY or tag[:1] == "!" for tag in tags)
+        if negative or special or unclear or layout.weight != 1 or not {*inputs} <= {*layout.given} & {*ATTRIBUTES}:
+            return None
+        keys = {c: [k for s in sentences for k in self._column(c, s)] for c in layout.columns if c in ATTRIBUTES}
+        if not all(any(keys[one]) for one in inputs):  # gold docs may have such a column
+            return None
+        spans = {c: [self._spans(s, c) for s in sentences] for c in layout.columns if c in SPANS}
+        gold = [sentence.columns[name] for sentence in sentences]
+        if annotation.scheme is None:
+            found = [tag if key else None for tag, key in zip(chain.from_iterable(gold), keys[name], strict=True)]
+        else:
+            pairs = zip(spans[name], gold, strict=True)
+            found = [tag for one, tags in pairs for tag in encode(one, len(tags), annotation.scheme)]
+        orths = np.array([self._strings[word] for sentence in sentences for word in sentence.words], np.uint64)
+        context = np.array([keys[one] for one in inputs], np.uint64).reshape(len(inputs), len(orths)).T
+        return Portion(Columns(orths, np.ascontiguousarray(context), np.cumsum([0, *map(len, gold)]), {}), found)
 
     def _weight(self, sentences: list[Sentence]) -> float:
         first = None

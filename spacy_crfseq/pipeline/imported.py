@@ -105,7 +105,7 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
         strings.update(hashes)
         sets.update(dict.fromkeys(block.plan.functions, make_token_sets([len(hashes)], list(hashes))))
     token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
-    encoder.freeze(encoder.encode(token), 1)  # it has all attributes, in their order
+    encoder.freeze([encoder.encode(token)])  # it has all attributes, in their order
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     if [len(each) for each in keys] != [len(table.names) for table in tables]:
         raise ModelFileError(f"Component {pipe.name!r}: two names of the model have the same hash; drop one of them.")

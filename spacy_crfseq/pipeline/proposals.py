@@ -65,7 +65,7 @@ def propose(
     encoded = encoder.encode(read_docs(labelled, encoder.columns).text)
     block = encoder.unigrams
     names = [_short(name) for name in feature_names(block, lambda value: text_of(value, strings, vocab))]
-    encoded = encoder.freeze(encoded, 1)
+    encoder.freeze([encoded])
     known = sorted({label for label in labels if label is not None})
     gold = np.array([-1 if label is None else known.index(label) for label in labels], np.int64)
     ptr, ids = listed(encoded.unigrams)

@@ -15,6 +15,7 @@ from random import Random
 
 from spacy.language import Language
 from spacy.training import Example
+from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
@@ -28,7 +29,8 @@ from ..errors import ConfigError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, Starts, check_setting, example_of
+from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, Portion, Starts, check_setting, example_of
+from .tasks.base import Annotation
 from .texts import read_texts
 
 PASSAGE = 25
@@ -304,11 +306,27 @@ class CorpusReader:
         """Return an iterator over the examples that streams the file and caches nothing."""
         return map(example_of, self._entries(nlp))
 
+    def portions(
+        self, nlp: Language, size: int, columns: Sequence[str], annotation: Annotation
+    ) -> Iterator[Portion | list[Example]]:
+        """Yield `size` sentences at a time, as arrays where no docs are needed (`DocBuilder.portion`); keep nothing."""
+        if self._layout.unit != "sentence" or self._layout.joined or self._layout.twice:
+            yield from minibatch(self.stream(nlp), size)
+            return
+        builder = DocBuilder(nlp.vocab, self._layout)
+        for chunk in minibatch(islice(self._read(nlp), self._layout.limit or None), size):
+            entries = (entry for sentence in chunk for entry in builder.entries([sentence], [None]))
+            yield builder.portion(chunk, columns, annotation) or list(map(example_of, entries))
+        self._warn(builder)
+
     def _entries(self, nlp: Language) -> Iterator[Entry]:
         """Read the file, and warn of invalid tags at its end."""
         builder = DocBuilder(nlp.vocab, self._layout)
         entries = (entry for sentences, forms in self._docs(nlp) for entry in builder.entries(sentences, forms))
         yield from islice(entries, self._layout.limit or None)
+        self._warn(builder)
+
+    def _warn(self, builder: DocBuilder) -> None:
         if builder.invalid and not self._warned:
             self._warned = True
             warnings.warn(builder.warning(), stacklevel=3)

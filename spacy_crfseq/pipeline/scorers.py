@@ -4,11 +4,12 @@ A sequence is a sentence, or a whole Doc without sentence starts.  It is right i
 annotation are, and does not count if it has none.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
+from spacy.language import Language
 from spacy.scorer import Scorer, get_ner_prf
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -92,3 +93,16 @@ def _of_sequences(examples: Iterable[Example], labels: Callable[[Doc], Any]) -> 
             known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (known, wrong))
             total, right = total + int(known.sum()), right + int((known & ~wrong).sum())
     return right / total if total else None
+
+
+def scores_alone(nlp: Language, known: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the scores of a pipeline of one component from those by `Evaluator.scores`, None if they are not known.
+
+    Where there are others, a component may see what they write, which `Evaluator` does not.
+    """
+    (name, pipe), *others = nlp.pipeline
+    found = known.get(name) if getattr(pipe, "scorer", None) in (tagger_score, ner_score, chunker_score) else None
+    if found is None or others:
+        return None
+    of_tokens = hasattr(nlp.tokenizer, "score")
+    return {name: value for name, value in found.items() if of_tokens or not name.startswith("token_")}

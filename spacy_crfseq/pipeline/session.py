@@ -22,7 +22,7 @@ from ..training.terms import Term
 from ..types import Floats, Optimizer, StepReport
 
 MAX_CACHED_TOKENS = 5_000_000
-"""Compiled examples are kept up to this many tokens, of about fifty bytes each; least recently used ones go first."""
+"""Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
 
 Compile = Callable[[Sequence[Example]], list[Dataset]]
 

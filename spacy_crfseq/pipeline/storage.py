@@ -65,8 +65,9 @@ def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
         "first": first,
         "model": crf.to_bytes(),
     }
-    data: bytes = srsly.msgpack_dumps({**head, "digest": _digest(head)})
-    return data
+    data: bytes = srsly.msgpack_dumps({**head, "digest": None})
+    seal: bytes = srsly.msgpack_dumps(blake2b(data, digest_size=16).digest())
+    return data[:-1] + seal  # in place of None, which is one byte
 
 
 def _states(plugins: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
-from itertools import islice
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -115,8 +114,7 @@ def frozen_annotators(nlp: Language, component: str) -> list[Any]:
 
 def annotated(pipe: Any, examples: Iterable[Example]) -> Iterator[Example]:
     """Yield examples with the predictions of a component on copies of their predicted Docs."""
-    stream = iter(examples)
-    while batch := list(islice(stream, ANNOTATED)):
+    for batch in util.minibatch(examples, ANNOTATED):
         docs: Any = [example.predicted.copy() for example in batch]
         for example, doc in zip(batch, pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs), strict=True):
             yield Example(doc, example.reference)

@@ -18,23 +18,24 @@ from spacy.training import Example
 from .. import threads
 from ..errors import DataError, NoExamplesError
 from ..features.attributes import TOKEN_COLUMNS
-from ..features.encoder import Encoded, Encoder
+from ..features.encoder import BLOCK_TOKENS, Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
-from ..schemes import TagTable, span_f1
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
-from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
+from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
 from .build import build_model, carry_over
 from .doc_model import DocModel
-from .encode import EncodedCorpus, Reading, encode_examples
+from .encode import EncodedCorpus, Reading, encode_examples, type_for
+from .evaluator import Evaluator
 from .evidence import read_evidence, weight_of
+from .examples import Corpus
 from .extract import DocColumns
 from .gold import gold_tags, known_tags
 from .labels import PartialTable, known_of
@@ -318,7 +319,7 @@ class Training:
         encoder.pinned = True  # the parts of a text share their bags
         reading = Reading(
             model.annotation, model.read, model.partials, model.name, model.read_by_functions,
-            loss or model.method.loss, labelled,
+            loss or model.method.loss, labelled, self._is_lexical(loss or model.method.loss) and labelled,
         )  # fmt: skip
         try:
             return encode_examples(examples, encoder, reading)
@@ -326,11 +327,18 @@ class Training:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None
 
+    def _is_lexical(self, loss: Loss) -> bool:
+        model = self._model
+        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
+        return not by_docs and model.words is model.vocab
+
     def _relabelled(self, found: EncodedCorpus, loss: Loss | None = None) -> Dataset:
         numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
-        gold = found.data.gold
-        gold[:] = np.where(gold < MISSING, gold, numbers[np.maximum(gold, MISSING)])
-        return self._model.checked(found.data, loss)
+        gold = found.data.gold.astype(np.promote_types(found.data.gold.dtype, type_for(numbers)))
+        for first in range(0, len(gold), BLOCK_TOKENS):
+            part = gold[first : first + BLOCK_TOKENS]
+            part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
+        return self._model.checked(found.data._replace(gold=gold), loss)
 
     def _report_absent_columns(self, names: Sequence[str]) -> None:
         if names:
@@ -461,6 +469,8 @@ class Training:
                 result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
                 result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
             model.set_parameters(result.best)
+            if evaluate is not None:
+                result = result._replace(scores=(evaluate.scores(result.best), evaluate.scores(result.last)))
         if self.source is not None and self.source.n_sequences > n_sequences:  # or the corpus has the old texts, too
             model.session.n_total += self.source.n_sequences
         return result
@@ -471,7 +481,7 @@ class Training:
         examples: Iterable[Example] | None = None,
         dev: Iterable[Example] | None = None,
         terms: Mapping[str, Texts] | None = None,
-    ) -> Iterator[tuple[Objective, Callable[[Floats], float] | None]]:
+    ) -> Iterator[tuple[Objective, Evaluator | None]]:
         """Yield the objective on training data, and the score on `dev` as a function of parameters.
 
         The caller trains and then calls `set_parameters`.  Arguments as in `CRFComponent.fit`.
@@ -532,26 +542,9 @@ class Training:
         known = known_of(docs, self._model.name, labels.preset(docs, columns))
         return encoded, columns, labels.allowed(docs, columns, known)
 
-    def evaluator(self, dev: list[Example]) -> Callable[[Floats], float]:
+    def evaluator(self, dev: list[Example]) -> Evaluator:
         """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
-        model, decoder, labels = self._model, self._model.method.decoder, self._model.labels
-        (crf, _), rules = model.trained(), model.rules
-        encoded, _, allowed = self._encode_allowed([example.predicted for example in dev])
-        tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
-        names = [*crf.labels, *sorted({tag for tag in tags if tag is not None} - set(crf.labels))]
-        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
-        gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
-        known, scheme = gold >= 0, model.annotation.scheme
-        table = None if scheme is None else TagTable(names, scheme)
-
-        def evaluate(theta: Floats) -> float:
-            trial = crf.at(theta)
-            found = trial.posterior(encoded, labels.constraints, allowed, rules=rules).decode(decoder)
-            if table is None:
-                return float((found == gold)[known].mean()) if known.any() else 0.0
-            return span_f1(np.where(known, found, MISSING), gold, encoded.offsets, table).f1
-
-        return evaluate
+        return Evaluator(self._model, dev, *self._encode_allowed([example.predicted for example in dev]))
 
 
 class _Collected(NamedTuple):
@@ -567,6 +560,8 @@ class _Collected(NamedTuple):
 
 def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
     """Return the examples, and whether they are those that spaCy makes up for ``nlp.initialize()`` without any."""
+    if isinstance(examples, Corpus):
+        return examples, False
     stream = iter(examples)
     first = list(islice(stream, 2))
     made_up = len(first) == 1 and isinstance(first[0], Example)

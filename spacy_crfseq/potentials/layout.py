@@ -12,17 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import kernels
-from ..features.encoder import Encoded, Ids
+from ..features.encoder import AnyIds, Encoded
 from ..types import Bools, Floats, Hashes, Ints, Offsets, RowBlock
 from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, united, without_empty
 
 SHARD_FLOATS = 1 << 18
 """Number of scores that are computed at a time, so that they stay in the cache."""
-BLOCK_TOKENS = 1 << 18
-"""Number of tokens of a training set processed at a time, to limit the size of temporary arrays."""
-
-
-BLOCK_BITS = 1 << 24
+BLOCK_BITS = 1 << 20
 """Number of possible weights looked at at a time."""
 
 
@@ -140,7 +136,7 @@ def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: i
 
 
 def observed_rows(
-    ids: Ids, columns: Ints, n_rows: int, width: int, everywhere: tuple[Bools, Bools] | None = None
+    ids: AnyIds, columns: Ints, n_rows: int, width: int, everywhere: tuple[Bools, Bools] | None = None
 ) -> SparseRows:
     """Return rows with the columns [T] that each feature occurs with; negative ones are skipped.
 
@@ -149,8 +145,10 @@ def observed_rows(
     words = (width + 63) // 64
     marks = np.zeros((n_rows, words), np.uint64)
     bag_marks = np.zeros((ids.store.size, words), np.uint64)
-    kernels.rows.mark_columns(ids.attrs, columns, marks)
-    kernels.rows.mark_columns(ids.bags, columns, bag_marks)
+    for tokens, part in ids.parts():
+        here = columns[tokens].astype(np.int32, copy=False)
+        kernels.rows.mark_columns(part.attrs, here, marks)
+        kernels.rows.mark_columns(part.bags, here, bag_marks)
     kernels.rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
     if everywhere is not None:
         bits = np.zeros(64 * words, np.bool_)
@@ -171,17 +169,10 @@ def marked_rows(marks: Hashes, width: int) -> SparseRows:
 
 def bigram_columns(gold: Ints, offsets: Offsets, n_labels: int) -> Ints:
     """Return ``previous * L + label`` for every token [T], -1 if either label is missing."""
-    columns = np.full(len(gold), -1, np.int32)
-    for part in _blocks(1, len(gold)):
-        before, here = gold[part.start - 1 : part.stop - 1], gold[part]
-        columns[part] = np.where((before >= 0) & (here >= 0), before * n_labels + here, -1)
+    gold = gold.astype(np.int32, copy=False)
+    columns = np.where((gold >= 0) & (np.roll(gold, 1) >= 0), np.roll(gold, 1) * n_labels + gold, -1)
     columns[offsets[:-1][np.diff(offsets) > 0]] = -1
     return columns
-
-
-def _blocks(begin: int, end: int) -> Iterator[slice]:
-    for first in range(begin, end, BLOCK_TOKENS):
-        yield slice(first, min(first + BLOCK_TOKENS, end))
 
 
 def make_layout(
@@ -208,10 +199,11 @@ def make_layout(
         unigrams, bigrams = (DenseRows(n, width) for n, width in zip(n_features, widths, strict=True))
         steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
         return Layout(n_labels, unigrams, bigrams, steps, boundaries)
-    pairs = bigram_columns(gold, encoded.offsets, n_labels)
     seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
-    for part in _blocks(0, len(pairs)):
-        seen[pairs[part]] = True
+    for part in shards(encoded.offsets, 1):  # limits the size of temporary arrays
+        offsets = encoded.offsets[part[0] : part[1] + 1]
+        seen[bigram_columns(gold[offsets[0] : offsets[-1]], offsets - offsets[0], n_labels)] = True
+    pairs = bigram_columns(gold, encoded.offsets, n_labels) if n_features[1] else gold
     each: list[tuple[Bools, Bools] | None] = [None, None]
     if unlabelled is not None:
         each = [(unlabelled[0], np.ones(n_labels, np.bool_)), (unlabelled[1], seen[:-1])]

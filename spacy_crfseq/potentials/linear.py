@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -158,34 +159,37 @@ class LinearPasses:
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         tokens = tokens_of(self._offsets, part)
-        emissions = np.zeros((tokens.stop - tokens.start, self._potential.n_labels), self._views.start.dtype)
+        shape = tokens.stop - tokens.start, self._potential.n_labels
+        room, emissions = self._room(shape, self._views.start.dtype)
         add_bigrams = partial(self._bigrams.add, tokens) if self._bigrams else None
-        return assemble(self._views, emissions, partial(self._unigrams.add, tokens), add_bigrams), partial(
-            self.take, part
-        )
+
+        def backprop(d: Scores) -> None:
+            self._free.append(room)  # the scores have served
+            self.take(part, d)
+
+        return assemble(self._views, emissions, partial(self._unigrams.add, tokens), add_bigrams), backprop
 
     def take(self, part: Part, d: Scores) -> None:
         """Store the gradient of the scores of a part until `flush`."""
         self._taken[part[0]] = tokens_of(self._offsets, part), d
 
     def zeros(self, scores: Scores) -> Scores:
-        transitions = self._room(scores.transitions) if self._bigrams else np.zeros_like(scores.transitions)
-        shared = np.zeros_like(scores.start), np.zeros_like(scores.end)
-        return Scores(self._room(scores.emissions), transitions, *shared)
+        rooms = [self._room(each.shape, each.dtype) for each in scores[: 2 if self._bigrams else 1]]
+        self._used += [room for room, _ in rooms]
+        return Scores(*(zeros for _, zeros in rooms), *map(np.zeros_like, scores[len(rooms) :]))
 
-    def _room(self, like: Floats) -> Floats:
-        """Return zeros in memory that every round reuses, because new pages cost as much as the arithmetic."""
-        size = like.size
+    def _room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
+        """Return memory for reuse, because new pages cost as much as the arithmetic, and zeros in it."""
+        size = prod(shape)
         try:  # several threads pop from the list
             room = self._free.pop()
         except IndexError:
-            room = np.empty(size, like.dtype)
-        if len(room) < size or room.dtype != like.dtype:
-            room = np.empty(size, like.dtype)
-        self._used.append(room)
-        zeros = room[:size].reshape(like.shape)
+            room = np.empty(size, dtype)
+        if len(room) < size or room.dtype != dtype:
+            room = np.empty(size, dtype)
+        zeros = room[:size].reshape(shape)
         zeros.fill(0)
-        return zeros
+        return room, zeros
 
     def flush(self) -> None:
         taken = [self._taken[first] for first in sorted(self._taken)]

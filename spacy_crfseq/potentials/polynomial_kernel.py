@@ -19,7 +19,7 @@ from .. import kernels
 from ..errors import ConfigError
 from ..features.encoder import Encoded
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from .protocol import Part, tokens_of
+from .protocol import Part
 from .row_sums import listed
 from .small import Backprop, Small
 
@@ -85,7 +85,7 @@ class KernelScores(Small):
 
     def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
         n = self.n_labels
-        emissions = self._scorer(theta, *listed(text.unigrams.take(tokens_of(text.offsets, part))))
+        emissions = self._scorer(theta, *listed(text.slice(*part).unigrams))
         steps, ends = np.zeros((1, n, n), theta.dtype), np.zeros(n, theta.dtype)
         return Scores(emissions(slice(0, None)), steps, ends, ends.copy()), _refuse
 

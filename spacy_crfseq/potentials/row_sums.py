@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import kernels
-from ..features.encoder import Ids
+from ..features.encoder import AnyIds, Ids
 from ..features.index import BagStore
-from ..threads import parts, run
+from ..threads import over, parts, run
 from ..types import Floats, Ints, Offsets
 from .rows import DenseRows, Rows, SparseRows
 
@@ -28,84 +28,70 @@ class PassSums:
     row, and additions to a row follow the order of the text.
     """
 
-    def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
-        self._rows, self._store, self._n = rows, ids.store, n_groups
+    def __init__(self, rows: Rows, ids: AnyIds, n_groups: int) -> None:
+        ids = ids.plain()
+        self._width, self._n = rows.width, n_groups
         self._bags = [np.ascontiguousarray(ids.bags[:, group::n_groups]) for group in range(n_groups)]
         # in reverse order, so that a group with fewer bags gets more single features
-        columns = [np.ascontiguousarray(ids.attrs[:, n_groups - 1 - group :: n_groups]) for group in range(n_groups)]
-        self._columns = [
-            _SparseColumns(rows, ids) if isinstance(rows, SparseRows) else _DenseColumns(rows, ids) for ids in columns
-        ]
-        self._has_bags, self._has_attrs = ids.bags.shape[1] > 0, ids.attrs.shape[1] > 0
-        if self._has_bags:  # the bags of each feature, so that no two threads collect the gradient of one row
-            self._bags_ptr = np.empty(rows.n_rows + 1, np.int64)
-            self._bags_of = np.empty(int(ids.store.ptr[-1]), np.int32)
-            kernels.rows.transpose(ids.store.ptr, ids.store.ids, self._bags_ptr, self._bags_of)
+        columns = [ids.attrs[:, n_groups - 1 - group :: n_groups] for group in range(n_groups)]
+        lists = [(np.arange(len(part) + 1) * part.shape[1], part.ravel()) for part in columns]
+        members = ids.store.ptr, ids.store.ids
+        *self._columns, self._members = over(lambda each: _lists(rows, *each), [*lists, members], n_groups)
+        self._n_bags, self._has_attrs = ids.store.size if ids.bags.shape[1] else 0, ids.attrs.shape[1] > 0
 
     def begin(self, weights: Floats, training: bool) -> None:
         """Start a pass with these weights, with gradients if `training`."""
-        if self._has_bags:
-            self._sums = self._bag_sums(weights)
+        run([partial(lists.begin, weights, training) for lists in (*self._columns, self._members)])
+        if self._n_bags:
+            self._sums = np.zeros((self._n_bags, self._width), weights.dtype)
             self._d_sums = np.zeros_like(self._sums) if training else self._sums
-        if self._has_attrs:
-            run([partial(columns.begin, weights, training) for columns in self._columns])
-
-    def _bag_sums(self, weights: Floats) -> Floats:
-        """Return [bags, C] sums of the rows of each bag."""
-        ptr, ids = self._store.ptr, self._store.ids  # the current ones, because the store may grow
-        sums = np.zeros((len(ptr) - 1, self._rows.width), weights.dtype)
-
-        def fill(bags: slice) -> None:
-            self._rows.add_ragged(weights, ptr[bags.start : bags.stop + 1], ids, sums[bags])
-
-        run([partial(fill, bags) for bags in parts(len(sums), self._n)])
-        return sums
+            run([partial(self._members.add, bags, self._sums[bags]) for bags in parts(self._n_bags, self._n)])
 
     def add(self, tokens: slice, out: Floats) -> None:
         """Add the rows of some tokens to out [tokens, C]."""
         for bags, columns in zip(self._bags, self._columns, strict=True):
-            if self._has_bags:
-                kernels.rows.add_fixed(bags[tokens], self._sums, out)
+            if self._n_bags:
+                kernels.gather.add_fixed(bags[tokens], self._sums, out)
             if self._has_attrs:
                 columns.add(tokens, out)
 
     def scatter(self, group: int, tokens: slice, d: Floats, grad: Floats) -> None:
         """Add d [tokens, C] to the sums of bags and to the rows of single features of one group."""
-        if self._has_bags:
-            kernels.rows.scatter_fixed(self._bags[group][tokens], d, 1.0, self._d_sums)
+        if self._n_bags:
+            kernels.rows.scatter_fixed(self._bags[group][tokens], d, self._d_sums)
         if self._has_attrs:
             self._columns[group].scatter(tokens, d, grad)
 
     def finish(self, grad: Floats) -> None:
         """Add the gradients of bags, and of rows in tables, to the gradients of their features."""
-        if self._has_attrs:
-            run([partial(columns.finish, grad) for columns in self._columns])
-        if self._has_bags:
-            collect = partial(self._rows.collect, ptr=self._bags_ptr, bags=self._bags_of, d=self._d_sums, grad=grad)
-            run([partial(collect, part) for part in parts(self._rows.n_rows, self._n)])
+        run([partial(columns.finish, grad) for columns in self._columns])
+        if self._n_bags:
+            self._members.scatter(slice(0, self._n_bags), self._d_sums, grad)
+            self._members.finish(grad)
 
 
-class _DenseColumns:
-    """Dense rows of some columns of ids [T, S]."""
+class _DenseLists:
+    """Dense rows listed for each token, or each bag: ptr [T + 1], ids [ptr[T]]."""
 
-    def __init__(self, rows: DenseRows, ids: Ints) -> None:
-        self._rows, self._ids = rows, ids
+    def __init__(self, rows: DenseRows, ptr: Offsets, ids: Ints) -> None:
+        self._rows, self._ptr, self._ids = rows, ptr, ids
 
     def begin(self, weights: Floats, training: bool) -> None:
         self._weights = weights
 
     def add(self, tokens: slice, out: Floats) -> None:
-        self._rows.add(self._weights, self._ids[tokens], out)
+        self._rows.add_ragged(self._weights, self._ptr[tokens.start : tokens.stop + 1], self._ids, out)
 
     def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
-        self._rows.scatter(self._ids[tokens], d, 1.0, grad)
+        here = self._ptr[tokens.start : tokens.stop + 1]
+        kernels.rows.scatter_ragged(here, self._ids, d, self._rows.matrix(grad))
 
     def finish(self, grad: Floats) -> None:
         pass
 
 
-class _SparseColumns:
-    """Sparse rows of some columns of ids [T, S].
+class _SparseLists:
+    """Sparse rows listed for each token, or each bag: ptr [T + 1], ids [ptr[T]].
 
     Rows with `FEWEST` or more entries are written to a dense table at the start of a pass, where adding one takes two
     or three vectors.  The entries of other rows, most often one, are listed for each token.
@@ -113,20 +99,20 @@ class _SparseColumns:
 
     FEWEST = 3
 
-    def __init__(self, rows: SparseRows, ids: Ints) -> None:
+    def __init__(self, rows: SparseRows, ptr: Offsets, ids: Ints) -> None:
         self._rows = rows
         used = np.zeros(rows.n_rows, np.bool_)
         used[ids[ids >= 0]] = True  # others may belong to another group
         self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
         tables = np.full(rows.n_rows, -1, np.int32)
         tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
-        ptr = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
-        nothing = np.empty(0, np.int32)
-        kernels.rows.split(ids, tables, rows.ptr, rows.cols, (ptr[0], nothing), (ptr[1], nothing, nothing))
-        sizes = int(ptr[0][-1]), int(ptr[1][-1])
-        self._hot = ptr[0], np.empty(sizes[0], np.int32)
-        self._cold = ptr[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
-        kernels.rows.split(ids, tables, rows.ptr, rows.cols, self._hot, self._cold)
+        bounds, nothing = np.empty((2, len(ptr)), np.int64), np.empty(0, np.int32)
+        listed = ptr, ids, tables, rows.ptr, rows.cols
+        kernels.rows.split(*listed, (bounds[0], nothing), (bounds[1], nothing, nothing))
+        self._hot = bounds[0], np.empty(int(bounds[0, -1]), np.int32)
+        size = int(bounds[1, -1])
+        self._cold = bounds[1], np.empty(size, np.int32), np.empty(size, np.int32)
+        kernels.rows.split(*listed, self._hot, self._cold)
 
     def begin(self, weights: Floats, training: bool) -> None:
         self._weights = weights
@@ -141,11 +127,15 @@ class _SparseColumns:
 
     def scatter(self, tokens: slice, d: Floats, grad: Floats) -> None:
         here = slice(tokens.start, tokens.stop + 1)
-        kernels.rows.scatter_ragged(self._hot[0][here], self._hot[1], d, 1.0, self._d_table)
+        kernels.rows.scatter_ragged(self._hot[0][here], self._hot[1], d, self._d_table)
         kernels.rows.scatter_entries(self._cold[0][here], *self._cold[1:], d, grad)
 
     def finish(self, grad: Floats) -> None:
         kernels.rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, grad)
+
+
+def _lists(rows: Rows, ptr: Offsets, ids: Ints) -> _DenseLists | _SparseLists:
+    return _SparseLists(rows, ptr, ids) if isinstance(rows, SparseRows) else _DenseLists(rows, ptr, ids)
 
 
 class ListedSums(NamedTuple):
@@ -159,8 +149,9 @@ class ListedSums(NamedTuple):
         return ListedSums(self.ptr[begin : end + 1], self.ids)
 
 
-def listed(ids: Ids) -> ListedSums:
+def listed(ids: AnyIds) -> ListedSums:
     """Return bags and single features as one list per token."""
+    ids = ids.plain()
     room = int(np.diff(ids.store.ptr)[ids.bags].sum()) + ids.attrs.size
     ptr, out = np.empty(len(ids.attrs) + 1, np.int64), np.empty(room, np.int32)
     size = kernels.rows.expand(ids.bags, ids.attrs, ids.store.ptr, ids.store.ids, ptr, out)
@@ -184,13 +175,13 @@ class CachedSums:
         """Number of bytes of the sums of bags."""
         return self._sums[: self._done].nbytes
 
-    def adder(self, ids: Ids) -> Callable[[slice, Floats], None]:
+    def adder(self, ids: AnyIds) -> Callable[[slice, Floats], None]:
         """Return a function that adds the rows of some tokens to out [tokens, C]; later calls do not change it."""
         sums = self._bag_sums(ids.store)
         if self._split is None and isinstance(self._rows, SparseRows):
             least = max(2, -(-self._rows.width // self.DENSE_SHARE))
             self._split = split_rows(self._rows, self._weights, least)
-        return partial(self._add, ids, sums)
+        return partial(self._add, ids.plain(), sums)
 
     def _bag_sums(self, store: BagStore) -> Floats:
         """Return [bags, C] sums of the rows of each bag; only those of new bags are computed."""
@@ -210,14 +201,14 @@ class CachedSums:
 
     def _add(self, ids: Ids, sums: Floats, tokens: slice, out: Floats) -> None:
         if ids.bags.shape[1]:
-            kernels.rows.add_fixed(ids.bags[tokens], sums, out)
+            kernels.gather.add_fixed(ids.bags[tokens], sums, out)
         if not ids.attrs.shape[1]:
             return
         if isinstance(self._rows, SparseRows):
             assert self._split is not None
             kernels.gather.add_split(ids.attrs[tokens], *self._split, *self._rows[:2], self._weights, out)
         elif self._rows.n_rows:
-            self._rows.add(self._weights, ids.attrs[tokens], out)
+            kernels.gather.add_fixed(ids.attrs[tokens], self._rows.matrix(self._weights), out)
 
 
 def split_rows(rows: SparseRows, weights: Floats, least: int) -> tuple[Floats, Floats]:

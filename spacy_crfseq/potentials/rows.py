@@ -1,8 +1,7 @@
 """Rows of weights: dense ones for every label, as in CRF++, or sparse ones for those of the training, as in CRFsuite.
 
-Both offer the same operations: ``add_ragged`` adds the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]; ``collect`` adds to
-each row r of a range the lines ``bags[ptr[r]:ptr[r + 1]]`` of d [bags, C]; ``widened`` returns rows of a larger width,
-where column c is ``old_columns[c]``, and the new place of each weight.
+Both offer the same operations: ``add_ragged`` adds the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]; ``widened`` returns
+rows of a larger width, where column c is ``old_columns[c]``, and the new place of each weight.
 """
 
 from __future__ import annotations
@@ -34,22 +33,11 @@ class DenseRows(NamedTuple):
         """See `RowBlock`."""
         return EVERYWHERE
 
-    def _matrix(self, weights: Floats) -> Floats:
+    def matrix(self, weights: Floats) -> Floats:
         return weights.reshape(self.n_rows, self.width)
 
-    def add(self, weights: Floats, ids: Ints, out: Floats) -> None:
-        """Add the rows ids [T, S] (-1 for none) to out [T, C]."""
-        kernels.rows.add_fixed(ids, self._matrix(weights), out)
-
-    def scatter(self, ids: Ints, d: Floats, factor: float, grad: Floats) -> None:
-        """Add factor * d [T, C] to the rows ids [T, S] of grad."""
-        kernels.rows.scatter_fixed(ids, d, factor, self._matrix(grad))
-
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
-        kernels.rows.add_ragged(ptr, ids, self._matrix(weights), out)
-
-    def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
-        kernels.rows.add_ragged(ptr[rows_of.start : rows_of.stop + 1], bags, d, self._matrix(grad)[rows_of])
+        kernels.gather.add_ragged(ptr, ids, self.matrix(weights), out)
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[DenseRows, NDArray[np.int64]]:
         places = np.arange(self.n_rows)[:, None] * width + old_columns
@@ -79,11 +67,7 @@ class SparseRows(NamedTuple):
         return self.ptr, self.cols
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
-        kernels.rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
-
-    def collect(self, rows_of: slice, ptr: Offsets, bags: Ints, d: Floats, grad: Floats) -> None:
-        bounds = slice(rows_of.start, rows_of.stop + 1)
-        kernels.rows.collect_sparse(ptr[bounds], bags, self.ptr[bounds], self.cols, d, grad)
+        kernels.gather.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
 
     def widened(self, old_columns: NDArray[np.int64], width: int) -> tuple[SparseRows, NDArray[np.int64]]:
         new_columns = np.setdiff1d(np.arange(width), old_columns)

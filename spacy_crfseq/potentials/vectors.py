@@ -143,11 +143,11 @@ class VectorScores(RowScores):
         # of each word, the scores that it adds to the token at each offset; so words are multiplied once
         table = (x @ weights.reshape(x.shape[1], -1)).reshape(-1, n)
         out = np.zeros((len(inputs), n), weights.dtype)
-        kernels.rows.add_fixed(ids, table, out)
+        kernels.gather.add_fixed(ids, table, out)
 
         def add(d: Floats, grad: Floats) -> None:
             d_table = np.zeros_like(table)
-            kernels.rows.scatter_fixed(ids, d, 1.0, d_table)
+            kernels.rows.scatter_fixed(ids, d, d_table)
             grad += (x.T @ d_table.reshape(len(x), -1)).reshape(-1, n)
 
         return out, add

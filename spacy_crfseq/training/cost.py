@@ -16,7 +16,6 @@ import numpy as np
 from ..types import Floats, Optimizer
 from .dataset import SAMPLE_SEQUENCES
 from .objective import Objective
-from .terms import Term
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
@@ -64,14 +63,9 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Cost:
 
 
 def _part(objective: Objective, size: int) -> Objective:
-    return objective.on(
-        [term._replace(data=term.data.sample(_share(term, size, objective))) for term in objective.terms]
-    )
-
-
-def _share(term: Term, size: int, objective: Objective) -> int:
-    """Return the number of a term's sequences among `size` of all terms."""
-    return max(1, round(size * term.data.n_sequences / max(1, objective.n_sequences)))
+    n = max(1, objective.n_sequences)
+    each = ((term, max(1, round(size * term.data.n_sequences / n))) for term in objective.terms)
+    return objective.on([term._replace(data=term.data.sample(number)) for term, number in each])
 
 
 def _iterations(objective: Objective, optimizer: Optimizer, theta: Floats, limit: int = 0) -> tuple[int, bool]:

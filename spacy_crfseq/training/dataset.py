@@ -28,7 +28,7 @@ class CandidateTable:
 class Dataset(NamedTuple):
     """Encoded sequences with their labels.
 
-    gold (Ints): [T] labels; `MISSING` if unknown, lower numbers for candidate sets.
+    gold (Ints): [T] labels; `MISSING` if unknown, lower numbers for candidate sets; of any signed type.
     weights (NDArray): [N] weight of each sequence, float64.
     table (CandidateTable | None): The same object for all joined data sets.
     groups (Offsets | None): [G + 1] sequences ``groups[g]:groups[g + 1]`` that online training processes together, such
@@ -97,7 +97,8 @@ class Dataset(NamedTuple):
         tokens = slice(int(offsets[0]), int(offsets[-1]))
         candidates = NO_CANDIDATES if self.table is None else self.table.now
         inputs = None if self.inputs is None else self.inputs[tokens]
-        return Batch(offsets - offsets[0], self.gold[tokens], self.weights[first:last], candidates, inputs=inputs)
+        gold = self.gold[tokens].astype(np.int32, copy=False)
+        return Batch(offsets - offsets[0], gold, self.weights[first:last], candidates, inputs=inputs)
 
     @property
     def has_candidates(self) -> bool:
@@ -124,7 +125,8 @@ class Dataset(NamedTuple):
             begins = partly[(numbers == span.number) & (partly + span.n_tokens <= len(self.gold))]
             tokens.append((begins[:, None] + steps).ravel())
             found.append(np.tile(labels, len(begins)))
-        every_token = self.encoded._replace(offsets=np.arange(len(self.gold) + 1))
+        ids, pairs = self.encoded.unigrams.plain(), self.encoded.bigrams.plain()
+        every_token = self.encoded._replace(unigrams=ids, bigrams=pairs, offsets=np.arange(len(self.gold) + 1))
         encoded, chosen = take_sequences(every_token, np.concatenate(tokens))
         extra = Dataset(encoded, np.concatenate(found).astype(np.int32), np.ones(len(chosen)), self.table)
         return join([plain, extra])

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..optimizers.batch import BatchState
 from ..types import Floats, Objective, Optimizer, StepReport
 
 ONLINE_PATIENCE = 5
 """The default patience of online optimizers."""
+
+Scores: TypeAlias = dict[str, Any] | None
 
 
 class Progress(NamedTuple):
@@ -39,12 +42,15 @@ class FitResult(NamedTuple):
     best, last (Floats): [D] parameters with the best development score, if any was computed, and the final parameters.
     history (list[Progress]): One entry per iteration.
     reason (str): Reason for the end of the run.
+    scores (tuple[Scores, Scores]): Those of `best` and `last` on the dev corpus, as `nlp.evaluate` names them; None
+        where Docs are needed.
     """
 
     best: Floats
     last: Floats
     history: list[Progress]
     reason: str
+    scores: tuple[Scores, Scores] = (None, None)
 
     @property
     def best_score(self) -> float | None:
@@ -74,12 +80,14 @@ def fit(
         patience = ONLINE_PATIENCE if optimizer.online else 0
     state = optimizer.start(theta)
     iterate, export = partial(optimizer.iterate, objective, state), partial(optimizer.export, state)
+    if isinstance(state, BatchState):  # it holds the parameters as they are exported; a copy may cost a tenth of a step
+        return repeat(iterate, lambda out: state.theta, theta, evaluate, evaluate_every, patience, callback)
     return repeat(iterate, export, theta, evaluate, evaluate_every, patience, callback)
 
 
 def repeat(
     iterate: Callable[[], StepReport],
-    export: Callable[[Floats], None],
+    export: Callable[[Floats], Floats | None],
     theta: Floats,
     evaluate: Callable[[Floats], float] | None,
     evaluate_every: int,
@@ -89,7 +97,7 @@ def repeat(
 ) -> FitResult:
     """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
 
-    export (Callable): Writes the parameters for prediction to an array like theta [D].
+    export (Callable): Writes the parameters for prediction to an array like theta [D], or returns its own array.
     score (float): Score of theta itself, the best one until another exceeds it.
     The other arguments are those of `fit`.
     """
@@ -104,8 +112,7 @@ def repeat(
             reason = report.message if report.converged else run.out_of_patience()
     except KeyboardInterrupt:
         reason = "interrupted"
-    last = theta.copy()
-    export(last)
+    last = run.current()
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
 
 
@@ -114,7 +121,7 @@ class _Run:
 
     def __init__(
         self,
-        export: Callable[[Floats], None],
+        export: Callable[[Floats], Floats | None],
         theta: Floats,
         evaluate: Callable[[Floats], float] | None,
         every: int,
@@ -124,22 +131,27 @@ class _Run:
         self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
         self.history: list[Progress] = []
         self.best: Floats | None = theta.copy() if score > -np.inf else None
-        self._current, self._best_score = np.empty_like(theta), score
+        self._room, self._best_score = np.empty_like(theta), score
         self._without_gain, self._started = 0, perf_counter()
+
+    def current(self) -> Floats:
+        """Return the current parameters for prediction [D]; the next step may change them."""
+        own = self.export(self._room)
+        return self._room if own is None else own
 
     def record(self, report: StepReport) -> Progress:
         iteration = len(self.history) + 1
         score, best, active = None, False, None
         due = iteration % self.every == 0 or report.converged
         if due and np.isfinite(report.value):
-            self.export(self._current)
-            active = int(np.count_nonzero(self._current))
+            current = self.current()
+            active = int(np.count_nonzero(current != 0))  # twice as fast as without the comparison
         if self.evaluate is not None and active is not None:
-            score = self.evaluate(self._current)
+            score = self.evaluate(current)
             best = score > self._best_score
             self._without_gain = 0 if best else self._without_gain + 1
             if best:
-                self._best_score, self.best = score, self._current.copy()
+                self._best_score, self.best = score, current.copy()
         progress = Progress(iteration, perf_counter() - self._started, report, score, best, active)
         self.history.append(progress)
         return progress

@@ -18,6 +18,8 @@ import numpy as np
 
 from .. import kernels, threads
 from ..errors import ConfigError
+from ..losses._sums import MANY
+from ..losses.sequential_log import SequentialLog
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
 from ..potentials.polynomial_kernel import KernelScores
@@ -25,7 +27,19 @@ from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.shifted import Shifted
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
-from ..types import Batch, Bools, Floats, Loss, Numbers, Occurrences, Regularizer, RowBlock, Strengths
+from ..types import (
+    Batch,
+    Bools,
+    ChainText,
+    Floats,
+    Loss,
+    Numbers,
+    Occurrences,
+    Offsets,
+    Regularizer,
+    RowBlock,
+    Strengths,
+)  # fmt: skip
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .terms import FullPass, MiniBatch, Term
 
@@ -103,6 +117,13 @@ class Objective:
 
     # For batch methods
 
+    @property
+    def approachable(self) -> bool:
+        """Whether epochs of AdaGrad from zero come near the optimum: of one log-loss with an elastic net."""
+        provides: frozenset[str] = getattr(self.terms[0].loss, "provides", frozenset())
+        known = self.regularizer.strengths is not None and not isinstance(self.potential, Shifted)
+        return known and len(self.terms) == 1 and bool(provides & {"log_likelihood", "local"})
+
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
         return sum(run(theta, None) for run in self._passes) + self.regularizer.value(theta)
@@ -150,6 +171,25 @@ class Objective:
             for term, stream in zip(self.terms, self._endless(size, rng), strict=True):
                 for _ in range(term.repeats):
                     yield next(stream)
+
+    def chains(self, size: int, rng: np.random.Generator | None, n_threads: int) -> Iterator[ChainText] | None:
+        """See `types.OnlineObjective`; blocks of sequences are faster than a `ChainText` for large mini-batches."""
+        term, potential = self.terms[0], self.potential
+        simple = len(self.terms) == 1 and not self._turns and self._mask is None and size < MANY
+        simple = simple and type(term.loss) is SequentialLog  # a loss derived from it may compute something else
+        if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
+            return None
+        if term.data.has_candidates or term.data.groups is not None:
+            return None
+        return self._chains(term, potential.layout.trainable(), term.blocks(size, rng), n_threads)
+
+    def _chains(self, term: Term, trainable: Bools, blocks: list[Offsets], n_threads: int) -> Iterator[ChainText]:
+        def load(sequences: Offsets) -> ChainText:
+            part = term.data.take(sequences)
+            return ChainText(*part.batch(0, len(sequences))[:3], *listed(part.encoded.unigrams), trainable)
+
+        for first in range(0, len(blocks), n_threads):
+            yield from threads.run([partial(load, block) for block in blocks[first : first + n_threads]])
 
     def _spread(
         self, number: int, size: int, rng: np.random.Generator | None

@@ -11,12 +11,12 @@ import numpy as np
 from ..potentials.protocol import Batches, Part, Potential, tokens_of
 from ..potentials.tag_dictionary import EmissionMask
 from ..threads import over
-from ..types import AddGradient, Batch, CorpusLoss, Floats, Ints, Loss, RowGradient, Scores
+from ..types import AddGradient, Batch, CorpusLoss, Floats, Ints, Loss, Offsets, RowGradient, Scores
 from .dataset import Dataset
 
 Evaluate: TypeAlias = Callable[[Scores, Batch, Callable[[Scores], None]], Any]
 """Maps the scores of a part, its batch and a function that takes their gradient to what is added up."""
-LOADED = 2048
+LOADED = 1024
 """Number of sequences, or groups, that online training prepares at a time."""
 
 
@@ -48,11 +48,8 @@ class Term(NamedTuple):
         self, plan: Batches, mask: EmissionMask | None, size: int, rng: np.random.Generator | None
     ) -> Iterator[MiniBatch]:
         """Yield all sequences, or all groups, once, `size` at a time and shuffled by `rng`."""
-        n = self.data.n_groups
-        order = np.arange(n) if rng is None else rng.permutation(n)
-        block = max(1, LOADED // size) * size
-        for start in range(0, n, block):
-            sequences, ends = self.data.members(order[start : start + block])
+        for groups in self.blocks(size, rng):
+            sequences, ends = self.data.members(groups)
             part = self.data.take(sequences)
             plan.load(part.encoded)
             for first in range(0, len(ends) - 1, size):
@@ -63,6 +60,12 @@ class Term(NamedTuple):
                 if mask is not None and part.encoded.words is not None:
                     words = part.encoded.words[tokens_of(part.encoded.offsets, here)]
                 yield MiniBatch(plan, self.loss, here, batch, mask, words)
+
+    def blocks(self, size: int, rng: np.random.Generator | None) -> list[Offsets]:
+        """Return the numbers of all sequences, or groups, shuffled by `rng`, in blocks for whole mini-batches."""
+        n = self.data.n_groups
+        order, block = np.arange(n) if rng is None else rng.permutation(n), max(1, LOADED // size) * size
+        return [order[start : start + block] for start in range(0, n, block)]
 
 
 class FullPass:

@@ -67,6 +67,21 @@ def test_writes_two_models_that_load_and_a_log(trained: Path) -> None:
     assert lbfgs["score"] is None  # batch optimizers are scored every tenth iteration
 
 
+@pytest.mark.parametrize("factories", [["crf_ner"], ["crf_tagger", "crf_chunker"]])
+def test_scores_are_those_of_the_saved_models(factories: list[str], fit_on: Run, corpus: Any, tmp_path: Path) -> None:
+    # the chunker reads given tags in training, and those of the tagger, which replaces them, in the pipeline
+    args = ["--patience 1", *(["--components.crf_tagger.overwrite true"] if len(factories) > 1 else [])]
+    worked(fit_on(*factories, args=args, given='["tag"]'))
+    for name in ("model-best", "model-last"):
+        nlp = spacy.load(tmp_path / "out" / name)
+        scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003", given=["tag"]))
+        performance = nlp.meta["performance"]
+        keys = [key for key in scores if key.endswith(("_acc", "_f")) and scores[key] is not None]
+        assert len(keys) == 2 * len(factories)
+        for key in keys:
+            assert performance[key] == pytest.approx(scores[key], abs=1e-9)  # of ten decimals
+
+
 def test_piped_output_is_plain_lines(trained: Path) -> None:
     text = (trained.parent / "stdout.txt").read_text()
     assert not any(ord(char) < 32 and char != "\n" for char in text)

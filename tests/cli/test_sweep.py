@@ -302,7 +302,8 @@ def test_losses_that_read_texts(sweep_on: Run, tmp_path: Path) -> None:
     found = {tuple(entry["settings"].values()): entry["objective"] for entry in results_of(tmp_path / "out")}
     assert len(found) == 4
     for rho in (1, 2):
-        assert found["SequentialLog", rho] == found["code.Lengths.v1", rho]
+        # AdaGrad adds up the gradients of a mini-batch in another order
+        assert found["SequentialLog", rho] == pytest.approx(found["code.Lengths.v1", rho], rel=1e-6)
 
 
 def test_first_stages_have_the_settings_of_their_combination(sweep_on: Run, tmp_path: Path) -> None:

@@ -298,6 +298,7 @@ def test_refused(
 def make_small(patch: pytest.MonkeyPatch) -> None:
     """Let portions and memory zones be small."""
     patch.setattr(bulk, "PORTION_TEXTS", 8)
+    patch.setattr(bulk, "FIRST_STRINGS", 10)
     patch.setattr(bulk, "ZONE_STRINGS", 10)
     patch.setattr(bulk, "RENEW_STRINGS", 60)
 

@@ -218,3 +218,14 @@ def test_it_says_what_it_needs(name: str) -> None:
     assert set() < optimizer.penalties <= {"none", "l2", "elastic", "smooth", "prox"}
     assert isinstance(optimizer.online, bool)
     assert optimizer.max_iterations >= 1
+
+
+@pytest.mark.parametrize("name", ["spacy_crfseq.LBFGS.v1", "spacy_crfseq.OWLQN.v1"])
+def test_epochs_before_exact_training_lead_to_the_same_optimum(name: str) -> None:
+    training, minimum = problem()
+    plain, near = (make(name, epochs=epochs, **TIGHT) for epochs in (0, 3))
+    reports = [run(optimizer, training)[1] for optimizer in (plain, near)]
+    assert reports[1][0].value < reports[0][0].value
+    assert [found[-1].value for found in reports] == pytest.approx([minimum] * 2, rel=1e-9)
+    start = np.full(training.layout.size, 0.01)
+    assert run(plain, training, start=start)[1] == run(near, training, start=start)[1]

@@ -273,7 +273,7 @@ def test_training_finds_the_optimum_of_the_sum(kinds: str) -> None:
     case = make_case(kinds)
     made = Objective(case.potential, [Term(case.data, SequentialLog())], L2(1.0))
     start = np.zeros(case.potential.size)
-    exact = fit(made, LBFGS(tolerance=1e-10), start)
+    exact = fit(made, LBFGS(tolerance=0, gradient_tolerance=1e-9), start)
     made_again = made.value(exact.best)
     assert made_again == pytest.approx(newton_optimum(made)[1], abs=1e-8)
     online = fit(made, AdaGrad(max_iterations=30, tolerance=0), start)

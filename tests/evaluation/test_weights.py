@@ -7,7 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacy_crfseq.evaluation.weights import UNKNOWN, entries, largest_weights, weights_by_template
+from spacy_crfseq.evaluation import weights as weights_module
+from spacy_crfseq.evaluation.weights import (
+    UNKNOWN,
+    entries,
+    features_with_largest_weights,
+    largest_weights,
+    weights_by_template,
+)
 from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.features.plan import Plan
 from spacy_crfseq.model import LinearChainCRF
@@ -23,7 +30,7 @@ def make_model(support: str, pairs: tuple[str, ...]) -> tuple[LinearChainCRF, tu
     training = training_problem(7, support=support, bigram_templates=pairs)
     encoder = make_encoder(training.vocabulary, TEMPLATES, pairs)  # the same again, with names
     encoder.keep_names()
-    encoder.freeze(encoder.encode(columns_of(training.vocabulary, encoder, training.sentences)), 1)
+    encoder.freeze([encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))])
     rng = np.random.default_rng(1)
     theta = training.random_theta(rng)
     theta[rng.random(len(theta)) < 0.2] = 0
@@ -105,6 +112,21 @@ def test_largest_weights(
         found = entries(model)[one.block].look_up(np.array([one.feature]), np.array([column]))
         assert found.tolist() == [one.weight]
         assert labels is None or one.label in labels
+
+
+@EVERY_KIND
+def test_features_to_be_named_are_those_of_the_largest_weights(
+    support: str, pairs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PORTION": 5, "NAMED_OF_LABEL": 4, "NAMED_OF_TEMPLATE": 2}.items():
+        monkeypatch.setattr(weights_module, name, value)
+    model, plans, _ = make_model(support, pairs)
+    templates = [(block, one) for block, plan in enumerate(plans) for one in range(len(plan.templates))]
+    each = [largest_weights(model, 4, labels=[label]) for label in range(3)]
+    each += [largest_weights(model, 2, template=template) for template in templates]
+    wanted = {(one.block, one.feature) for signs in each for sign in signs for one in sign}
+    found = features_with_largest_weights(model)
+    assert [(block, one) for block, part in enumerate(found) for one in part.tolist()] == sorted(wanted)
 
 
 @EVERY_KIND

@@ -82,7 +82,9 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
     seen: list[Sentence], others: list[Sentence], templates: list[str], min_count: int
 ) -> None:
     growing = Growing(templates)
-    encoded = growing.encoder.freeze(growing.encode(seen), min_count)
+    encoded = growing.encode(seen)
+    growing.encoder.freeze([encoded], min_count)
+    growing.encoder.renumber([encoded, encoded])
     expected = expected_names(seen, templates)
     counts = Counter(name for names in expected for name in names)
     kept = {name for name, count in counts.items() if count >= min_count}
@@ -100,7 +102,8 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
 @given(SENTENCES, TEMPLATE_LISTS)
 def test_a_stored_encoder_gives_the_same_ids(sentences: list[Sentence], templates: list[str]) -> None:
     growing = Growing(templates, ["TAG[0]"])
-    encoded = growing.encoder.freeze(growing.encode(sentences), 1)
+    encoded = growing.encode(sentences)
+    growing.encoder.freeze([encoded])
     keys = growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys
     again = make_encoder(growing.vocabulary, templates, ["TAG[0]"], keys)
     assert again.frozen
@@ -155,7 +158,9 @@ def test_a_word_that_looks_like_padding_is_not_padding() -> None:
 
 def test_min_count_where_nothing_was_ever_seen() -> None:
     growing = Growing(["HAS_DIGIT[0]", "TAG[0]"])
-    encoded = growing.encoder.freeze(growing.encode([Sentence(("a", "b"), ("", ""))]), 2)
+    encoded = growing.encode([Sentence(("a", "b"), ("", ""))])
+    growing.encoder.freeze([encoded], 2)
+    growing.encoder.renumber([encoded])
     assert ids_of_tokens(encoded.unigrams) == [[], []]
     assert growing.encoder.unigrams.index.size == 0
 
@@ -185,7 +190,8 @@ def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> 
     growing = Growing(TEMPLATES)
     parts = [growing.encode([sentence]) for sentence in random_sentences(np.random.default_rng(0), 5)]
     assert len({id(part.unigrams.store) for part in parts}) == 1
-    whole = growing.encoder.freeze(concatenate(parts), 1)
+    whole = concatenate(parts)
+    growing.encoder.freeze([whole])
     sizes = growing.encoder.unigrams.index.size, growing.encoder.bigrams.index.size
     gold = np.zeros(whole.n_tokens, np.int32)
     assert make_layout(whole, gold, 2, sizes, support="observed", boundaries=True).unigrams.n_rows == sizes[0]

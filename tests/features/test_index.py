@@ -1,10 +1,12 @@
-"""Arrays that grow: what was put in stays, whoever is looking."""
+"""Arrays that grow or are packed: what was put in stays, whoever is looking."""
 
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spacy_crfseq.features.index import Growable
+from spacy_crfseq.features.index import Growable, Packed
 
 
 def test_growing_keeps_what_is_there() -> None:
@@ -27,3 +29,22 @@ def test_a_view_outlives_growth_and_trimming() -> None:
     numbers.trim()
     assert view.tolist() == list(range(10))
     np.testing.assert_array_equal(second, numbers.array)
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(-1, 300), st.integers(-1, 2**31 - 2)), max_size=4), max_size=4))
+def test_packed_rows_are_what_was_appended(parts: list[list[tuple[int, int]]]) -> None:
+    rows = np.array([row for part in parts for row in part], np.int32).reshape(-1, 2)
+    packed = Packed(2)
+    for part in parts:
+        packed.append(np.array(part, np.int32).reshape(-1, 2))
+    np.testing.assert_array_equal(packed.take(slice(None)), rows)
+    order = np.random.default_rng(0).permutation(len(rows))
+    np.testing.assert_array_equal(packed.take(order), rows[order])
+    packed.replace(slice(0, len(rows)), rows // 2)
+    np.testing.assert_array_equal(packed.take(slice(None)), rows // 2)
+
+
+def test_small_numbers_take_one_byte() -> None:
+    packed = Packed(3)
+    packed.append(np.array([[-1, 254, 255], [0, 1, 65_534]], np.int32))
+    assert packed.bytes.array.shape == (2, 4)

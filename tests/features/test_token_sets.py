@@ -106,7 +106,7 @@ def test_the_encoder_knows_each_tokens_set(seen: Text, other: Text, templates: l
 
     counts = [sum(name in token for token in expected(seen, offsets)) for name in names]
     kept = {name for name, count in zip(names, counts, strict=True) if count >= min_count}
-    growing.encoder.freeze(encoded, min_count)
+    growing.encoder.freeze([encoded], min_count)
     names = growing.names()
     assert set(names) == kept
     again = Growing(templates, (growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys))

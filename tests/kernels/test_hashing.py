@@ -108,7 +108,7 @@ def test_index_grows_past_many_chunks() -> None:
 
 def test_look_up_counts_the_unknown() -> None:
     keys, slots, ids = as_keys([5, 9]), np.zeros(8, np.int32), np.empty(4, np.int32)
-    hashing.rehash(keys, 2, slots)
+    hashing.rehash(2, keys, slots)
     assert hashing.look_up(as_keys([9, 0, 4, 5]), keys, slots, ids) == 1
     assert ids.tolist() == [1, -1, -1, 0]
 

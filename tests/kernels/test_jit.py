@@ -14,7 +14,7 @@ import numba
 import pytest
 from numba.core import caching, event
 
-from spacy_crfseq.kernels import _jit
+from spacy_crfseq.kernels import _compile, _jit
 
 CALLEE = """
 from ._jit import inlined, kernel
@@ -42,6 +42,7 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     folder.mkdir()
     (folder / "__init__.py").touch()
     shutil.copy(_jit.__file__, folder)
+    shutil.copy(_compile.__file__, folder)
     (folder / "caller.py").write_text(CALLER)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
@@ -51,9 +52,9 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
         (folder / "callee.py").write_text(CALLEE.format(policy=policy, factor=factor))
         importlib.invalidate_caches()
         scaled = importlib.import_module("kernels_copy.caller").scaled
-        result, hits, misses = scaled(21), scaled.stats.cache_hits, scaled.stats.cache_misses
+        result, hits, misses = scaled(21), scaled.compiled.stats.cache_hits, scaled.compiled.stats.cache_misses
         found.append((result, sum(hits.values()), sum(misses.values())))
-        event.unregister("numba:compile", sys.modules["kernels_copy._jit"].NOTICE)
+        event.unregister("numba:compile", sys.modules["kernels_copy._compile"].NOTICE)
         for name in [name for name in sys.modules if name.startswith("kernels_copy")]:
             del sys.modules[name]
     assert found == [(42, 0, 1), (42, 1, 0), (63, 0, 1)]
@@ -67,16 +68,16 @@ double.__module__ = "spacy_crfseq.kernels.double"
 
 
 def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(_jit.NOTICE, "silent", True)
-    monkeypatch.setattr(_jit, "_folders", {"/opt/numba"})
+    monkeypatch.setattr(_compile.NOTICE, "silent", True)
+    monkeypatch.setattr(_compile, "folders", {"/opt/numba"})
     caplog.set_level("WARNING", "spacy_crfseq")
-    notice = _jit.Notice()
+    notice = _compile.Notice()
     kernel = numba.njit(double)
     event.register("numba:compile", notice)
     try:
         kernel(1)
         assert not caplog.messages, "that was quick"
-        monkeypatch.setattr(_jit, "NOTICE_AFTER", 0.0)
+        monkeypatch.setattr(_compile, "NOTICE_AFTER", 0.0)
         kernel(1.0)
         kernel(1j)
     finally:
@@ -126,4 +127,4 @@ def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])
 def test_vectors_are_those_of_the_processor_that_is_compiled_for(features: str, size: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(numba.config, "CPU_FEATURES", features)
-    assert _jit._vector_bytes() == size
+    assert _compile._vector_bytes() == size

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.kernels import rows
+from spacy_crfseq.kernels import gather, rows
 from spacy_crfseq.potentials.layout import marked_rows
 
 
@@ -55,13 +55,13 @@ def cases(draw: st.DrawFn) -> Case:
 @given(cases())
 def test_dense_rows_are_added_and_scattered(case: Case) -> None:
     fixed, ragged = np.ones_like(case.d), np.ones_like(case.d)
-    rows.add_fixed(case.ids, case.weights, fixed)
+    gather.add_fixed(case.ids, case.weights, fixed)
     rows.add_ragged(*case.ragged, case.weights, ragged)
     np.testing.assert_allclose([fixed, ragged], [1 + case.counts @ case.weights] * 2)
     fixed, ragged = np.ones_like(case.weights), np.ones_like(case.weights)
-    rows.scatter_fixed(case.ids, case.d, 0.5, fixed)
-    rows.scatter_ragged(*case.ragged, case.d, 0.5, ragged)
-    np.testing.assert_allclose([fixed, ragged], [1 + 0.5 * case.counts.T @ case.d] * 2)
+    rows.scatter_fixed(case.ids, case.d, fixed)
+    rows.scatter_ragged(*case.ragged, case.d, ragged)
+    np.testing.assert_allclose([fixed, ragged], [1 + case.counts.T @ case.d] * 2)
 
 
 @given(cases())
@@ -85,7 +85,7 @@ def test_rows_in_a_table_and_single_entries_make_up_sparse_rows(case: Case, fewe
     rows.add_entries(*cold, values, out)
     np.testing.assert_allclose(out, 1 + case.counts @ np.where(case.stored, case.weights, 0))
     d_table, grad = np.zeros_like(table), np.ones_like(values)
-    rows.scatter_ragged(*hot, case.d, 1.0, d_table)
+    rows.scatter_ragged(*hot, case.d, d_table)
     rows.scatter_entries(*cold, case.d, grad)
     rows.from_table(tabled, ptr, cols, d_table, grad)
     np.testing.assert_allclose(grad, (1 + case.counts.T @ case.d)[case.stored])
@@ -95,26 +95,23 @@ def split(ids: np.ndarray, tables: np.ndarray, ptr: np.ndarray, cols: np.ndarray
     """Return the rows of each token in the table, and the entries of the others."""
     nothing = np.empty(0, np.int32)
     bounds = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
-    rows.split(ids, tables, ptr, cols, (bounds[0], nothing), (bounds[1], nothing, nothing))
+    listed = np.arange(len(ids) + 1) * ids.shape[1], ids.ravel()
+    rows.split(*listed, tables, ptr, cols, (bounds[0], nothing), (bounds[1], nothing, nothing))
     sizes = [int(bound[-1]) for bound in bounds]
     hot = bounds[0], np.empty(sizes[0], np.int32)
     cold = bounds[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
-    rows.split(ids, tables, ptr, cols, hot, cold)
+    rows.split(*listed, tables, ptr, cols, hot, cold)
     return hot, cold
 
 
 @given(cases())
-def test_attributes_collect_from_their_bags(case: Case) -> None:
+def test_bags_become_the_bags_of_each_attribute(case: Case) -> None:
     bag_ptr, bag_attrs = case.ragged
     ptr, bags = np.empty(len(case.weights) + 1, np.int64), np.empty(len(bag_attrs), np.int32)
     rows.transpose(bag_ptr, bag_attrs, ptr, bags)
     for attribute in range(len(case.weights)):
         expected = [bag for bag, ids in enumerate(case.ids) for i in ids if i == attribute]
         assert bags[ptr[attribute] : ptr[attribute + 1]].tolist() == expected
-    row_ptr, cols, values = case.sparse
-    grad = np.ones_like(values)
-    rows.collect_sparse(ptr, bags, row_ptr, cols, case.d, grad)
-    np.testing.assert_allclose(grad, (1 + case.counts.T @ case.d)[case.stored])
 
 
 @given(cases())

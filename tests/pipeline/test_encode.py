@@ -12,10 +12,11 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_crfseq.features.encoder import Encoded
+from spacy_crfseq.features.encoder import Encoded, take_sequences
 from spacy_crfseq.pipeline import encode
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline.helpers import FACTORIES, LBFGS_TIGHT, SENTENCES, bare_doc, examples, gold_doc, input_doc
+from tests.problems import ids_of_tokens
 
 WITH_TAGS = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH[-1..0]", "TAG[-1..1]", "LOWER|TAG[-1]"]}
 
@@ -34,7 +35,7 @@ def initialized(
 
 
 def attributes_of_tokens(pipe: CRFComponent, encoded: Encoded) -> list[set[str]]:
-    store, ids = encoded.unigrams.store, encoded.unigrams
+    store, ids = encoded.unigrams.store, encoded.unigrams.plain()
     found = []
     for bags, attrs in zip(ids.bags, ids.attrs, strict=True):
         numbers = [*attrs[attrs >= 0]]
@@ -61,6 +62,23 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
     np.testing.assert_array_equal(data.encoded.offsets, other.encoded.offsets)
     assert attributes_of_tokens(whole, data.encoded) == attributes_of_tokens(parts, other.encoded)
     assert whole.fit().history[-1].report.value == pytest.approx(parts.fit().history[-1].report.value, rel=1e-3)
+
+
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_stored_texts_are_those_that_a_pipeline_reads(min_count: int) -> None:
+    nlp = spacy.blank("xx")
+    pair = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH[-2..2]", "SHAPE[0]", "ORTH[-1]|TAG[0]"]}
+    config = {"features": {**pair, "bigram_templates": ["LOWER[0]"]}, "min_count": min_count}
+    pipe = nlp.add_pipe("crf_tagger", config=config)
+    source = examples(nlp, "crf_tagger", repeat=2)
+    nlp.initialize(lambda: iter(source))
+    stored = pipe.training.data
+    read, _ = pipe.doc_model.encode([example.predicted for example in source])
+    assert stored.gold.dtype == np.int8
+    for order in (np.arange(stored.n_sequences), np.array([3, 1])):
+        some, wanted = stored.take(order).encoded, take_sequences(read, order)[0]
+        for block in (0, 1):
+            assert ids_of_tokens(some[block]) == ids_of_tokens(wanted[block])
 
 
 def test_documents_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

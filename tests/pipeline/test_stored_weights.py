@@ -13,7 +13,7 @@ from tests.pipeline.helpers import FACTORIES, blank, examples, inputs, pipe_of, 
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
 OWLQN = {
-    "optimizer": {"@crf_optimizers": "spacy_crfseq.OWLQN.v1"},
+    "optimizer": {"@crf_optimizers": "spacy_crfseq.OWLQN.v1", "tolerance": 1e-9},
     "regularizer": {"@crf_regularizers": "spacy_crfseq.L1.v1", "rho": 0.3},
 }
 PERCEPTRON = {

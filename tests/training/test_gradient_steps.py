@@ -11,11 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_crfseq import threads
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.kernels import lockstep
 from spacy_crfseq.optimizers import adagrad
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.sgd import EPOCH_DECAY, SGD
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
+from spacy_crfseq.training import terms
+from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.types import Floats, RowBlock, RowGradient
 from tests.contracts.test_optimizers import run
 from tests.problems import BIGRAM_TEMPLATES, Training, training_problem
@@ -126,11 +130,62 @@ def test_adagrad_equals_composite_steps_on_plain_weights(case: str, l2: float) -
 
 @settings(max_examples=20, deadline=None)
 @given(
-    st.integers(0, 100), st.integers(1, 5), st.integers(1, 12), st.floats(0.01, 2), st.sampled_from(["all", "observed"])
-)
-def test_batches_rates_and_sizes(seed: int, n_labels: int, size: int, rate: float, support: str) -> None:
+    st.integers(0, 100), st.integers(1, 5), st.integers(1, 20), st.floats(0.01, 2),
+    st.sampled_from(["all", "observed"]), st.integers(1, 3),
+)  # fmt: skip
+def test_batches_rates_and_sizes(
+    seed: int, n_labels: int, size: int, rate: float, support: str, n_threads: int
+) -> None:
     training = training_problem(seed, n_sequences=7, n_labels=n_labels, support=support)
+    training.objective.n_threads = n_threads
     check_adagrad(training, True, size=size, rate=rate, epochs=2)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_threads_make_the_steps_of_one_thread(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = training_problem(3, n_sequences=14, **CASES[case])
+    start, results = training.random_theta(np.random.default_rng(1)), []
+    workspace = lockstep.workspace
+    for n_threads, cores, busy, stop in (
+        (1, 2, 0.0, 0),
+        (2, 1, 0.0, 0),
+        (2, 2, 0.0, 0),
+        (2, 2, 99.0, 0),
+        (2, 2, 0.0, 1),
+    ):
+
+        def prepared(*arguments: Any, stop: int = stop) -> Any:
+            work = workspace(*arguments)
+            work.stop[:] = stop  # as if the threads had waited for a core during the first mini-batch
+            return work
+
+        monkeypatch.setattr(lockstep, "workspace", prepared)
+        monkeypatch.setattr(adagrad, "BUSY", busy)
+        monkeypatch.setattr(threads, "available", lambda cores=cores: cores)
+        monkeypatch.setattr(terms, "LOADED", 8)
+        training.objective.n_threads, optimizer = n_threads, AdaGrad(seed=5)
+        state = optimizer.start(start)
+        reports = [optimizer.iterate(training.objective, state) for _ in range(2)]
+        results.append((state.weights, [report.value for report in reports]))
+    for weights, values in results[1:]:
+        np.testing.assert_array_equal(weights, results[0][0])  # as many parts, whatever the cores
+        assert values == results[0][1]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_threads_stop_at_sequences_that_scaling_cannot_represent(
+    n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training, results = training_problem(1, n_sequences=14, n_labels=3), []
+    training.objective.n_threads = n_threads
+    start = 400 * training.random_theta(np.random.default_rng(1))
+    for _ in range(2):
+        optimizer = AdaGrad(seed=5)
+        state = optimizer.start(start)
+        results.append((optimizer.iterate(training.objective, state).value, state.weights))
+        monkeypatch.setattr(Objective, "chains", lambda *_: None)  # the mini-batches of other models
+    assert results[0][0] == pytest.approx(results[1][0])
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-9, atol=1e-9)
 
 
 def test_short_gradients_are_used_in_proportion_to_their_length() -> None:
@@ -142,7 +197,7 @@ def test_short_gradients_are_used_in_proportion_to_their_length() -> None:
     weights, seen = np.zeros(n), np.zeros((n, 2))
     empty = (np.zeros(0, np.int64), np.zeros(0, np.int32))
     updates.adagrad(
-        ptr, ids, lengths[:, None], *empty, weights, np.zeros(0), seen, 1.0, 1.0, 1.0, 1.0, least, 0.0, 0.0
+        ptr, ids, lengths[:, None], *empty, weights, np.zeros(0), seen, 1.0, 1.0, 1.0, 1.0, least, 0.0, 0.0, 0
     )  # fmt: skip
     used = seen[:, 1] > 0
     gradients = -weights * np.sqrt(1 + seen[:, 0])

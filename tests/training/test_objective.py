@@ -159,9 +159,8 @@ def test_sparse_weights_equal_dense_ones_that_are_masked(bigram_templates: tuple
 def test_observed_support_is_what_was_seen() -> None:
     training = training_problem(5, templates=("LOWER", "TAG[0]"), missing=0.3)
     rows, data = training.layout.unigrams, training.objective.data
-    seen = {
-        (a, k) for attrs, k in zip(data.encoded.unigrams.attrs, data.gold, strict=True) for a in attrs if a >= 0 <= k
-    }
+    ids = data.encoded.unigrams.plain().attrs
+    seen = {(a, k) for attrs, k in zip(ids, data.gold, strict=True) for a in attrs if a >= 0 <= k}
     owners = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
     assert set(zip(owners.tolist(), rows.cols.tolist(), strict=True)) == seen
     pairs = {

@@ -125,9 +125,3 @@ def keep_string(vocab: Vocab, text: str) -> int:
     """Add a text to the vocab so that it survives memory zones, and return its key."""
     add: Any = vocab.strings.add  # spaCy's stub does not know of zones
     return int(add(text, allow_transient=False))
-
-
-def token_ranges(docs: Sequence[Doc], doc_offsets: Offsets) -> list[tuple[Doc, int, int]]:
-    """Return each Doc that is not empty, with the range of its tokens: begin and end."""
-    bounds = doc_offsets.tolist()
-    return [(doc, begin, end) for doc, begin, end in zip(docs, bounds, bounds[1:], strict=False) if end > begin]

@@ -16,7 +16,8 @@ from spacy.vocab import Vocab
 from ...errors import DataError
 from ...types import Bools, Hashes, Offsets
 from ..evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences
-from .base import Prediction, token_ranges
+from ..structs import write_tokens
+from .base import Prediction
 from .spans import Spans, type_hashes
 
 
@@ -123,13 +124,12 @@ class Entities(Spans):
             table[inside, 0] = 1
             table[spans.start, 0] = 3
             table[inside, 1] = np.repeat(type_hashes(types, docs)[spans.type], sizes)
-        preset = {id(docs[number]) for number in prediction.preset}
-        attributes: list[Any] = [ENT_IOB, ENT_TYPE]
-        for doc, begin, end in token_ranges(docs, prediction.doc_offsets):
-            if id(doc) in preset:
-                self._add_entities(doc, table[begin:end])
-            else:
-                doc.from_array(attributes, table[begin:end])
+        bounds, preset = prediction.doc_offsets, prediction.preset
+        for number in preset:
+            self._add_entities(docs[number], table[bounds[number] : bounds[number + 1]])
+        free = np.isin(np.arange(len(docs)), list(preset), invert=True)
+        others = [docs[number] for number in np.flatnonzero(free).tolist()] if preset else docs
+        write_tokens(others, ["ENT_IOB", "ENT_TYPE"], table[np.repeat(free, np.diff(bounds))] if preset else table)
         if scores is not None:
             self.store(prediction, docs, tags, prediction.name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from spacy.vocab import Vocab
 from ...errors import ConfigError, suggest
 from ...schemes import Span as TagSpan
 from ...schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of
-from ...types import Floats, Hashes, Offsets
+from ...types import Floats, Hashes
 from ..evidence import SpanLike
+from ..structs import write_spans
 from .base import Annotation, Prediction, keep_string
 
 
@@ -80,20 +82,11 @@ class Spans(Annotation):
     def store(self, prediction: Prediction, docs: Sequence[Doc], tags: Sequence[str], key: str) -> None:
         """Write the spans to ``doc.spans[key]``, with their scores if these are to be stored."""
         spans, types, scores = self.found(prediction, tags)
-        bounds, starts, ends = by_doc(spans, prediction.doc_offsets)
-        labels = type_hashes(types, docs)[spans.type].tolist()
-        for doc, first, last in zip(docs, bounds, bounds[1:], strict=False):
-            found = zip(starts[first:last], ends[first:last], labels[first:last], strict=True)
-            doc.spans[key] = [Span(doc, start, end, label) for start, end, label in found]
-            if scores is not None:
+        write_spans(docs, key, prediction.doc_offsets, spans, type_hashes(types, docs)[spans.type])
+        if scores is not None:
+            bounds = np.searchsorted(spans.start, prediction.doc_offsets)
+            for doc, (first, last) in zip(docs, pairwise(bounds.tolist()), strict=True):
                 doc.spans[key].attrs["scores"] = scores[first:last]
-
-
-def by_doc(spans: SpanArrays, doc_offsets: Offsets) -> tuple[list[int], list[int], list[int]]:
-    """Return the bounds of each Doc's spans [docs + 1], and starts and ends counted in their Docs."""
-    bounds = np.searchsorted(spans.start, doc_offsets).tolist()
-    home = np.repeat(doc_offsets[:-1], np.diff(bounds))
-    return bounds, (spans.start - home).tolist(), (spans.end - home).tolist()
 
 
 def group_content(doc: Doc, key: str | None) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from spacy.vocab import Vocab
 from ...errors import ConfigError, DataError, suggest
 from ..confidence import store_token_scores
 from ..evidence import Partial, Tags
-from .base import Annotation, Prediction, keep_string, token_ranges
+from ..structs import write_tokens
+from .base import Annotation, Prediction, keep_string
 
 ATTRIBUTES = ("tag", "pos", "morph")
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
@@ -86,11 +88,9 @@ class TokenTags(Annotation):
             kept = (old != 0) & (old != values)
             values = np.where(kept, old, values)
             scores = None if scores is None else np.where(kept, np.nan, scores)
-        attributes: list[Any] = [int(self._id)]
-        column: Any = values[:, None]
-        for doc, begin, end in token_ranges(docs, prediction.doc_offsets):
-            doc.from_array(attributes, column[begin:end])
-            if scores is not None:
+        write_tokens(docs, [self.attr.upper()], values[:, None])
+        if scores is not None:
+            for doc, (begin, end) in zip(docs, pairwise(prediction.doc_offsets.tolist()), strict=True):
                 store_token_scores(doc, prediction.name, scores[begin:end])
 
     def tag_of(self, token: Token) -> str:

@@ -1,0 +1,224 @@
+"""The one compile policy of the package: what numba makes of kernels; `_jit` imports it when one has to be compiled.
+
+Kernels are compiled lazily, once per set of argument types, and cached on disk: in ``NUMBA_CACHE_DIR``, beside the
+source or in the user's cache folder, whichever is set or can be written first.  They stay valid until
+their file or one that it imports changes, on processors with the same features.  ``fastmath`` leaves out the flags
+that assume there are no infinities and no NaNs: masked labels have a score of minus infinity.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+if os.environ.get("NO_COLOR"):  # numba knows a name of its own, else it makes colorama write codes to terminals
+    os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+
+import llvmlite.binding
+import numba
+import numba.extending
+from llvmlite import ir
+from numba.core import caching, cgutils, codegen, compiler, event, types
+
+FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
+
+
+def _vector_bytes() -> int:
+    """Return the length in bytes of the vectors of the processor that numba compiles for, 32 where it is unknown."""
+    features: str | None = getattr(numba.config, "CPU_FEATURES", None)
+    if features is not None:  # set by NUMBA_CPU_FEATURES, or by NUMBA_CPU_NAME=generic
+        return 64 if "+avx512f" in features else 32
+    try:
+        return 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
+    except RuntimeError:  # LLVM cannot tell
+        return 32
+
+
+VECTOR_BYTES = _vector_bytes()
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+NOTICE_AFTER = 2.0
+"""Seconds of compilation in one process after which a notice says why it takes so long."""
+logger = logging.getLogger("spacy_crfseq")
+folders: set[str] = set()
+made: list[Any] = []
+"""Where compiled kernels are kept, and the kernels of this process, as numba's dispatchers."""
+
+
+@cache
+def _stamp(module: str) -> str:
+    """Return a hash of this file and of one beside it with those that it imports: kernels hold what they call."""
+    file = Path(__file__).with_name(f"{module}.py")
+    if not file.exists():  # a kernel from elsewhere
+        return ""
+    found = hashlib.sha256(Path(__file__).read_bytes() + file.read_bytes())  # `_jit` imports this file by name
+    for of, names in re.findall(r"^ *from \.(\w*) import ([\w, ]*)", file.read_text("utf8"), re.MULTILINE):
+        for name in [of] if of else [each.split()[0] for each in names.split(",")]:
+            found.update(_stamp(name).encode())
+    return found.hexdigest()
+
+
+def compile_kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` with numba, cached in a folder that can be written or at least read, uncached elsewhere."""
+    compiled: Any
+    try:
+        compiled = numba.njit(cache=True, **OPTIONS)(function)
+        folders.add(compiled.stats.cache_path)
+    except RuntimeError:  # no folder can be written
+        compiled = _read_only(function)
+    # These attributes are private.  In a version of numba without them, a kernel stays cached when a callee in another
+    # file changes, which only developers do, and a full disk is an error.
+    own = getattr(compiled, "_cache", None)
+    index: Any = getattr(own, "_cache_file", None)
+    if own is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
+        index._source_stamp = (index._source_stamp, _stamp(function.__module__.rpartition(".")[2]))
+        own.save_overload = partial(_save, own.save_overload, index)
+    made.append(compiled)
+    return compiled
+
+
+def _read_only(function: Callable[..., Any]) -> Any:
+    """Compile `function` with a cache that can only be read, such as one in an image, uncached if there is none."""
+    locator: Any = getattr(caching, "_CacheLocator", None)
+    ensure = getattr(locator, "ensure_cache_path", None)
+    try:
+        if ensure is not None:  # numba takes folders only where it can write
+            locator.ensure_cache_path = lambda self: os.scandir(self.get_cache_path()).close()
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:
+        return numba.njit(**OPTIONS)(function)
+    finally:
+        if ensure is not None:
+            locator.ensure_cache_path = ensure
+
+
+def _save(save: Callable[..., None], index: Any, *compiled: Any) -> None:
+    """Keep a compiled kernel, unless the disk is full or cannot be written.
+
+    numba numbers the files of a kernel by what its index holds.  Processes that read the index at the same time would
+    give one name to two files, and one of them would later be loaded in the place of the other.
+    """
+    stem = index._index_name.removesuffix(".nbi")
+    index._data_name_pattern = f"{stem}.{uuid4().hex}-{{number:d}}.nbc"
+    with suppress(OSError):
+        save(*compiled)
+
+
+class _Internal(codegen.JITCodeLibrary):
+    """The code of a function that only kernels call: LLVM optimizes it, and makes machine code of it, in these alone.
+
+    It is half of the time that small functions take to compile.  All that this class overrides is private to numba.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> _Internal:
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Do nothing: kernels set their own environments when they are loaded."""
+
+
+class _InternalCompiler(compiler.Compiler):
+    """numba's compiler, with a `_Internal` as the library of the function."""
+
+    def define_pipelines(self) -> Any:
+        self.state.library = _Internal(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+def compile_internal(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile `function` for kernels that call it."""
+    options |= {"pipeline_class": _InternalCompiler, "no_cpython_wrapper": True}
+    return numba.njit(**options, **OPTIONS)(function)
+
+
+compile_inlined = partial(compile_internal, forceinline=True)
+
+
+def kernel_of_rows(function: Callable[..., Any]) -> Any:
+    """Return the kernel of the same name in `rows`."""
+    return getattr(import_module(".rows", __package__), function.__name__).compiled
+
+
+intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
+"""Lets a function write the LLVM code of a call: for the few loops whose sums must stay in vector registers.
+
+It takes numba's typing context and the types of the arguments, and returns a signature and a code generator.
+"""
+
+
+def fetch(builder: Any, pointer: Any) -> None:
+    """Write the instruction that asks for the cache line of a pointer, which may lie outside of its array."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])  # to read, keep, data
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+    """Write the code of `_jit.prefetch`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        struct = context.make_array(kind)(context, builder, arguments[0])
+        indices = [
+            context.cast(builder, value, given, types.intp)
+            for value, given in zip(arguments[1:], signature.args[1:], strict=True)
+        ][: kind.ndim]
+        fetch(builder, cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False))
+
+    return types.void(array, i, j), generate
+
+
+def intrinsic_of(_: Callable[..., Any]) -> Any:
+    """Return the intrinsic for `_jit.prefetch`, which numba has to know before it begins to compile."""
+    return prefetch
+
+
+class Notice(event.TimingListener):
+    """Logs once in a process that kernels are being compiled, when that has taken a noticeable time.
+
+    silent (bool): Say nothing (any more).
+    """
+
+    silent = False
+
+    def on_start(self, event: Any) -> None:
+        """Take note of a compilation that begins, perhaps inside of another one."""
+        super().on_start(event)
+        ours = event.data["dispatcher"].py_func.__module__.startswith("spacy_crfseq.")
+        if ours and not self.silent and (self.duration if self.done else 0.0) >= NOTICE_AFTER:
+            self.silent = True
+            folder = next(iter(folders), None)
+            kept = f"Later processes find them in {folder}" if folder else "No folder can be written to keep them"
+            logger.warning(
+                "spacy_crfseq compiles its kernels, which takes up to a minute. %s; NUMBA_CACHE_DIR names another "
+                "folder. To compile ahead of time, run: python -m spacy crfseq warmup",
+                kept,
+            )
+
+
+NOTICE = Notice()
+event.register("numba:compile", NOTICE)

@@ -1,0 +1,103 @@
+"""Kernels that Python runs at first: they pass the tests of compiled ones, and label texts alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given
+
+from spacy_crfseq.kernels import _jit
+from spacy_crfseq.pipeline.readers import read_examples
+from tests.kernels import test_gather, test_hashing, test_rows, test_viterbi
+from tests.kernels.helpers import DTYPES
+from tests.problems import Problem, problems
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Let Python run all light kernels, as in a process without numba."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("spacy_crfseq.kernels.")]
+    kernels = {id(each): each for module in modules for each in vars(module).values() if isinstance(each, _jit.Kernel)}
+    compiled = {key: kernel.__dict__.pop("compiled", None) for key, kernel in kernels.items()}
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_jit, "sys", SimpleNamespace(modules={}))
+            patch.setattr(_jit, "_many", lambda _: False)
+            yield
+    finally:
+        for key, kernel in kernels.items():
+            if compiled[key] is not None:
+                kernel.__dict__["compiled"] = compiled[key]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        test_hashing.test_mix,
+        test_hashing.test_keys_of_values,
+        test_hashing.test_ids_of_words,
+        test_hashing.test_index_numbers_keys_as_a_dict_does,
+        test_hashing.test_shift,
+        test_gather.test_sparse_rows,
+        test_rows.test_dense_rows_are_added_and_scattered,
+        test_viterbi.test_best_score_and_its_path,
+    ],
+)
+def test_python_passes_the_tests_of_compiled_kernels(test: Callable[..., None]) -> None:
+    with in_python():
+        test(**({"dtype": np.float32} if test is test_gather.test_sparse_rows else {}))
+
+
+@given(problems(scales=(0.0, 1.0, 1000.0), dtypes=DTYPES))
+def test_best_paths_are_the_same(problem: Problem) -> None:
+    labels, scores = test_viterbi.best_paths(problem)
+    with in_python():
+        plain_labels, plain_scores = test_viterbi.best_paths(problem)
+    assert plain_labels.tolist() == labels.tolist()
+    np.testing.assert_allclose(plain_scores, scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("factory", "file", "preset"),
+    [
+        ("crf_tagger", "ud-english-ewt/en_ewt-ud-dev.conllu", "conllu"),
+        ("crf_chunker", "conll2000/train.txt", "conll2000"),
+        ("crf_ner", "conll2002/esp.testa", "conll2002"),
+    ],
+)
+def test_labels_of_real_texts_are_the_same(factory: str, file: str, preset: str, data_folder: Path) -> None:
+    nlp = spacy.blank("xx")
+    pipe: Any = nlp.add_pipe(factory)
+    given = sorted(name.lower() for name in pipe.reads)
+    stream = read_examples(nlp, data_folder / file, preset, given=given)
+    train, others = list(islice(stream, 200)), [example.predicted for example in islice(stream, 50)]
+    nlp.initialize(lambda: train)
+    pipe.fit()
+
+    def annotated() -> list[dict[str, Any]]:
+        other = spacy.blank("xx")
+        other.add_pipe(factory).from_bytes(pipe.to_bytes())
+        return [doc.to_json() for doc in other.pipe(doc.copy() for doc in others)]
+
+    compiled = annotated()
+    with in_python():
+        assert annotated() == compiled
+
+
+def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jit, "_left", 3 * _jit.LARGE)
+    numbers = np.zeros(_jit.LARGE + 1)
+    assert not _jit._many(numbers[1:])
+    assert _jit._many(((numbers,), numbers)), "that is a large call"
+    assert _jit._many(numbers[1:]), "and now all steps are taken"
+    assert _jit._many(numbers[:0])
+    assert _jit._many(3)
