@@ -458,7 +458,7 @@ class DistributedTraining(Training):
         names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in self.annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
         configured = corpora_of(nlp, self.settings, n_threads) if self._given is None else {}
-        self._sources = self._given or {name: [*parts] for name, parts in configured.items()}
+        self._sources = cast("Mapping[str, Sequence[Source]]", configured) if self._given is None else self._given
         n_bytes = sum(part.n_bytes for part in configured.get(TRAIN, ()))
         n_shards = self.n_shards or n_threads * -(-max(1, n_bytes) // (n_threads * SHARD_BYTES))
         self.n_shards = n_shards = min(n_shards, len(self._sources[TRAIN]))
