@@ -36,6 +36,7 @@ MODULES = (
     "memory",
     "startup",
     "stages",
+    "vocabulary",
 )
 TEMPLATE = ROOT / "bench" / "performance.md.in"
 
