@@ -37,6 +37,7 @@ MODULES = (
     "startup",
     "stages",
     "vocabulary",
+    "scaling",
 )
 TEMPLATE = ROOT / "bench" / "performance.md.in"
 

@@ -16,6 +16,7 @@ from bench._harness import Options, Row, benchmark
 COUNTS = (1, 2, 5)
 """Values of `min_count`."""
 
+
 @benchmark("vocabulary", "vocabulary", minutes=2)
 def vocabulary(options: Options) -> list[Row]:
     """Features of text without labels under the default templates of `crf_ner`, that occur on at least 1, 2 and 5 of
