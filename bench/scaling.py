@@ -146,8 +146,9 @@ class _Bowl:
 @benchmark("transfers", "scaling", minutes=4)
 def transfers(options: Options) -> list[Row]:
     """Times of dask.distributed between processes of this machine, which share its two cores: a task without data, of
-    a thousand submitted together and one at a time; `scatter` of a vector of float32 to all workers (`broadcast`);
-    the sum of a vector from each worker, two at a time (the tree), to the client."""
+    a thousand submitted together and one at a time; a vector of float32 that a worker fetches from another; `scatter`
+    of a vector to all workers (`broadcast`); the sum of a vector from each worker, two at a time (the tree), to the
+    client. The times of larger numbers of workers are those of the two cores, not of Dask."""
     rows: list[Row] = []
     sizes = [10_000, 100_000] if options.quick else [1_000_000, 5_000_000, 25_000_000]
     for workers in WORKERS:
@@ -157,6 +158,8 @@ def transfers(options: Options) -> list[Row]:
             rows += [
                 Row(label, "ms", found[label], kind="value") for label in ("a task of many", "a task, there and back")
             ]
+            where = "a vector of {:g} MB from worker to worker"
+            rows += [Row(where.format(4e-6 * size), "GB/s", found[f"moved {size}"], kind="value") for size in sizes]
         for size in sizes:
             for what in ("scatter", "tree sum"):
                 label = f"{what}, {workers} workers, {4 * size / 1e6:g} MB"
@@ -200,6 +203,10 @@ def _exchange(client: Any, addresses: list[str], size: int, note: Any) -> None:
     note(f"scatter {size}", seconds(lambda: held.append(client.scatter(vector, broadcast=True, hash=False))))
     parts = [client.submit(np.negative, held[0], workers=[one], pure=False) for one in addresses]
     wait(parts)
+    sink = addresses[1]
+    small = seconds(lambda: client.submit(len, "a", workers=[sink], pure=False).result())
+    moved = seconds(lambda: client.submit(len, parts[0], workers=[sink], pure=False).result())
+    note(f"moved {size}", 4e-9 * size / max(moved - small, 1e-4))
 
     def total() -> None:
         level = parts

@@ -108,5 +108,6 @@ def _weights(options: Options) -> list[Row]:
         rows += [
             Row(f"{label}: weights", "weights", [float(weights)], kind="value", note=f"{features:,} features"),
             Row(f"{label}: exponent", "", [exponent], kind="value"),
+            Row(f"{label}: weights a feature", "", [weights / features], kind="value"),
         ]
     return rows
