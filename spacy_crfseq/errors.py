@@ -46,6 +46,10 @@ class ModelFileError(CrfError):
     """A stored model that is truncated, foreign, of another version, or holds impossible numbers."""
 
 
+class ClusterError(CrfError):
+    """The workers or the scheduler of a cluster are lost; training continues from its checkpoint."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return a sentence that lists the known names, after the nearest one if there is any.
 

@@ -391,7 +391,7 @@ def training_problem(
     dictionary = None
     if encoder.words is not None:
         known = encoder.words.keys, encoded.words, gold, all_allowed(n_labels)
-        dictionary, numbers = make_dictionary(*known, size=dictionary_size, min_count=2)
+        dictionary, numbers = make_dictionary(*known, dictionary_size, 2)
         encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
     data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
     parts: dict[str, Any] = {"dictionary": dictionary, "templates": encoder.unigrams.template_of}

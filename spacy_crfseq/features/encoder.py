@@ -54,6 +54,11 @@ class Ids(NamedTuple):
     attrs: Ints
     store: BagStore
 
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the ids and their bags."""
+        return self.bags.nbytes + self.attrs.nbytes + self.store.n_bytes
+
     def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
         """Return the ids of some tokens, which are the sequences offsets [N + 1]."""
         return Ids(np.ascontiguousarray(self.bags[tokens]), np.ascontiguousarray(self.attrs[tokens]), self.store)
@@ -80,6 +85,11 @@ class StoredIds(NamedTuple):
     offsets: Offsets
     table: Growable
     store: BagStore
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the ids, of those of each word, and of all bags."""
+        return self.packed.bytes.n_bytes + self.table.n_bytes + self.store.n_bytes
 
     def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
         """Return the ids of some whole sequences, offsets [N + 1]."""
@@ -186,7 +196,7 @@ class Block:
         self.origins: list[tuple[int, Hashes]] | None = None
         self._template_of = Growable(np.uint16)
         self._new_ids: Ints | None = None
-        self._lexicon, self._columns = lexicon, list(columns)
+        self._lexicon, self._columns, self._width = lexicon, list(columns), lexicon.width
         self._pads = pad_values(lexicon.width)
         self._distances = np.array([slot.offset for slot in plan.lexeme_slots], np.int64)
         are_bags = np.array([len(slot.templates) > 1 for slot in plan.lexeme_slots], np.bool_)
@@ -195,6 +205,9 @@ class Block:
             are_bags, np.cumsum(are_bags, dtype=np.int64) - 1, -np.cumsum(~are_bags, dtype=np.int64)
         )
         self._reset_caches()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_lexicon": None}  # encoded texts do not need it, and it reads words from a vocab
 
     def _reset_caches(self) -> None:
         self.store = BagStore()
@@ -259,7 +272,7 @@ class Block:
         return Ids(bags, attrs, store)
 
     def _look_up(self, rows: Ints, offsets: Offsets, table: Growable, bags: Ints, attrs: Ints) -> int:
-        slots = self._distances, self._lexicon.width, table.array, self._targets
+        slots = self._distances, self._width, table.array, self._targets
         return kernels.hashing.lexeme_ids(rows, offsets, *slots, bags, attrs, UNKNOWN)
 
     def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
@@ -483,6 +496,9 @@ class Encoder:
             Block(plan, self._lexicon, self.columns, own)
             for plan, own in zip((unigrams, bigrams), keys or (None, None), strict=True)
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_lexicon": None, "_new_lexicon": None}  # see `Block`
 
     @property
     def frozen(self) -> bool:

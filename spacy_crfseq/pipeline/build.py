@@ -72,7 +72,7 @@ def _choose_weights(
     texts = [found.known, *(term.found.known for term in terms)]
     encoder.freeze(texts, method.min_count)
     encoder.renumber([*texts, *seen])
-    layout = _layout_for(method, encoder, known, n_labels, terms)
+    layout = layout_for(method, encoder, known, n_labels, terms)
     if not method.max_features:
         return layout
     layout = most_informative(layout, known, method.max_features, method.n_threads or threads.available())
@@ -82,7 +82,7 @@ def _choose_weights(
     return layout.without_empty()
 
 
-def _layout_for(
+def layout_for(
     method: Method, encoder: Encoder, data: Dataset, n_labels: int, terms: Sequence[TermData] = ()
 ) -> Layout:
     """Return the layout of the weights of a model for a training set and terms that the encoder has encoded.
@@ -118,9 +118,9 @@ def _choose_words(
     """Return the tag dictionary of the first text, and all texts with the numbers of its words."""
     if encoder.words is None or texts[0].words is None:
         return None, texts
-    limits = {"size": method.tag_dictionary_size, "min_count": method.tag_dictionary_min_count}
+    limits = method.tag_dictionary_size, method.tag_dictionary_min_count
     hashes = encoder.words.keys
-    dictionary, _ = make_dictionary(hashes, texts[0].words, gold, constraints, **limits)
+    dictionary, _ = make_dictionary(hashes, texts[0].words, gold, constraints, *limits)
     if old is not None:
         dictionary = dictionary.united(old, hashes, texts[0].words, gold)
     encoder.words = dictionary.word_index()

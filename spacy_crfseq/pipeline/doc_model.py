@@ -225,6 +225,10 @@ class DocModel:
             names = self._origins.all_names() if self.method.keep_names else []
         self.feature_names, self.strings = names, None
 
+    def name_features(self, names: list[str], largest: LargestNames) -> None:
+        """Use these names of all features, and of those with the largest weights."""
+        self.feature_names, self._largest = names, largest
+
     def _use(self, crf: LinearChainCRF) -> None:
         if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
             self._make_thinc()  # thinc lets no model with parameters change its size
@@ -280,7 +284,7 @@ class DocModel:
                 )
             names = storage.names_left(self.feature_names, crf, compact)
             session = Session(self.method.optimizer, n_total=self.n_sequences, seen_all=True)
-            self.start(compact, self._encoder_of(compact), session, names, self.largest_names())
+            self.start(compact, self.encoder_of(compact), session, names, self.largest_names())
             return Pruned(before, self.size)
 
     # Docs as numbers
@@ -288,12 +292,13 @@ class DocModel:
     def new_encoder(self) -> Encoder:
         """Return an encoder that collects features and the strings they are made of."""
         self.strings = {}
-        encoder = self._encoder_of(None, self.strings)
+        encoder = self.encoder_of(None, self.strings)
         encoder.keep_names()
         encoder.pinned = True
         return encoder
 
-    def _encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
+    def encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
+        """Return an encoder for the features of a model, or one that collects features."""
         unigrams, bigrams = self.features.plans()
         functions = self.features.functions
         read = lexeme_reader(lambda: self.words, lexical_names(unigrams, bigrams), functions, strings)
@@ -316,7 +321,7 @@ class DocModel:
     def feature_reader(self, crf: LinearChainCRF | None = None) -> FeatureReader:
         """Return an object that lists the features of texts, by name and by number in a model (this one if None)."""
         strings: dict[int, str] = {}
-        encoder = self._encoder_of(self.crf if crf is None else crf, strings)
+        encoder = self.encoder_of(self.crf if crf is None else crf, strings)
 
         def read(docs: list[Doc], preset: bool) -> DocColumns:
             return self.columns_of(docs, encoder.columns, preset=preset, strings=strings)
@@ -528,7 +533,7 @@ class DocModel:
         self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
         session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)
-        self.start(crf, self._encoder_of(crf), session, names, largest)
+        self.start(crf, self.encoder_of(crf), session, names, largest)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that are stored beside the weights, as values of JSON."""

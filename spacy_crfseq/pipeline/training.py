@@ -60,7 +60,7 @@ class Training:
     """
 
     def __init__(self, model: DocModel) -> None:
-        self._model = model
+        self.model = model
         self.seed: int | None = None
         self.postponed = False
         self.keeps = False
@@ -70,9 +70,9 @@ class Training:
         self.report = partial(util.logger.info, "[%s] %s", model.name)
         self.terms: list[TermData] = []
         self._encoder: Encoder | None = None  # of the terms; pruning replaces it
-        self._texts: dict[str, Callable[[], Iterator[Example]]] = {}
+        self.texts: dict[str, Callable[[], Iterator[Example]]] = {}
         self._bound: dict[int, tuple[Loss, Sequence[str], Loss]] = {}
-        self._kept: _Collected | None = None
+        self._kept: Collected | None = None
         # after an initialization without data: the examples seen since, and the number of those in the model
         self._met: dict[int, Example] | None = None
         self._n_built = 0
@@ -82,7 +82,7 @@ class Training:
 
         RAISES ConfigError: If the seed is out of range.
         """
-        return seeded(self._model.method.optimizer, self.seed if seed is None else seed)
+        return seeded(self.model.method.optimizer, self.seed if seed is None else seed)
 
     def initialize(
         self,
@@ -92,7 +92,7 @@ class Training:
         terms: Mapping[str, Texts] | None = None,
     ) -> None:
         """Do what `CRFComponent.initialize` says."""
-        model, annotation = self._model, self._model.annotation
+        model, annotation = self.model, self.model.annotation
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
@@ -101,7 +101,7 @@ class Training:
         self.use_texts(nlp, terms)
         examples, made_up = _look_ahead(get_examples())
         self._learn_first(None if made_up else get_examples, labels)
-        collected = self._collect(examples)
+        collected = self.collect(examples)
         found = collected.found
         without_data = made_up and not found.tags
         if without_data:
@@ -115,7 +115,7 @@ class Training:
             )
         self._report_absent_columns(found.absent)
         self._warn_of_score_weights(nlp)
-        if all(map(is_unlabelled, [model.method.loss, *(term.loss for term in self._settings.values())])):
+        if all(map(is_unlabelled, [model.method.loss, *(term.loss for term in self.settings.values())])):
             util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", model.name)
         in_terms = [tag for term in collected.terms.values() for tag in term.tags]
         tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted({*found.tags, *in_terms}))
@@ -137,19 +137,20 @@ class Training:
         """
         collected = self._kept
         assert collected is not None
-        if self.keeps or collected.terms.keys() != self._settings.keys():  # `fit` may add the texts of a term
-            shared = collected.strings, self._model.partials.candidates
+        if self.keeps or collected.terms.keys() != self.settings.keys():  # `fit` may add the texts of a term
+            shared = collected.strings, self.model.partials.candidates
             collected = deepcopy(collected, {id(one): one for one in shared})  # training changes the rest
         else:
             self._kept = None
         if sequences is not None:
             collected = collected._replace(found=collected.found.take(sequences))
-        self._model.set_tags(collected.tags)
-        self._start(collected)
+        self.model.set_tags(collected.tags)
+        self.start(collected)
 
     @property
-    def _settings(self) -> dict[str, TermSettings]:
-        return self._model.method.each_term(self._model.name)
+    def settings(self) -> dict[str, TermSettings]:
+        """The settings of all terms, by their names."""
+        return self.model.method.each_term(self.model.name)
 
     def _learn_first(
         self,
@@ -163,7 +164,7 @@ class Training:
         get_examples (Callable | None): Returns the training corpus; None if there is none yet.
         keep (bool): Keep the first stage, which is trained, and only label the corpus.
         """
-        model = self._model
+        model = self.model
         if model.first is None:
             return
         first, model.held_out = model.new_first(), {}
@@ -191,7 +192,7 @@ class Training:
 
     def labels_of(self, sequences: Offsets) -> Ints:
         """Return the labels [T] that the present model gives to sequences of the corpus that is kept."""
-        model, kept = self._model, self._kept
+        model, kept = self.model, self._kept
         assert kept is not None
         encoded = model.encoder.adopted(kept.found.take(sequences).data.encoded, kept.encoder)
         n_threads = model.method.n_threads or threads.available()
@@ -199,26 +200,26 @@ class Training:
             model.method.decoder, n_threads
         )
 
-    def _collect(self, examples: Iterable[Example]) -> _Collected:
+    def collect(self, examples: Iterable[Example]) -> Collected:
         """Return examples and terms as numbers, and the encoder with their features."""
-        encoder, strings = self._model.new_encoder(), self._model.strings
+        encoder, strings = self.model.new_encoder(), self.model.strings
         if self.source is not None and strings is not None:
             begin_with(encoder, self.source, strings)
-        if self._model.method.tag_dictionary_size:
+        if self.model.method.tag_dictionary_size:
             encoder.words = HashIndex()
-        self._model.partials = PartialTable(self._model.annotation)
+        self.model.partials = PartialTable(self.model.annotation)
         found = self.encode(examples, encoder)  # before the terms, so that its features come first
-        terms = {name: self._encode_term(name, encoder) for name in self._texts}
-        return _Collected(encoder, found, terms, strings)
+        terms = {name: self._encode_term(name, encoder) for name in self.texts}
+        return Collected(encoder, found, terms, strings)
 
-    def _start(self, collected: _Collected) -> LinearChainCRF:
+    def start(self, collected: Collected) -> LinearChainCRF:
         """Begin with a model of zero weights for the features found and the tags that were set, and return it."""
-        model, (encoder, found) = self._model, collected[:2]
+        model, (encoder, found) = self.model, collected[:2]
         model.strings = collected.strings
-        terms = [self._numbered(name, collected.terms[name]) for name in self._settings if name in collected.terms]
+        terms = [self.numbered(name, collected.terms[name]) for name in self.settings if name in collected.terms]
         old = None if self.source is None else aligned(self.source, model)
         crf, data, self.terms = build_model(
-            model.method, encoder, found, self._relabelled(found), model.labels.tags, model.labels.constraints, terms,
+            model.method, encoder, found, self.relabelled(found), model.labels.tags, model.labels.constraints, terms,
             old,
         )  # fmt: skip
         session = Session(
@@ -230,25 +231,26 @@ class Training:
 
     def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
         """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
-        self._texts = find_texts(self._model.name, self._settings, terms or {}, nlp)
-        if nlp is not None and self._settings and not self.annotators:
-            self.annotators = frozen_annotators(nlp, self._model.name)
+        self.texts = find_texts(self.model.name, self.settings, terms or {}, nlp)
+        if nlp is not None and self.settings and not self.annotators:
+            self.annotators = frozen_annotators(nlp, self.model.name)
 
     def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:
-        settings, examples = self._settings[name], self._texts[name]()
+        settings, examples = self.settings[name], self.texts[name]()
         for pipe in self.annotators:
             examples = annotated(pipe, examples)
         examples = examples if self.watch is None else self.watch(name, examples)
         try:
             found = self.encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
         except NoExamplesError:
-            raise no_texts(self._model.name, name, settings) from None
-        check_found(self._model.name, name, settings, found)
+            raise no_texts(self.model.name, name, settings) from None
+        check_found(self.model.name, name, settings, found)
         return found
 
-    def _numbered(self, name: str, found: EncodedCorpus) -> TermData:
-        settings = self._settings[name]
-        return TermData(name, settings, found, self._relabelled(found, settings.loss))
+    def numbered(self, name: str, found: EncodedCorpus) -> TermData:
+        """Return a term with the labels of its texts as numbers of the model's tags."""
+        settings = self.settings[name]
+        return TermData(name, settings, found, self.relabelled(found, settings.loss))
 
     def _weighted(self) -> list[Term]:
         """Return the terms of the objective."""
@@ -258,24 +260,24 @@ class Training:
         """Use other texts for some terms; those that `initialize` had none of get weights for their features."""
         if not given:
             return
-        settings, session = self._settings, self._model.session
-        self._texts.update(find_texts(self._model.name, settings, given, None))
+        settings, session = self.settings, self.model.session
+        self.texts.update(find_texts(self.model.name, settings, given, None))
         self.terms = [term for term in self.terms if term.name not in given]
         if self._kept is not None and session.initial is not None:
-            self._model.strings = self._kept.strings
+            self.model.strings = self._kept.strings
             new = {name: self._encode_term(name, self._kept.encoder) for name in given}
             self._kept = self._kept._replace(terms={**self._kept.terms, **new})
             self.begin_anew()
 
     def _complete_terms(self) -> list[Term]:
         """Return the terms of the objective, after reading missing texts.  RAISES DataError: If a term has none."""
-        encoder = self._model.encoder
+        encoder = self.model.encoder
         there = {term.name: term for term in self.terms if self._encoder is encoder}
-        check_complete(self._model.name, self._settings, {*there, *self._texts})
+        check_complete(self.model.name, self.settings, {*there, *self.texts})
         self._encoder = encoder
         self.terms = [
-            there[name] if name in there else self._numbered(name, self._encode_term(name, encoder))
-            for name in self._settings
+            there[name] if name in there else self.numbered(name, self._encode_term(name, encoder))
+            for name in self.settings
         ]
         return self._weighted()
 
@@ -285,7 +287,7 @@ class Training:
         The model is rebuilt, and keeps the weights learnt so far, when there are a quarter more examples or when a
         batch holds nothing new.  So a corpus is read a few times in all.
         """
-        model = self._model
+        model = self.model
         new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
         if model.annotation.scheme is not None:
             self._add_labels(list(new.values()))
@@ -293,10 +295,10 @@ class Training:
         if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
             old, self._n_built = model.crf, len(met)
             self._learn_first(met.values)
-            carry_over(old, self._start(self._collect(met.values())))
+            carry_over(old, self.start(self.collect(met.values())))
 
     def _add_labels(self, examples: Sequence[Example]) -> None:
-        model = self._model
+        model = self.model
         tags = [tag for example in examples for tag in known_tags(gold_tags(model.annotation, example, model.name))]
         labels = model.annotation.public_labels([tag for tag in dict.fromkeys(tags) if tag is not None])
         new = [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]
@@ -306,16 +308,16 @@ class Training:
     @property
     def data(self) -> Dataset:
         """The training set as `initialize` has encoded it.  RAISES DataError: If training has released it."""
-        data = self._model.session.initial
+        data = self.model.session.initial
         if data is None:
-            raise DataError(f"Component {self._model.name!r}: nothing is encoded; call initialize just before.")
+            raise DataError(f"Component {self.model.name!r}: nothing is encoded; call initialize just before.")
         return data
 
     def encode(
         self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
     ) -> EncodedCorpus:
         """Return examples as numbers; loss and labelled as in `Reading`."""
-        model = self._model
+        model = self.model
         encoder.pinned = True  # the parts of a text share their bags
         reading = Reading(
             model.annotation, model.read, model.partials, model.name, model.read_by_functions,
@@ -328,24 +330,25 @@ class Training:
             raise kind(f"Component {model.name!r}: {error}") from None
 
     def _is_lexical(self, loss: Loss) -> bool:
-        model = self._model
+        model = self.model
         by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
         return not by_docs and model.words is model.vocab
 
-    def _relabelled(self, found: EncodedCorpus, loss: Loss | None = None) -> Dataset:
-        numbers = np.append(self._model.labels.numbers(list(found.tags), self._model.partials), np.int32(MISSING))
+    def relabelled(self, found: EncodedCorpus, loss: Loss | None = None) -> Dataset:
+        """Return compiled texts with their labels as numbers of the model's tags."""
+        numbers = np.append(self.model.labels.numbers(list(found.tags), self.model.partials), np.int32(MISSING))
         gold = found.data.gold.astype(np.promote_types(found.data.gold.dtype, type_for(numbers)))
         for first in range(0, len(gold), BLOCK_TOKENS):
             part = gold[first : first + BLOCK_TOKENS]
             part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
-        return self._model.checked(found.data._replace(gold=gold), loss)
+        return self.model.checked(found.data._replace(gold=gold), loss)
 
     def _report_absent_columns(self, names: Sequence[str]) -> None:
         if names:
             util.logger.info(
                 "[%s] No training example has %s set on input: features of it work only where components named in "
                 "annotating_components set it, or the corpus reader gives it.",
-                self._model.name,
+                self.model.name,
                 ", ".join(names),
             )
 
@@ -356,20 +359,20 @@ class Training:
                     "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
                     "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
                     "'spacy train' only if it is frozen.",
-                    self._model.name,
+                    self.model.name,
                     term.name,
                     ", ".join(term.found.unset),
                 )
 
     def _warn_of_score_weights(self, nlp: Language | None) -> None:
-        key = self._model.annotation.score_name
+        key = self.model.annotation.score_name
         if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
             return
         if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
             util.logger.warning(
                 "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
                 "set it, or the best model cannot be selected.",
-                self._model.name,
+                self.model.name,
                 key,
             )
 
@@ -377,7 +380,7 @@ class Training:
 
     def update(self, examples: Sequence[Example], losses: dict[str, float]) -> None:
         """Add a batch."""
-        model = self._model
+        model = self.model
         model.trained()
         with model.lock:
             keys = [self.content_key(example) for example in examples]
@@ -391,7 +394,7 @@ class Training:
 
     def content_key(self, example: Example) -> int:
         """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
-        model, reference = self._model, example.reference
+        model, reference = self.model, example.reference
         has_functions = bool(model.features.set_names)  # they may read anything, most likely these columns
         read = TOKEN_COLUMNS if has_functions else model.encoder.columns
         evidence = read_evidence(reference, model.name, ("user",))
@@ -406,20 +409,20 @@ class Training:
 
     def finish_update(self) -> None:
         """Run the optimizer of the config on the examples added."""
-        model = self._model
+        model = self.model
         crf, _ = model.trained()
         with model.lock:
             model.session.work(self.objective, crf.theta, model.name, model.method.inner_iterations)
 
     def figures(self, *, restart: bool = False) -> StepReport | None:
         """Return `Session.figures` of the training that `update` drives."""
-        return self._model.session.figures(restart)
+        return self.model.session.figures(restart)
 
     # All at once
 
     def objective(self, data: Dataset, terms: Sequence[Term] | None = None) -> Objective:
         """Return the objective of the current run on data, and on terms or all of their texts."""
-        model, session = self._model, self._model.session
+        model, session = self.model, self.model.session
         crf, _ = model.trained()
         terms = session.terms if terms is None else terms
         first = Term(data, model.method.loss, name="the training corpus", sample=session.sample)
@@ -435,16 +438,16 @@ class Training:
 
     def taken_over(self) -> str:
         """Return how much of the present model comes from `source`, empty without one."""
-        return "" if self.source is None else summary(self.source, self._model)
+        return "" if self.source is None else summary(self.source, self.model)
 
     def bound(self, loss: Loss) -> Loss:
         """Return a loss for the model's tags."""
         if not isinstance(loss, TextLoss):
             return loss
-        tags = self._model.labels.tags
+        tags = self.model.labels.tags
         known = self._bound.get(id(loss))
         if known is None or known[0] is not loss or known[1] != tags:
-            self._bound[id(loss)] = known = loss, tags, loss.bind(tags, self._model.annotation.scheme)
+            self._bound[id(loss)] = known = loss, tags, loss.bind(tags, self.model.annotation.scheme)
         return known[2]
 
     def fit(
@@ -456,7 +459,7 @@ class Training:
         **settings: Any,
     ) -> FitResult:
         """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`."""
-        model, optimizer = self._model, self.optimizer(seed)
+        model, optimizer = self.model, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
             theta, n_sequences = model.crf.theta, model.n_sequences
             if self.source is None:
@@ -487,7 +490,7 @@ class Training:
         The caller trains and then calls `set_parameters`.  Arguments as in `CRFComponent.fit`.
         RAISES DataError: If there is nothing to train on.
         """
-        model = self._model
+        model = self.model
         with model.lock:
             model.sync()
             self._add_texts(terms or {})
@@ -503,7 +506,7 @@ class Training:
                     given = list(examples) if isinstance(examples, Iterator) else examples
                     examples = given
                     self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
-                data = self._relabelled(self.encode(examples, model.encoder))
+                data = self.relabelled(self.encode(examples, model.encoder))
             model.encoder.pinned = True
             others = self._complete_terms()
             self._warn_of_missing_columns()
@@ -521,7 +524,7 @@ class Training:
         It also returns the labels that tokens may have in a prediction [T, L], or None if all may have all.  This is
         for further training of the model; the caller trains and calls `set_parameters` within the context.
         """
-        model = self._model
+        model = self.model
         with model.lock:
             model.sync()
             model.session.release()
@@ -532,22 +535,22 @@ class Training:
             self._release()
 
     def _release(self) -> None:
-        with self._model.lock:
-            self._model.session.release()
-            self._model.encoder.pinned, self.terms = False, []
+        with self.model.lock:
+            self.model.session.release()
+            self.model.encoder.pinned, self.terms = False, []
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
-        encoded, columns = self._model.encode(docs)
-        labels = self._model.labels
-        known = known_of(docs, self._model.name, labels.preset(docs, columns))
+        encoded, columns = self.model.encode(docs)
+        labels = self.model.labels
+        known = known_of(docs, self.model.name, labels.preset(docs, columns))
         return encoded, columns, labels.allowed(docs, columns, known)
 
     def evaluator(self, dev: list[Example]) -> Evaluator:
         """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
-        return Evaluator(self._model, dev, *self._encode_allowed([example.predicted for example in dev]))
+        return Evaluator(self.model, dev, *self._encode_allowed([example.predicted for example in dev]))
 
 
-class _Collected(NamedTuple):
+class Collected(NamedTuple):
     """Encoded texts from which a run begins, the tags of the model, and the strings of its features."""
 
     encoder: Encoder

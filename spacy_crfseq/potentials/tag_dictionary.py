@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..features.index import HashIndex
-from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Scores
+from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Offsets, Scores
 from .protocol import Part, Source, tokens_of
 
 _BLOCK_TOKENS = 1 << 16
@@ -134,20 +134,27 @@ def without_restricted(words: Ints, allowed: Bools, constraints: Constraints) ->
 
 
 def make_dictionary(
-    hashes: Hashes, numbers: Ints, gold: Ints, constraints: Constraints, *, size: int, min_count: int
+    hashes: Hashes,
+    numbers: Ints,
+    gold: Ints,
+    constraints: Constraints,
+    size: int,
+    min_count: int,
+    times: Offsets | None = None,
 ) -> tuple[TagDictionary, Ints]:
     """Return the dictionary of a training set, and the index in it of each token's word [T].
 
     hashes (Hashes): [V] hashes of all words.
     numbers (Ints): [T] index into `hashes` of each token's word, -1 for none.
     gold (Ints): [T] gold labels, -1 where missing.
+    times (Offsets | None): [T] how many tokens each of these is; None for one.
     size, min_count (int): It contains the `size` most frequent words with at least `min_count` labelled tokens.
     Labels that no token has are allowed for all words.  Words without a `free_standing` label are left out, so that
     every text has a labelling.
     """
     counts = np.zeros(len(hashes) + 1, np.int64)  # the last one is for -1
-    for words, _ in _labelled(numbers, gold):
-        np.add.at(counts, words, 1)
+    for words, labels in _labelled(numbers, gold if times is None else np.where(gold >= 0, times, MISSING)):
+        np.add.at(counts, words, 1 if times is None else labels)
     frequent = np.flatnonzero(counts[:-1] >= max(min_count, 1))
     frequent = frequent[np.argsort(-counts[frequent], kind="stable")]
     seen = np.zeros((len(frequent), len(constraints.start)), np.bool_)

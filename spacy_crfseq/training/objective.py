@@ -8,11 +8,13 @@ optimizers the tokens of each feature.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from heapq import merge
 from operator import itemgetter
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -126,14 +128,30 @@ class Objective:
 
     def value(self, theta: Floats) -> float:
         """Return the objective at theta [D]."""
-        return sum(run(theta, None) for run in self._passes) + self.regularizer.value(theta)
+        return self.losses(theta, None) + self.regularizer.value(theta)
+
+    def losses(self, theta: Floats, grad: Floats | None, totals: Mapping[str, Any] = MappingProxyType({})) -> float:
+        """Return the sum of all losses at theta [D], without the penalty, and add its gradient to `grad` [D], if given.
+
+        totals (Mapping): By the names of terms, sums over all parts of their data sets, if these terms have only one of
+            them: the gradient is that of this part, and their losses are not part of the result.
+        """
+        value = 0.0
+        for run, term in zip(self._passes, self.terms, strict=True):
+            loss = run(theta, grad, totals.get(term.name))
+            value += 0.0 if term.name in totals else loss
+        return value
+
+    def totals(self, theta: Floats) -> dict[str, Any]:
+        """Return the sums of each `types.CorpusLoss` over its data, by the names of the terms; 0 for other losses."""
+        return {term.name: run.totals(theta) for run, term in zip(self._passes, self.terms, strict=True)}
 
     def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
         """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
         grad = np.empty_like(theta) if out is None else out
         pieces = threads.parts(len(theta), self.n_threads)
         threads.run([partial(grad[piece].fill, 0) for piece in pieces])
-        loss = sum(run(theta, grad) for run in self._passes)
+        loss = self.losses(theta, grad)
         if self.regularizer.strengths is None:  # the penalty may not be a sum over weights
             pieces = [slice(0, len(theta))]
 

@@ -89,19 +89,33 @@ class FullPass:
         self._mask = mask if data.encoded.words is not None else None
         self._passes = potential.passes(data.encoded, n_threads)
 
-    def __call__(self, theta: Floats, grad: Floats | None) -> float:
-        """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D]."""
+    def __call__(self, theta: Floats, grad: Floats | None, totals: Any = None) -> float:
+        """Return the loss at theta [D] and, unless `grad` is None, add its gradient to `grad` [D].
+
+        totals: Of a `CorpusLoss` whose data set has other parts elsewhere, the sums over all of them.
+        """
         loss = self._loss
         self._passes.begin(theta, grad)
         if isinstance(loss, CorpusLoss):
-            totals = self._sum(lambda scores, batch, backprop: loss.totals(scores, batch))
-            value, slope = loss.at(totals, self._weight)
+            value, slope = loss.at(self._totals(loss) if totals is None else totals, self._weight)
             if grad is not None:
                 self._sum(partial(self._evaluate, slope, True))
         else:
             value = float(self._sum(partial(self._evaluate, loss, grad is not None)))
         self._passes.finish()
         return value
+
+    def totals(self, theta: Floats) -> Any:
+        """Return the sums of a `CorpusLoss` over the data at theta [D]; 0 for any other loss."""
+        if not isinstance(self._loss, CorpusLoss):
+            return 0.0
+        self._passes.begin(theta, None)
+        found = self._totals(self._loss)
+        self._passes.finish()
+        return found
+
+    def _totals(self, loss: CorpusLoss) -> Any:
+        return self._sum(lambda scores, batch, backprop: loss.totals(scores, batch))
 
     def _sum(self, evaluate: Evaluate) -> Any:
         """Return the sum of a function over all parts."""

@@ -1,0 +1,257 @@
+"""Shards on the workers of a Dask cluster: where they are, sums over them, and how they are made anew when workers die.
+
+Each shard stays in the memory of one worker, which Dask moves to disk where it does not fit.  A call is repeated until
+no worker has died in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager
+from time import monotonic, perf_counter, sleep
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import ClusterError
+
+TICK = 0.5
+"""Seconds between two looks at the workers."""
+RETURN = 10.0
+"""Seconds that a worker has to come back, as a nanny restarts it, before others make its shards."""
+WAIT = 120.0
+"""Seconds that a cluster has to get a worker."""
+FAILURES = 10
+"""Attempts in a row that may fail."""
+SLOW = 3.0
+"""A worker that takes so many times as long as the median is reported."""
+
+
+class Share:
+    """A value that all workers have, such as parameters; sent again if the last of them that has it dies."""
+
+    def __init__(self, client: Any, value: Any) -> None:
+        self._client, self.value = client, value
+        self._future: Any = None
+
+    @property
+    def future(self) -> Any:
+        """The value on the workers."""
+        if self._future is None or self._future.status != "finished":
+            self._future = self._client.scatter(self.value, broadcast=True, hash=False)
+        return self._future
+
+
+class Summed(NamedTuple):
+    """Results added over shards, and the seconds that each worker took."""
+
+    values: tuple[Any, ...]
+    seconds: dict[str, float]
+
+
+Function = Callable[..., Any]
+Arguments = Callable[[int], Sequence[Any]]
+
+
+class Cluster:
+    """The shards of one training set.
+
+    client (Client): Of `distributed`.
+    n_shards (int): Their number; they are spread evenly over the threads of the workers there are.
+    report (Callable): Called with lines about workers that died or are slow.
+    bytes_moved (int): Bytes of parameters and gradients that sums have moved so far.
+    """
+
+    def __init__(self, client: Any, n_shards: int, report: Callable[[str], None]) -> None:
+        self._client, self._report, self.n_shards = client, report, n_shards
+        self._steps: list[tuple[Function, Arguments]] = []
+        self._futures: list[Any] = [None] * n_shards
+        self._homes: list[str] = [""] * n_shards
+        self._applied = [0] * n_shards  # how many of the steps each future has
+        self._size = self._failures = self.bytes_moved = 0
+        self._slow: set[str] = set()
+        self._gatherer = ThreadPoolExecutor(FAILURES + 1)  # a call that failed may still wait
+
+    def share(self, value: Any) -> Share:
+        """Return a value to be passed to `make`, `each` and `sum` as an argument."""
+        return Share(self._client, value)
+
+    def make(self, function: Function, arguments: Arguments, done: Callable[[int], None] = lambda n: None) -> None:
+        """Replace each shard by function(shard, *arguments(number)); the first call makes them from None.
+
+        done (Callable): Called with the number of shards that are made, to show progress.
+        RAISES CrfError: The first error that a shard has raised.
+        """
+        self._steps.append((function, arguments))
+        self._repeated(lambda: [self._submit(_ready, number, one) for number, one in enumerate(self._futures)], done)
+
+    def each(self, function: Function, *arguments: Any) -> list[Any]:
+        """Return function(shard, *arguments) of each shard."""
+        return self._repeated(
+            lambda: [self._submit(function, number, future, *arguments) for number, future in enumerate(self._futures)]
+        )
+
+    def sum(self, function: Function, theta: Any, *arguments: Any) -> tuple[Any, ...]:
+        """Return the sum of function(shard, theta, *arguments), tuples, over all shards, element by element.
+
+        Each worker adds up its shards; their sums are added in a tree, always in the same order.
+        """
+        shared = self.share(theta)
+
+        def submit() -> list[Any]:
+            last: dict[str, Any] = {}
+            for number, future in enumerate(self._futures):
+                home = self._homes[number]
+                last[home] = self._submit(_add_to, number, last.get(home), function, future, shared, *arguments)
+            level = list(last.items())
+            self.bytes_moved += 2 * len(level) * int(getattr(theta, "nbytes", 0))
+            while len(level) > 1:
+                pairs = zip(level[::2], level[1::2], strict=False)
+                rest = level[len(level) // 2 * 2 :]
+                level = [(one[0], self._on(one[0], _added, one[1], other[1])) for one, other in pairs] + rest
+            return [level[0][1]]
+
+        (found,) = self._repeated(submit)
+        self._watch(found.seconds)
+        values: tuple[Any, ...] = found.values
+        return values
+
+    def close(self) -> None:
+        """Release all shards."""
+        self._futures = []
+        self._gatherer.shutdown(wait=False)
+
+    # Placing
+
+    def _on(self, home: str, function: Function, *arguments: Any) -> Any:
+        given = [one.future if isinstance(one, Share) else one for one in arguments]
+        return self._client.submit(function, *given, workers=[home], pure=False)
+
+    def _submit(self, function: Function, number: int, *arguments: Any) -> Any:
+        return self._on(self._homes[number], function, *arguments)
+
+    def _alive(self) -> dict[str, int]:
+        """Return the workers and their threads.  RAISES ClusterError: If the scheduler does not answer."""
+        try:
+            if self._client.status == "running":
+                return dict(self._client.nthreads())
+        except Exception as error:  # of the network or of the client, which are many
+            raise self._lost() from error
+        raise self._lost()
+
+    def _lost(self) -> ClusterError:
+        return ClusterError("The connection to the scheduler of the Dask cluster is lost.")
+
+    def _settle(self) -> None:
+        """Give the shards of workers that have died to others, and make them there."""
+        alive, until = self._alive(), monotonic()
+        while not alive or (len(alive) < self._size and monotonic() < until + RETURN):
+            if monotonic() > until + WAIT:
+                raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.")
+            sleep(TICK)
+            alive = self._alive()
+        self._size = len(alive)
+        loads = Counter(dict.fromkeys(alive, 0))
+        loads.update(home for home in self._homes if home in alive)
+        for number, home in enumerate(self._homes):
+            if home not in alive:
+                self._homes[number] = min(alive, key=lambda one: (loads[one] + 1) / alive[one])
+                loads[self._homes[number]] += 1
+            if home not in alive or self._futures[number].status in ("lost", "cancelled", "error"):
+                self._futures[number], self._applied[number] = None, 0
+            for function, arguments in self._steps[self._applied[number] :]:
+                self._futures[number] = self._submit(function, number, self._futures[number], *arguments(number))
+            self._applied[number] = len(self._steps)
+
+    # Waiting
+
+    def _repeated(self, submit: Callable[[], list[Any]], done: Callable[[int], None] = lambda n: None) -> list[Any]:
+        """Return the results of what `submit` starts; start again if workers die, as they do."""
+        while True:
+            futures: list[Any] = []
+            try:
+                with _lost_workers():
+                    self._settle()
+                    futures = submit()
+                    found = self._gathered(futures, done)
+                self._failures = 0
+                return found
+            except _WorkerLostError as error:
+                self._failures += 1
+                if self._failures >= FAILURES:
+                    raise ClusterError(
+                        f"Workers of the Dask cluster have died {FAILURES} times in a row ({error}), perhaps for lack "
+                        "of memory: give them more, or use more of them."
+                    ) from error
+                self._report(f"A worker was lost ({error}); its part is computed anew")
+            finally:
+                for future in futures:
+                    future.release()
+
+    def _gathered(self, futures: list[Any], done: Callable[[int], None]) -> list[Any]:
+        homes, waiting = set(self._homes), self._gatherer.submit(self._client.gather, futures)
+        shown = 0
+        try:
+            while True:
+                try:
+                    return list(waiting.result(TICK))
+                except NotYet:
+                    if waiting.done():  # the task itself has raised it
+                        raise _WorkerLostError("a time-out") from None
+                ready = sum(future.done() for future in futures)
+                if ready > shown:
+                    done(shown := ready)
+                if gone := homes - self._alive().keys():
+                    raise _WorkerLostError(", ".join(sorted(gone)))
+        except BaseException:
+            if self._client.status == "running":
+                self._client.cancel(futures, force=True)
+            raise
+
+    def _watch(self, seconds: dict[str, float]) -> None:
+        """Report a worker that is much slower than the others, once."""
+        usual = float(np.median(list(seconds.values())))
+        for worker, own in seconds.items():
+            if own > max(1.0, SLOW * usual) and worker not in self._slow:
+                self._slow.add(worker)
+                self._report(f"The worker {worker} takes {own:.1f} s for its part, the others about {usual:.1f} s")
+
+
+class _WorkerLostError(Exception):
+    """A worker has died during a call."""
+
+
+@contextmanager
+def _lost_workers() -> Iterator[None]:
+    """Raise `_WorkerLostError` instead of what Dask raises when a worker has died."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except (KilledWorker, CancelledError, CommClosedError, TimeoutError) as error:
+        raise _WorkerLostError(type(error).__name__) from error
+
+
+# On workers
+
+
+def _ready(shard: Any) -> bool:
+    return shard is not None
+
+
+def _add_to(so_far: Summed | None, function: Function, shard: Any, theta: Any, *arguments: Any) -> Summed:
+    from distributed import get_worker
+
+    began = perf_counter()
+    values = function(shard, theta, *arguments)
+    mine = Summed(values, {get_worker().address: perf_counter() - began})
+    return mine if so_far is None else _added(so_far, mine)
+
+
+def _added(one: Summed, other: Summed) -> Summed:
+    values = tuple(a + b for a, b in zip(one.values, other.values, strict=True))
+    return Summed(values, dict(Counter(one.seconds) + Counter(other.seconds)))
