@@ -206,9 +206,6 @@ class Block:
         )
         self._reset_caches()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_lexicon": None}  # encoded texts do not need it, and it reads words from a vocab
-
     def _reset_caches(self) -> None:
         self.store = BagStore()
         self.table = Growable(np.int32, len(self.plan.lexeme_slots))
@@ -497,9 +494,6 @@ class Encoder:
             for plan, own in zip((unigrams, bigrams), keys or (None, None), strict=True)
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_lexicon": None, "_new_lexicon": None}  # see `Block`
-
     @property
     def frozen(self) -> bool:
         """Whether the feature ids are fixed."""
@@ -518,6 +512,12 @@ class Encoder:
         elif self.unigrams.n_bytes + self.bigrams.n_bytes + sums > limit:
             self.unigrams.forget(self._lexicon)
             self.bigrams.forget(self._lexicon)
+
+    def end(self) -> None:
+        """Encode no more texts.  What is needed for it is freed, so that encoded texts can be pickled."""
+        self.freeze([])
+        nothing: Any = None
+        self._lexicon = self._new_lexicon = self.unigrams._lexicon = self.bigrams._lexicon = nothing
 
     def keep_names(self) -> None:
         """Record the origin of each new feature, for `feature_names`."""

@@ -209,7 +209,7 @@ def encode(shard: None, recipe: Recipe, sources: Mapping[str, Sequence[Source]])
         found = training.collect(
             Corpus(partial(_read, nlp, sources[TRAIN], training.annotators), False, None, portions)
         )
-        found.encoder.freeze([], 1)
+        found.encoder.end()
         return Shard(found.encoder, {TRAIN: found.found, **found.terms}, training.model.partials, found.strings or {})
 
 
