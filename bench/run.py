@@ -39,6 +39,7 @@ MODULES = (
     "stages",
     "vocabulary",
     "scaling",
+    "cluster",
 )
 PAGES = ("performance", "scaling")
 """Pages of docs/ that are made of the results, and of a text in bench/."""
