@@ -21,6 +21,7 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Config
 
+from ..corpora.parts import Part
 from ..errors import ConfigError
 from ..evaluation.weights import features_with_largest_weights
 from ..features.encoder import Encoder
@@ -45,12 +46,55 @@ from .examples import Corpus
 from .feature_names import Origins
 from .labels import PartialTable
 from .session import Session
+from .settings import TermSettings
 from .terms import TermData, Texts, annotated, find_texts
 from .training import Collected, Training
 
 Source: TypeAlias = Callable[[Language], Any]
 """Returns, for a pipeline, the reader of a part of a corpus, which may have the methods `stream` and `portions`."""
 TRAIN = "the training corpus"
+PARTS, PART_BYTES, SHARD_BYTES = 4, 16 << 20, 32 << 20
+"""Parts of a shard, at least; bytes of a part and of a shard, at most, of some ten bytes per token."""
+
+
+class ConfigPart(NamedTuple):
+    """A part of a corpus that a config names; None for all of it."""
+
+    corpus: str
+    part: Part | None
+
+    def __call__(self, nlp: Language) -> Any:
+        """Return the reader of this part."""
+        (reader,) = util.resolve_dot_names(nlp.config.interpolate(), [self.corpus])
+        return reader.part(self.part) if self.part is not None else reader
+
+    @property
+    def n_bytes(self) -> int:
+        """Its size in its file."""
+        if self.part is None:
+            return 0
+        end = self.part.end
+        return (self.part.path.stat().st_size if end is None else end) - self.part.begin
+
+
+def corpora_of(nlp: Language, settings: Mapping[str, TermSettings], n_threads: int) -> dict[str, list[ConfigPart]]:
+    """Return the parts of the corpora of a config: that of the training and those of terms.
+
+    A reader without the methods `parts` and `part`, such as one of a user, is one part.
+    """
+    names = {TRAIN: str(nlp.config.interpolate()["training"]["train_corpus"])}
+    names |= {name: one.corpus for name, one in settings.items() if one.corpus is not None}
+    found = {}
+    for name, corpus in names.items():
+        (reader,) = util.resolve_dot_names(nlp.config.interpolate(), [corpus])
+        if not hasattr(reader, "parts"):
+            found[name] = [ConfigPart(corpus, None)]
+            continue
+        whole = sum(ConfigPart(corpus, part).n_bytes for part in reader.parts(0))
+        parts = reader.parts(min(PART_BYTES, whole // (PARTS * n_threads) + 1))
+        # workers may have another working directory
+        found[name] = [ConfigPart(corpus, part and part._replace(path=part.path.absolute())) for part in parts]
+    return found
 
 
 # On workers
@@ -344,8 +388,9 @@ class DistributedTraining(Training):
     """Training on the workers of a Dask cluster.
 
     client (Client): Of `distributed`.
-    sources (Mapping[str, Sequence[Source]]): Parts of the corpora: under `TRAIN`, and under the names of terms.
-    n_shards (int): Parts into which the training set is divided, the same for the same result; 0 for one per thread.
+    sources (Mapping[str, Sequence[Source]] | None): Parts of the corpora: under `TRAIN`, and under the names of terms;
+        None for those of the config of the pipeline that is initialized.
+    n_shards (int): Number of shards, the same for the same result; 0 for one for each thread, or more of large corpora.
     code (str | None): See `Recipe`.
     made (Callable): Called with the numbers of shards that are encoded, and of all.
     """
@@ -354,15 +399,16 @@ class DistributedTraining(Training):
         self,
         model: DocModel,
         client: Any,
-        sources: Mapping[str, Sequence[Source]],
+        sources: Mapping[str, Sequence[Source]] | None = None,
         *,
         n_shards: int = 0,
         code: str | None = None,
         made: Callable[[int, int], None] = lambda n, of: None,
     ) -> None:
         super().__init__(model)
-        self._client, self._sources, self._code, self._made = client, sources, code, made
-        self._n_shards = n_shards
+        self._client, self._given, self._code, self._made = client, sources, code, made
+        self._sources: Mapping[str, Sequence[Source]] = {}
+        self.n_shards = n_shards
         self._nlp: Language | None = None
         self._cluster: Cluster | None = None
 
@@ -411,7 +457,11 @@ class DistributedTraining(Training):
         assert nlp is not None
         names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in self.annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
-        n_shards = min(self._n_shards or n_threads, len(self._sources[TRAIN]))
+        configured = corpora_of(nlp, self.settings, n_threads) if self._given is None else {}
+        self._sources = self._given or {name: [*parts] for name, parts in configured.items()}
+        n_bytes = sum(part.n_bytes for part in configured.get(TRAIN, ()))
+        n_shards = self.n_shards or n_threads * -(-max(1, n_bytes) // (n_threads * SHARD_BYTES))
+        self.n_shards = n_shards = min(n_shards, len(self._sources[TRAIN]))
         self._cluster = Cluster(self._client, n_shards, self.report)
         self._recipe = self._cluster.share(make_recipe(nlp, model.name, names, self._code))
         self._cluster.make(encode, self._parts, lambda n: self._made(n, n_shards))
@@ -432,7 +482,7 @@ class DistributedTraining(Training):
         assert self._cluster is not None
         found = {}
         for name, sources in self._sources.items():
-            bounds = np.linspace(0, len(sources), self._cluster.n_shards + 1).astype(int)
+            bounds = np.linspace(0, len(sources), self._cluster.n_shards + 1).round().astype(int)
             if name == TRAIN or bounds[number] < bounds[number + 1]:
                 found[name] = sources[bounds[number] : bounds[number + 1]]
         return self._recipe, found
