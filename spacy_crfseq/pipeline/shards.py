@@ -34,6 +34,7 @@ from ..regularizers.none import NoRegularizer
 from ..training.dataset import Dataset
 from ..training.distributed import Distributed, Work
 from ..training.fit import FitResult
+from ..training.mixing import Mixed
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
@@ -407,8 +408,13 @@ class DistributedTraining(Training):
         self._cluster: Cluster | None = None
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
-        """Return the optimizer of the config.  RAISES ConfigError: If it does not work on a cluster."""
+        """Return the optimizer of the config; online ones are mixed.
+
+        RAISES ConfigError: If it does not work on a cluster.
+        """
         found = super().optimizer(seed)
+        if found.online:
+            return cast(Optimizer, Mixed(found))
         if "value_and_grad" not in found.requires:
             raise ConfigError(
                 f"Component {self.model.name!r}: {type(found).__name__} does not work on a cluster, because it needs "
