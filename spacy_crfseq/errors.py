@@ -31,11 +31,11 @@ class FormatError(DataError):
     """A line of an input file that cannot be read; its number counts from 1, and 0 is the whole file."""
 
     def __init__(self, file: Path | str, line: int, message: str) -> None:
-        self.file, self.line, self._message = Path(file), line, message
+        self.file, self.line, self.what = Path(file), line, message
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
 
     def __reduce__(self) -> tuple[type[FormatError], tuple[Path, int, str]]:
-        return FormatError, (self.file, self.line, self._message)  # worker processes hand it on
+        return FormatError, (self.file, self.line, self.what)  # worker processes hand it on
 
 
 class NotFittedError(CrfError, AttributeError):

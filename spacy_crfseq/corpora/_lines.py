@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
@@ -68,13 +68,16 @@ def check_file(path: Path | str) -> Path:
     return path
 
 
-def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | None) -> Iterator[Sentence]:
+def read_sentences(
+    path: Path, encoding: str, parse: Parse, on_error: OnError | None, data: bytes | None = None
+) -> Iterator[Sentence]:
     """Yield the sentences that `parse` finds in the lines of a file.
 
     on_error (OnError | None): Receives errors in sentences, which are then skipped.
+    data (bytes | None): A part of the file, to be read instead; it may hold no sentence.
     RAISES FormatError: At the end, if there was neither a sentence nor an error.
     """
-    empty = True
+    empty = data is None
 
     def report(error: FormatError) -> None:
         nonlocal empty
@@ -83,17 +86,20 @@ def read_sentences(path: Path, encoding: str, parse: Parse, on_error: OnError | 
         on_error(error)
 
     keep = report if on_error is not None else None
-    for sentence in parse(path, read_lines(path, encoding, keep), keep):
+    for sentence in parse(path, read_lines(path, encoding, keep, data), keep):
         empty = False
         yield sentence
     if empty:
         raise FormatError(path, 0, "no sentence in the file.")
 
 
-def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(
+    path: Path, encoding: str, on_error: OnError | None = None, data: bytes | None = None
+) -> Iterator[tuple[int, str]]:
     """Yield 1-based line numbers and lines, without their ends and a byte order mark.
 
     on_error (OnError | None): Receives errors in lines, which are then yielded as far as they can be read.
+    data (bytes | None): A part of the file, to be read instead.
     RAISES FormatError: If bytes are not in the encoding, or a carriage return is inside a line.
     RAISES ConfigError: On an unknown encoding.
     """
@@ -102,7 +108,8 @@ def read_lines(path: Path, encoding: str, on_error: OnError | None = None) -> It
         if on_error is not None:
             yield from _all_lines(path, encoding, on_error)
             return
-        with path.open(encoding=encoding, newline="\n") as file:
+        part = None if data is None else TextIOWrapper(BytesIO(data), encoding, newline="\n")
+        with part or path.open(encoding=encoding, newline="\n") as file:
             for number, line in enumerate(file, start=1):
                 yield number, _clean(path, number, line)
     except UnicodeError as error:
@@ -131,12 +138,18 @@ def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[i
             yield number, line
 
 
+def in_bytes(encoding: str) -> bool:
+    """Whether lines in this encoding end with the byte of a line feed.  RAISES ConfigError: If it is unknown."""
+    check_encoding(encoding)
+    return len("a\n".encode(encoding)) == 2
+
+
 def byte_lines(file: IO[bytes], encoding: str) -> tuple[IO[bytes], str]:
     """Return a file whose lines end with the byte of a line feed, and its encoding: UTF-16 and its kind become UTF-8.
 
     RAISES UnicodeError: If such a file cannot be decoded.
     """
-    if len("a\n".encode(encoding)) == 2:
+    if in_bytes(encoding):
         return file, encoding
     return BytesIO(file.read().decode(encoding).encode("utf8")), "utf8"
 

@@ -31,12 +31,14 @@ def read_columns(
     separator: str | None = None,
     encoding: str = "utf8",
     on_error: OnError | None = None,
+    data: bytes | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a column file.
 
     columns (Sequence[str]): The name of each column; one is "word", "_" ignores a column.
     separator (str | None): Text between columns; None for any run of spaces and tabs.
     on_error (OnError | None): Receives errors in sentences, which are then skipped.
+    data (bytes | None): A part of the file, to be read instead.
     A line whose first column is ``-DOCSTART-`` begins a document.
     RAISES ConfigError: On invalid column names or an empty separator.
     RAISES FormatError: During iteration, on a line with a different number of columns, on bytes that are not in the
@@ -46,7 +48,7 @@ def read_columns(
     if separator == "":
         raise ConfigError("separator = '' is empty; omit it for runs of spaces and tabs.")
     parse = partial(parse_columns, columns=columns, separator=separator)
-    return read_sentences(check_file(path), encoding, parse, on_error)
+    return read_sentences(check_file(path), encoding, parse, on_error, data)
 
 
 def parse_columns(

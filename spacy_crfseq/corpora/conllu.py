@@ -22,7 +22,9 @@ _Row: TypeAlias = tuple[int, list[str]]
 """The number of a token line in the file, and its ten fields."""
 
 
-def read_conllu(path: Path | str, on_error: OnError | None = None, *, encoding: str = "utf8") -> Iterator[Sentence]:
+def read_conllu(
+    path: Path | str, on_error: OnError | None = None, *, encoding: str = "utf8", data: bytes | None = None
+) -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, which ought to be in UTF-8.
 
     The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
@@ -32,10 +34,11 @@ def read_conllu(path: Path | str, on_error: OnError | None = None, *, encoding: 
     ``# newdoc`` begins a document.
 
     on_error (OnError | None): Receives errors in sentences, which are then skipped.
+    data (bytes | None): A part of the file, to be read instead.
     RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
         tag or a feature no Name=Value; on a file without a sentence.
     """
-    return read_sentences(check_file(path), encoding, parse_conllu, on_error)
+    return read_sentences(check_file(path), encoding, parse_conllu, on_error, data)
 
 
 def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None = None) -> Iterator[Sentence]:

@@ -8,6 +8,8 @@ A file is parsed once per vocabulary; each call then yields the same reference d
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -19,9 +21,12 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
+from ..corpora._lines import in_bytes
 from ..corpora.annotations import Notes, Tokenize, read_annotations
+from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
+from ..corpora.parts import BLANK, LINE, Mark, Part, cut, files_of
 from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, read_xml
@@ -53,7 +58,7 @@ def create_conll_reader(
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
-    path (Path): The file.
+    path (Path): The file; or a folder or a pattern such as train-*.conll, whose files are one corpus.
     columns (list[str]): What each column holds: word, tag, pos (a UPOS tag, "_" is missing), lemma, morph ("_" is
         no features), ent (into doc.ents, "-" is missing), chunk (into doc.spans), weight (of the sentence: a number at
         its first token, "_" or the same at the others; into doc._.crf_weight), or "_" to ignore it.
@@ -95,7 +100,10 @@ def create_conll_reader(
     layout = CorpusLayout(
         _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice
     )
-    return CorpusReader(lambda _: read_columns(layout.path, columns, encoding=encoding), layout)
+    read = partial(read_columns, columns=columns, encoding=encoding)
+    return CorpusReader(
+        lambda _, part: read(part.path, data=_bytes(part)), layout, DOCSTART.encode() if in_bytes(encoding) else None
+    )
 
 
 def create_conllu_reader(
@@ -119,7 +127,11 @@ def create_conllu_reader(
         _given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit,
         limit=limit, weight=weight, joined=joined, twice=twice,
     )  # fmt: skip
-    return CorpusReader(lambda _: read_conllu(layout.path, encoding=encoding), layout)
+    return CorpusReader(
+        lambda _, part: read_conllu(part.path, encoding=encoding, data=_bytes(part)),
+        layout,
+        b"# newdoc" if in_bytes(encoding) else None,
+    )
 
 
 def create_crfsuite_reader(
@@ -187,7 +199,7 @@ def create_xml_reader(
     layout = CorpusLayout(
         _given(path), xml.columns, xml.scheme, chunks_key=chunks_key, limit=limit, weight=weight
     )  # fmt: skip
-    return CorpusReader(lambda _: _part(read_xml(layout.path, form, encoding=encoding), part), layout)
+    return CorpusReader(lambda _, file: _part(read_xml(file.path, form, encoding=encoding), part), layout)
 
 
 def _part(sentences: Iterator[Sentence], part: str) -> Iterator[Sentence]:
@@ -207,7 +219,7 @@ def create_annotation_reader(
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)
-    return CorpusReader(lambda nlp: annotated_sentences(nlp, layout.path, encoding), layout)
+    return CorpusReader(lambda nlp, part: annotated_sentences(nlp, part.path, encoding), layout)
 
 
 def create_text_reader(
@@ -273,9 +285,10 @@ def read_examples(
     if preset.name == ANNOTATIONS.name:
         return create_annotation_reader(path, limit, encoding=preset.encoding).stream(nlp)
     if preset.form is not None:
-        read = partial(read_xml, path, preset.form, encoding=preset.encoding)
+        read = partial(read_xml, form=preset.form, encoding=preset.encoding)
         return CorpusReader(
-            lambda _: read(), CorpusLayout(path, preset.columns, preset.scheme, chunks_key=chunks_key, limit=limit)
+            lambda _, part: read(part.path),
+            CorpusLayout(path, preset.columns, preset.scheme, chunks_key=chunks_key, limit=limit),
         ).stream(nlp)
     if preset.name == "conllu":
         return create_conllu_reader(path, list(given), unit, limit, encoding=preset.encoding).stream(nlp)
@@ -286,14 +299,52 @@ def read_examples(
     return reader.stream(nlp)
 
 
-class CorpusReader:
-    """A corpus file as examples; `read` opens the file.  Docs are cached per vocabulary, which is kept alive."""
+Read = Callable[[Language, Part], Iterator[Sentence]]
+"""Reads the sentences of a part of a corpus."""
 
-    def __init__(self, read: Callable[[Language], Iterator[Sentence]], layout: CorpusLayout) -> None:
+
+def _bytes(part: Part) -> bytes | None:
+    return None if part.is_whole else part.read()
+
+
+class CorpusReader:
+    """The files of a corpus as examples; `read` opens them.  Docs are cached per vocabulary, which is kept alive.
+
+    mark (bytes | None): What the line begins with where a document does, in files that may be cut between sentences.
+    """
+
+    def __init__(self, read: Read, layout: CorpusLayout, mark: bytes | None = None) -> None:
         register_extensions()
-        self._read, self._layout, self._warned = read, layout, False
+        self._read, self._layout, self._mark = read, layout, mark
+        self._part: Part | None = None
+        self._warned: set[Path] = set()
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
         self._built: dict[int, tuple[Vocab, list[Entry]]] = {}
+
+    def parts(self, size: int) -> list[Part | None]:
+        """Return parts of about `size` bytes, which hold all docs in order; only None, all, where `limit` counts them.
+
+        Files are cut between sentences or documents; into none where passages or joined sentences go on.
+        """
+        layout = self._layout
+        if layout.limit:
+            return [None]
+        whole = layout.unit == "passage" or layout.joined
+        mark: Mark | None = self._mark if layout.unit == "document" else BLANK
+        mark = None if whole or self._mark is None else mark
+        return [part for file in files_of(layout.path) for part in cut(file, size, mark)]
+
+    def part(self, part: Part | None) -> "CorpusReader":
+        """Return the reader of a part."""
+        if part is None:
+            return self
+        other = CorpusReader(self._read, replace(self._layout, path=part.path), self._mark)
+        other._part, other._warned = part, self._warned
+        return other
+
+    def _files(self) -> "list[CorpusReader]":
+        """Return the readers of all files."""
+        return [self] if self._part else [self.part(Part(file)) for file in files_of(self._layout.path)]
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples; raises FormatError, at once, on a line that cannot be read."""
@@ -303,37 +354,50 @@ class CorpusReader:
         return map(example_of, self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples that streams the file and caches nothing."""
+        """Return an iterator over the examples that streams the files and caches nothing."""
         return map(example_of, self._entries(nlp))
 
     def portions(
         self, nlp: Language, size: int, columns: Sequence[str], annotation: Annotation
     ) -> Iterator[Portion | list[Example]]:
         """Yield `size` sentences at a time, as arrays where no docs are needed (`DocBuilder.portion`); keep nothing."""
-        if self._layout.unit != "sentence" or self._layout.joined or self._layout.twice:
+        files, layout = self._files(), self._layout
+        if layout.unit != "sentence" or layout.joined or layout.twice or (len(files) > 1 and layout.limit):
             yield from minibatch(self.stream(nlp), size)
             return
-        builder = DocBuilder(nlp.vocab, self._layout)
-        for chunk in minibatch(islice(self._read(nlp), self._layout.limit or None), size):
-            entries = (entry for sentence in chunk for entry in builder.entries([sentence], [None]))
-            yield builder.portion(chunk, columns, annotation) or list(map(example_of, entries))
+        for one in files:
+            yield from one._portions(nlp, size, columns, annotation)
+
+    def _portions(
+        self, nlp: Language, size: int, columns: Sequence[str], annotation: Annotation
+    ) -> Iterator[Portion | list[Example]]:
+        builder, part = DocBuilder(nlp.vocab, self._layout), self._part or Part(self._layout.path)
+        with part.numbered():
+            for chunk in minibatch(islice(self._read(nlp, part), self._layout.limit or None), size):
+                entries = (entry for sentence in chunk for entry in builder.entries([sentence], [None]))
+                yield builder.portion(chunk, columns, annotation) or list(map(example_of, entries))
         self._warn(builder)
 
     def _entries(self, nlp: Language) -> Iterator[Entry]:
-        """Read the file, and warn of invalid tags at its end."""
-        builder = DocBuilder(nlp.vocab, self._layout)
-        entries = (entry for sentences, forms in self._docs(nlp) for entry in builder.entries(sentences, forms))
+        """Read all files, and warn of invalid tags at the end of each."""
+        entries = chain.from_iterable(one._own_entries(nlp) for one in self._files())
         yield from islice(entries, self._layout.limit or None)
+
+    def _own_entries(self, nlp: Language) -> Iterator[Entry]:
+        builder, part = DocBuilder(nlp.vocab, self._layout), self._part or Part(self._layout.path)
+        with part.numbered():
+            for sentences, forms in self._docs(self._read(nlp, part)):
+                yield from builder.entries(sentences, forms)
         self._warn(builder)
 
     def _warn(self, builder: DocBuilder) -> None:
-        if builder.invalid and not self._warned:
-            self._warned = True
+        if builder.invalid and self._layout.path not in self._warned:
+            self._warned.add(self._layout.path)
             warnings.warn(builder.warning(), stacklevel=3)
 
-    def _docs(self, nlp: Language) -> Iterator[tuple[list[Sentence], list[Starts]]]:
+    def _docs(self, sentences: Iterator[Sentence]) -> Iterator[tuple[list[Sentence], list[Starts]]]:
         """Yield the sentences of each doc, and its forms."""
-        sentences, layout, draw = self._read(nlp), self._layout, Random(0).random
+        layout, draw = self._layout, Random(0).random
 
         def forms(n: int, starts: Starts) -> list[Starts]:
             return [*([[True] * n] if layout.twice else []), starts]
@@ -361,20 +425,36 @@ class TextReader:
 
     def __init__(self, path: Path, asked: Asked, limit: int) -> None:
         self._path, self._asked, self._limit = path, asked, limit
+        self._part: Part | None = None
+
+    def parts(self, size: int) -> list[Part | None]:
+        """Return parts of about `size` bytes of plain text and JSON Lines, and other files as a whole."""
+        if self._limit:
+            return [None]
+        return [
+            part
+            for file in self._files()
+            for part in cut(file, size, LINE if self._layout(file).name in ("txt", "jsonl") else None)
+        ]
+
+    def part(self, part: Part | None) -> "TextReader":
+        """Return the reader of a part."""
+        other = copy(self)
+        other._part = part
+        return other
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples, both docs of which are the same."""
-        layouts = [(file, find_layout(file, self._asked, texts=True).layout) for file in self._files()]
-        texts = chain.from_iterable(read_texts(nlp, file, layout) for file, layout in layouts)
+        parts = [Part(file) for file in self._files()] if self._part is None else [self._part]
+        layouts = [self._layout(part.path) for part in parts]
+        texts = chain.from_iterable(read_texts(nlp, *one) for one in zip(parts, layouts, strict=True))
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
 
+    def _layout(self, file: Path) -> Preset:
+        return find_layout(file, self._asked, texts=True).layout
+
     def _files(self) -> list[Path]:
-        if not self._path.is_dir():
-            return [self._path]
-        files = sorted(file for file in self._path.rglob("*") if file.is_file() and file.name[:1] != ".")
-        if not files:
-            raise ConfigError(f"{self._path}: there is no file in this folder. Check the path.")
-        return files
+        return files_of(self._path)
 
 
 class CRFsuiteReader:
@@ -394,7 +474,7 @@ class CRFsuiteReader:
             self._sentences = list(read_crfsuite(self._layout.path, self._encoding))
         return self._sentences
 
-    def _words(self, nlp: Language) -> Iterator[Sentence]:
+    def _words(self, nlp: Language, part: Part) -> Iterator[Sentence]:
         column = self._layout.columns[1]
         return (sentence_of(sentence, column, self._word) for sentence in self._read())
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from srsly import msgpack_loads
 
 from ..corpora import DOCBIN, PRESETS, Preset, check_file
+from ..corpora.parts import Part
 from ..corpora.presets import RAW
 from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import FormatError
@@ -35,15 +36,23 @@ class Text(NamedTuple):
     meta: dict[str, Any]
 
 
-def read_texts(nlp: Language, path: Path, layout: Preset) -> Iterator[Text]:
-    """Stream the texts of a file without empty ones; of a corpus, the annotation is ignored.
+def read_texts(nlp: Language, path: Path | Part, layout: Preset) -> Iterator[Text]:
+    """Stream the texts of a file, or a part of it, without empty ones; of a corpus, the annotation is ignored.
 
     A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
     RAISES CrfError: If a line is reached that cannot be read.
     """
-    is_corpus, number = layout.name not in RAW, 0
-    documents = unit_of(nlp) == "document"
-    for record, _ in read_records(path, layout, given_columns(nlp, layout), documents=documents):
+    part = path if isinstance(path, Part) else Part(path)
+    with part.numbered():
+        yield from _texts(nlp, part, layout)
+
+
+def _texts(nlp: Language, part: Part, layout: Preset) -> Iterator[Text]:
+    is_corpus, number, path = layout.name not in RAW, 0, part.path
+    documents, start = unit_of(nlp) == "document", Place(part.begin)
+    for record, place in read_records(path, layout, given_columns(nlp, layout), start, documents=documents):
+        if part.end is not None and place.offset > part.end:
+            return
         if isinstance(record, FormatError):
             raise record
         if (size := len(record.text)) > nlp.max_length:
