@@ -27,6 +27,7 @@ from ..files import replace_folder
 from ..pipeline.examples import Corpus
 from ..pipeline.scorers import SEQUENCES, scores_alone
 from ..pipeline.select import start_from
+from ..training.checkpoint import EVERY, Checkpoint
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult, Scores
     from ..types import Offsets
 
-BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
+BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
+STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience", "eval_frequency")}
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
@@ -60,6 +62,7 @@ def fit_cli(
         str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
     ] = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -77,6 +80,10 @@ def fit_cli(
     the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
     what they have in addition, such as new labels or templates, begins with weights of zero.
 
+    A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
+    a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
+    that of an uninterrupted run.
+
     \b
     Example:
       python -m spacy crfseq fit config.cfg --output training/ \\
@@ -87,8 +94,9 @@ def fit_cli(
           --paths.train train.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
-        stopping = {"evaluate_every": evaluate_every, "patience": patience}
         if cross_validate is not None:
+            if resume:
+                raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
             if model is not None:
                 raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
             setup = set_up(config_path, output, overrides, (BEST, LAST), force)
@@ -100,7 +108,10 @@ def fit_cli(
                 return
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-        outcome = fit(config_path, output, overrides=overrides, force=force, start=model, **stopping)
+        outcome = fit(
+            config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience, force=force,
+            start=model, resume=resume,
+        )  # fmt: skip
         print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -149,11 +160,15 @@ def fit(
     patience: int | None = None,
     force: bool = False,
     start: str | None = None,
+    resume: bool = False,
+    checkpoint_every: float = EVERY,
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
     start (str | None): A trained pipeline, from whose components of the same names training continues.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
+    resume (bool): Continue from the checkpoint in the folder.
+    checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
@@ -166,12 +181,32 @@ def fit(
             )
         for name in start_from(setup.to_train, start):
             printer().warn(f"{name} begins with weights of zero: {start} has no such component")
+    checkpoint = _checkpoint(setup, output / CHECKPOINT, start, resume, force, checkpoint_every)
     encode(setup)
     with locked_folder(output):
-        with closing(Reporter(output / LOG)) as reporter:
-            trainer = Trainer(setup, reporter, evaluate_every, patience)
+        if not resume:
+            checkpoint.path.unlink(missing_ok=True)
+        with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
+            trainer = Trainer(setup, reporter, evaluate_every, patience, checkpoint)
             trainer.run()
-        return save(setup, trainer, output)
+        outcome = save(setup, trainer, output)
+        checkpoint.path.unlink(missing_ok=True)
+        return outcome
+
+
+def _checkpoint(setup: Setup, path: Path, start: str | None, resume: bool, force: bool, every: float) -> Checkpoint:
+    """Return the checkpoint of this run, that of an earlier one to resume."""
+    if resume:
+        modules = {type(pipe.method.optimizer).__module__ for pipe in setup.to_train.values()}
+        checkpoint = Checkpoint.load(path, modules, every)
+    elif path.exists() and not force:
+        raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
+    else:
+        checkpoint = Checkpoint(path, every=every)
+    settings = {name: str(value) for name, value in util.dict_to_dot(setup.nlp.config.interpolate()).items()}
+    kept = {name: value for name, value in settings.items() if name not in STOPPING}
+    checkpoint.check("the config", {**kept, "--from": start or "none"})
+    return checkpoint
 
 
 def set_up(
@@ -422,8 +457,16 @@ def scores_every(pipe: CRFComponent, every: int | None) -> int:
 class Trainer(Walk):
     """Trains each component; `results` holds the `FitResult` of each trained one."""
 
-    def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        reporter: Reporter,
+        evaluate_every: int | None,
+        patience: int | None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         super().__init__(setup, evaluate_every, patience)
+        self._checkpoint = checkpoint
         self.results: dict[str, FitResult] = {}
         self._reporter = reporter
         if not self._scored:
@@ -431,6 +474,7 @@ class Trainer(Walk):
 
     def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> FitResult | None:
         self._reporter.start(name, self._train.n_tokens, scores_every(pipe, self._every), self._scored)
+        pipe.training.checkpoint = self._checkpoint
         result = super()._fit(name, pipe, self._reporter)
         if result is not None and result.history:
             self.results[name] = result
