@@ -161,20 +161,27 @@ def stream(data: str, tokens: int) -> tuple[float, int, float, float]:
 
 
 def _perturbed(nlp: Language, sentences: list[corpora.Sentence], tokens: int) -> Iterator[Example]:
-    """Yield at least so many tokens; every fiftieth word of each copy after the first gets a new spelling."""
+    """Yield examples of `perturbed`."""
     from spacy.tokens import Doc, Span
     from spacy.training import Example
 
+    for words, tags, labels in perturbed(sentences, tokens):
+        gold = Doc(nlp.vocab, words=words)
+        gold.spans["chunks"] = [Span(gold, *span) for span in sorted(corpora.spans_of(labels))]
+        yield Example(Doc(nlp.vocab, words=words, tags=tags), gold)
+
+
+def perturbed(sentences: list[corpora.Sentence], tokens: int) -> Iterator[corpora.Sentence]:
+    """Yield at least so many tokens; every fiftieth word of each copy after the first gets a new spelling."""
     copy = done = 0
     while True:
-        for number, (words, tags, labels) in enumerate(sentences):
+        for number, sentence in enumerate(sentences):
             if done >= tokens:
                 return
+            words = sentence.words
             done += len(words)
             fresh = [f"{w}{copy}" if copy and (number + i) % 50 == 0 else w for i, w in enumerate(words)]
-            gold = Doc(nlp.vocab, words=fresh)
-            gold.spans["chunks"] = [Span(gold, *span) for span in sorted(corpora.spans_of(labels))]
-            yield Example(Doc(nlp.vocab, words=fresh, tags=tags), gold)
+            yield sentence._replace(words=fresh)
         copy += 1
 
 

@@ -10,7 +10,7 @@ COMPARED = "| what | ours | against | theirs | median | spread | target |\n| ---
 PLAIN = "| what | median | spread | target |\n| --- | --- | --- | --- |"
 CROWDED = 0.9
 """Share of a core below which a run on one thread was held up by others."""
-_MARKER = re.compile(r"<!-- (table|machine): ([\w-]+) -->")
+_MARKER = re.compile(r"<!-- (table|machine|paper): ([\w-]+) -->")
 Entry = dict[str, Any]
 
 
@@ -93,12 +93,19 @@ def summary(name: str, entry: Entry) -> str:
 
 
 def render(template: str, results: dict[str, Entry]) -> str:
-    """Fill the markers of a page: `table: NAME` by a benchmark's text and table, `machine: all` by where they ran."""
+    """Fill the markers of a page.
+
+    These are `table: NAME` for a benchmark's text and table, `paper: NAME` for a table of `paper`, and `machine: all`
+    for where benchmarks ran.
+    """
+    from bench import paper
 
     def fill(match: re.Match[str]) -> str:
         kind, name = match.groups()
         if kind == "machine":
             return machines(results)
+        if kind == "paper":
+            return paper.table(name, results)
         if name not in results:
             return f"`{name}`: not run yet."
         return f"`{name}`: {results[name]['about']}\n\n{table(results[name])}"

@@ -5,7 +5,8 @@
     python bench/run.py --report
 
 A JSON file keeps the results, one entry per benchmark, so that a run can be done in parts.  Each part rewrites
-docs/performance.md from all results.  A benchmark whose corpus, peer or binary is missing is skipped with a message.
+docs/performance.md and docs/scaling.md from all results.  A benchmark whose corpus, peer or binary is missing is
+skipped with a message.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ MODULES = (
     "memory",
     "startup",
     "stages",
+    "vocabulary",
+    "scaling",
+    "cluster",
 )
-TEMPLATE = ROOT / "bench" / "performance.md.in"
+PAGES = ("performance", "scaling")
+"""Pages of docs/ that are made of the results, and of a text in bench/."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -69,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="list the benchmarks and stop")
     parser.add_argument("--report", action="store_true", help="only write the report from the results")
     parser.add_argument("--output", type=Path, default=ROOT / "bench" / "results.json", help="file of results")
-    parser.add_argument("--page", type=Path, help="report [docs/performance.md; none if --output or --quick is given]")
+    parser.add_argument("--pages", type=Path, help="folder of the report [docs; none if --output or --quick is given]")
     parser.add_argument("--worker", nargs=2, metavar=("WORK", "ARGUMENTS"), help=argparse.SUPPRESS)
     return parser
 
@@ -111,12 +116,11 @@ def _report(options: argparse.Namespace) -> None:
     from bench import report
 
     default = options.output == _parser().get_default("output")
-    page = options.page or (ROOT / "docs" / "performance.md" if default else None)
-    text = report.render(TEMPLATE.read_text(encoding="utf8"), _harness.load(options.output))
-    if page is None:
-        print(text)
-    else:
-        page.write_text(text, encoding="utf8")
+    folder = options.pages or (ROOT / "docs" if default else None)
+    results = _harness.load(options.output)
+    for name in PAGES if folder else ():
+        text = (ROOT / "bench" / f"{name}.md.in").read_text(encoding="utf8")
+        (folder / f"{name}.md").write_text(report.render(text, results), encoding="utf8")
 
 
 if __name__ == "__main__":

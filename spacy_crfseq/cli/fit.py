@@ -7,8 +7,9 @@ see the predictions of those in ``[training.annotating_components]``.
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 from spacy import util
+from tqdm import tqdm
 
 from ..corpora.layouts import corpus_block, reader_layout
 from ..corpora.outputs import check_output_folder
@@ -31,10 +33,12 @@ from ..training.checkpoint import EVERY, Checkpoint
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
+from ._dask import Dask, connected
 from ._options import OVERRIDES, training
 from ._progress import Reporter, watch
 
 if TYPE_CHECKING:
+    from distributed import Client
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
@@ -61,6 +65,7 @@ def fit_cli(
     model: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
     ] = None,
+    dask: Dask = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
     verbose: options.Verbose = False,
@@ -84,6 +89,10 @@ def fit_cli(
     a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
     that of an uninterrupted run.
 
+    --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
+    must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
+    on each part alone, and their parameters are averaged after each epoch. --dask local:2 uses two processes here.
+
     \b
     Example:
       python -m spacy crfseq fit config.cfg --output training/ \\
@@ -94,6 +103,9 @@ def fit_cli(
           --paths.train train.conll
     """
     with training(ctx, config_path, code, verbose) as overrides:
+        stopping = {"evaluate_every": evaluate_every, "patience": patience}
+        if dask is not None and (cross_validate is not None or model is not None):
+            raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
         if cross_validate is not None:
             if resume:
                 raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
@@ -108,10 +120,15 @@ def fit_cli(
                 return
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-        outcome = fit(
-            config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience, force=force,
-            start=model, resume=resume,
-        )  # fmt: skip
+        settings: dict[str, Any] = {
+            **stopping,
+            "overrides": overrides,
+            "force": force,
+            "start": model,
+            "resume": resume,
+        }
+        with nullcontext() if dask is None else connected(dask) as client:
+            outcome = fit(config_path, output, client=client, code=code, **settings)
         print_outcome(outcome)
     if outcome.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -129,7 +146,11 @@ class Outcome(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """A pipeline and its corpora, which `encode` is the first to read; `resumed` holds components trained before."""
+    """A pipeline and its corpora, which `encode` is the first to read.
+
+    resumed: Components that were trained before.
+    distributed: Whether the workers of a cluster read the training corpus.
+    """
 
     nlp: Language
     training: dict[str, Any]
@@ -137,6 +158,7 @@ class Setup(NamedTuple):
     resumed: set[str]
     train: Corpus
     read_dev: Callable[[], Iterable[Example]]
+    distributed: bool = False
 
     def save(self, folder: Path) -> None:
         """Save the pipeline with its model card, replacing the folder."""
@@ -162,10 +184,14 @@ def fit(
     start: str | None = None,
     resume: bool = False,
     checkpoint_every: float = EVERY,
+    client: Client | None = None,
+    code: Path | None = None,
 ) -> Outcome:
     """Train the CRFs of a config and save the pipeline.
 
     start (str | None): A trained pipeline, from whose components of the same names training continues.
+    client (Client | None): Of `distributed`, to train on its workers.
+    code (Path | None): A Python file that workers import first.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     resume (bool): Continue from the checkpoint in the folder.
     checkpoint_every (float): Seconds between two checkpoints, at least.
@@ -182,6 +208,8 @@ def fit(
         for name in start_from(setup.to_train, start):
             printer().warn(f"{name} begins with weights of zero: {start} has no such component")
     checkpoint = _checkpoint(setup, output / CHECKPOINT, start, resume, force, checkpoint_every)
+    if client is not None:
+        setup = distribute(setup, client, code)
     encode(setup)
     with locked_folder(output):
         if not resume:
@@ -276,6 +304,28 @@ def set_up_from(config: Config) -> Setup:
     return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev)
 
 
+def distribute(setup: Setup, client: Client, code: Path | None) -> Setup:
+    """Let the components train on the workers of a cluster.  RAISES ConfigError: If one was trained before."""
+    from ..pipeline.shards import DistributedTraining
+
+    if setup.resumed:
+        what = ", ".join(map(repr, sorted(setup.resumed)))
+        raise ConfigError(f"--dask trains from scratch, but {what} comes from a trained pipeline (source).")
+    path = None if code is None else str(code.absolute())
+    for pipe in setup.to_train.values():
+        bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
+        pipe.training = DistributedTraining(pipe.doc_model, client, code=path, made=partial(_show_parts, bar))
+    setup.train.keeps = False
+    return setup._replace(distributed=True)
+
+
+def _show_parts(bar: Any, done: int, total: int) -> None:
+    bar.total, bar.n = total, done
+    bar.refresh()
+    if done == total:
+        bar.close()
+
+
 def encode(setup: Setup, postpone: bool = True) -> None:
     """Read the training corpus and initialize the components to train.
 
@@ -359,7 +409,7 @@ class Walk:
     def __init__(self, setup: Setup, every: int | None = None, patience: int | None = None) -> None:
         self.interrupted = False
         self._setup, self._every, self._patience = setup, every, patience
-        self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps)
+        self._train, self._dev = setup.train, Corpus(setup.read_dev, setup.train.keeps or setup.distributed)
         self._scored = bool(self._dev.head(1))
         self._left = list(setup.to_train)
         self._annotated = False
@@ -401,6 +451,8 @@ class Walk:
         if name in self._setup.resumed:
             pipe.training.use_texts(self._setup.nlp)
         docs = [example.predicted for example in self._train.head(100)]
+        for one in pipe.training.annotators if self._setup.distributed else ():
+            docs = list(one.pipe(docs))
         warn_of_empty_columns(name, pipe.reads, docs, "training document", "training")
         _warn_of_sentences(self._setup.nlp, name, pipe)
         printer().info(f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
@@ -416,7 +468,8 @@ class Walk:
 
     def _annotate(self, pipe: Any) -> None:
         """Write the predictions of a component, which later components take features from."""
-        for examples in map(list, (self._train, self._dev)):
+        corpora = [self._dev] if self._setup.distributed else [self._train, self._dev]  # workers annotate their parts
+        for examples in map(list, corpora):
             docs = [example.predicted for example in examples]
             done: Iterable[Any] = pipe.pipe(iter(docs)) if hasattr(pipe, "pipe") else map(pipe, docs)
             for example, doc in zip(examples, done, strict=True):

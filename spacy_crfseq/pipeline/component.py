@@ -315,6 +315,8 @@ class CRFComponent(TrainablePipe):
         patience: int | None = None,
         callback: Callable[[Progress], None] | None = None,
         seed: int | None = None,
+        client: Any = None,
+        nlp: Language | None = None,
     ) -> FitResult:
         """Train on all examples at once, without spaCy's steps, and keep the best parameters.
 
@@ -325,12 +327,26 @@ class CRFComponent(TrainablePipe):
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         seed (int | None): Of the optimizer, if its own settings have none; None for ``training.seed`` of the config
             that `initialize` got by ``nlp``, or 0.
+        client (Client | None): Of Dask's `distributed`: `initialize` and train on its workers, each of which reads and
+            keeps a part of the corpora.  Batch optimizers find the optimum of one process, online ones a mixture.
+        nlp (Language | None): With a client, the pipeline, whose config names the corpora.
         RAISES ConfigError: If the seed is out of range.
         RAISES DataError: If there is nothing to train on.
+        RAISES ClusterError: If the scheduler is lost, or workers die again and again.
         """
-        return self.training.fit(
-            examples, dev, terms, seed, evaluate_every=evaluate_every, patience=patience, callback=callback
-        )
+        settings: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "callback": callback}
+        if client is None:
+            return self.training.fit(examples, dev, terms, seed, **settings)
+        if examples is not None or terms is not None:
+            raise ConfigError(f"{self.name}: with a client, corpora come from the config of nlp, not from examples.")
+        from .shards import DistributedTraining
+
+        alone, self.training = self.training, DistributedTraining(self.doc_model, client)
+        try:
+            self.initialize(lambda: (), nlp=nlp)
+            return self.training.fit(None, dev, None, seed, **settings)
+        finally:
+            self.training = alone
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Return the scores of predicted against gold annotation, as the scorer of the config computes them."""

@@ -1,0 +1,198 @@
+"""Training on the workers of a local Dask cluster: speed, bytes moved, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, pairwise
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from bench import corpora, ours
+from bench._harness import Options, Row, benchmark, in_process, need, say, scratch
+from bench.memory import peak, perturbed
+from bench.scaling import write_columns
+
+FILES = 8
+ITERATIONS = 12
+BIG, LIMIT = 30_000_000, "2GiB"
+
+
+class Run(NamedTuple):
+    """A training: seconds to encode, seconds of the fastest iteration, the last objective, weights, bytes moved.
+
+    moved (float): By an iteration, from worker to worker and to the driver, as Dask counts them.
+    """
+
+    encoding: float
+    iteration: float
+    value: float
+    weights: int
+    moved: float = 0.0
+
+
+@benchmark("cluster", "scaling", minutes=5)
+def cluster(options: Options) -> list[Row]:
+    """Iterations of L-BFGS on 3 million tokens in 8 files (CoNLL-2000 repeated by the generator of memory-scale, 22
+    labels, observed pairs) in one process, on a cluster of one worker and on a cluster of two, one thread each; the
+    fastest of 12 iterations. The bytes moved are those that Dask counts, from workers to each other and to the driver; the first copy of the
+    weights, from the driver to a worker, is not among them."""
+    need("distributed")
+    tokens = options.limit(50_000, 3_000_000)
+    with scratch() as folder:
+        paths = write_parts(options, folder, tokens)
+        kinds = {"alone": None, "one": 1, "two": 2}
+        runs: dict[str, list[Run]] = {kind: [] for kind in kinds}
+        for number in range(options.rounds):
+            for kind, workers in kinds.items():
+                runs[kind].append(Run(*in_process("cluster:train", workers, paths, ITERATIONS, 0)))
+                say(f"    round {number + 1}, {kind}: {runs[kind][-1]}")
+    alone, one, two = ([run.iteration for run in runs[kind]] for kind in kinds)
+    size = runs["two"][0].weights
+    note = f"objectives {', '.join(f'{each[0].value:,.2f}' for each in runs.values())}; {size:,} weights"
+    rate = {kind: [tokens / run.encoding for run in each] for kind, each in runs.items()}
+    moved = [run.moved / 1e6 for run in runs["two"]]
+    return [
+        Row("an iteration, two workers", "s", two, one, "one worker", "times", 1.7, note),
+        Row("an iteration, one worker", "s", one, alone, "one process"),
+        Row("an iteration, two workers", "s", two, alone, "one process"),
+        Row("encoding, two workers", "tokens/s", rate["two"], rate["one"], "one worker"),
+        Row("encoding, two workers", "tokens/s", rate["two"], rate["alone"], "one process"),
+        Row("bytes moved by an iteration, two workers", "MB", moved, [3 * 4e-6 * size] * len(moved), "3 vectors"),
+    ]
+
+
+@benchmark("cluster-memory", "scaling", minutes=15)
+def cluster_memory(options: Options) -> list[Row]:
+    """L-BFGS on 30 million tokens of the same kind, with two workers of one thread that Dask limits to 2 GiB each."""
+    need("distributed")
+    tokens = options.limit(50_000, BIG)
+    with scratch() as folder:
+        paths = write_parts(options, folder, tokens, 32)
+        run, peaks, spilled = in_process("cluster:train_within", paths, ITERATIONS, LIMIT)
+    run = Run(*run)
+    return [
+        Row("encoding", "us/token", [1e6 * run.encoding / tokens], kind="value"),
+        Row("an iteration", "s", [run.iteration], kind="value", note=f"{run.weights:,} weights"),
+        Row("largest memory of a worker", "MB", [max(peaks) / 1e6], kind="value", target=2147),
+        Row("the same, of its tokens", "bytes/token", [2 * max(peaks) / tokens], kind="value"),
+        Row("spilled to disk at the end, both workers", "MB", [sum(spilled) / 1e6], kind="value"),
+    ]
+
+
+def write_parts(options: Options, folder: Path, tokens: int, files: int = FILES) -> list[str]:
+    """Write so many tokens to files of about the same size; return their paths."""
+    sentences = perturbed(corpora.read_columns(options.corpus("conll2000", "train.txt")), tokens)
+    paths = [folder / f"{number:03}.txt" for number in range(files)]
+    for path in paths:
+        write_columns(_until(sentences, tokens / files), path)
+    return [str(path) for path in paths if path.stat().st_size]
+
+
+def _until(sentences: Iterator[corpora.Sentence], tokens: float) -> Iterator[corpora.Sentence]:
+    for sentence in sentences:
+        yield sentence
+        tokens -= len(sentence.words)
+        if tokens <= 0:
+            return
+
+
+# In processes of their own
+
+
+def train(workers: int | None, paths: list[str], iterations: int, memory: Any) -> Run:
+    """Train on so many workers; None for this process."""
+    if workers is None:
+        return _train(paths, iterations, _here(paths))
+    with _client(workers, memory) as client:
+        return _train(paths, iterations, _there(client, paths))
+
+
+def train_within(paths: list[str], iterations: int, limit: str) -> tuple[Run, list[float], list[float]]:
+    """Train on two workers with limited memory; return their peaks and what they have spilled, in bytes."""
+    with _client(2, limit) as client:
+        run = _train(paths, iterations, _there(client, paths))
+        peaks, spilled = (client.run(each) for each in (peak, _spilled))
+        return run, list(peaks.values()), list(spilled.values())
+
+
+@contextmanager
+def _client(workers: int, memory: Any) -> Iterator[Any]:
+    from distributed import Client, LocalCluster
+
+    settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": memory}
+    with LocalCluster(n_workers=workers, **settings) as cluster, Client(cluster) as client:
+        yield client
+
+
+Prepare = Callable[[Any, Any], tuple[Any, Callable[[], float]]]
+"""Initializes a component of a pipeline; returns its training, and a function for the bytes moved so far."""
+
+
+def _train(paths: list[str], iterations: int, prepare: Prepare) -> Run:
+    nlp, stamps, values = ours.blank(), list[float](), list[float]()
+    settings = {**ours.LBFGS, "epochs": 0, "tolerance": 0.0, "max_iterations": iterations}
+    pipe = ours.chunker(nlp, **ours.matched(settings, "observed"))
+    started = perf_counter()
+    training, moved = prepare(nlp, pipe)
+    encoding, before = perf_counter() - started, 0.0
+
+    def watch(progress: Any) -> None:
+        nonlocal before
+        if not stamps:  # the first iteration includes preparations
+            before = moved()
+        stamps.append(perf_counter())
+        values.append(progress.report.value)
+
+    with training.training_on() as (objective, _):
+        from spacy_crfseq.training.fit import fit
+
+        fit(objective, training.optimizer(), pipe.crf.theta.copy(), callback=watch)
+        after = moved()
+    gaps = [last - first for first, last in pairwise(stamps)]
+    return Run(encoding, min(gaps), values[-1], len(pipe.crf.theta), (after - before) / len(gaps))
+
+
+def _here(paths: list[str]) -> Prepare:
+    def prepare(nlp: Any, pipe: Any) -> tuple[Any, Callable[[], float]]:
+        from spacy_crfseq.pipeline.examples import Corpus
+
+        readers = [source(path, nlp) for path in paths]
+        portions = lambda *given: chain.from_iterable(one.portions(nlp, *given) for one in readers)  # noqa: E731
+        corpus = Corpus(lambda: chain.from_iterable(one.stream(nlp) for one in readers), False, None, portions)
+        pipe.initialize(lambda: corpus)
+        return pipe.training, lambda: 0.0
+
+    return prepare
+
+
+def _there(client: Any, paths: list[str]) -> Prepare:
+    def prepare(nlp: Any, pipe: Any) -> tuple[Any, Callable[[], float]]:
+        from spacy_crfseq.pipeline.examples import Corpus
+        from spacy_crfseq.pipeline.shards import TRAIN, DistributedTraining
+
+        sources = {TRAIN: [partial(source, path) for path in paths]}
+        training = DistributedTraining(pipe.doc_model, client, sources)
+        training.initialize(lambda: Corpus(list, False), None, nlp)
+        return training, lambda: sum(client.run(_sent).values())
+
+    return prepare
+
+
+def source(path: str, nlp: Any) -> Any:
+    """Return the reader of a file."""
+    from spacy.util import registry
+
+    return registry.readers.get("spacy_crfseq.ConllReader.v1")(
+        Path(path), columns=["word", "tag", "chunk"], given=["tag"]
+    )
+
+
+def _sent(dask_worker: Any) -> float:
+    return float(dask_worker.transfer_outgoing_bytes_total)
+
+
+def _spilled(dask_worker: Any) -> float:
+    return float(dask_worker.data.spilled_total.disk)
