@@ -80,7 +80,7 @@ def tag_cli(
     read. A DocBin is loaded as a whole; other inputs are streamed.
 
     --dask ADDRESS hands the files out to the workers of a Dask cluster, which must see the same files and model. If a
-    worker dies, another one goes on with its file.
+    worker dies, another one continues its file.
 
     \b
     Example:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+DTYPES = {"string": "str", "long": "int64", "double": "float64"}
+"""Types of Spark's schemas in pandas."""
+
+
 class FrameAnnotator:
     """Annotates frames of pandas: a row of the result is a span, or a token.  It can be pickled.
 
@@ -44,12 +48,13 @@ class FrameAnnotator:
         self._settings = Settings(str(folder.absolute() if Path(model).is_dir() else model), "jsonl", scores)
         self._key = f"{folder} {digest(folder)} {scores}"
         self._column, self._keep, self._tokens = column, list(keep), list(tokens)
-        values = dict.fromkeys(tokens, "string") if tokens else {"layer": "string", "label": "string"}
-        probabilities = [f"{name}_score" for name in tokens] if tokens else ["score"]
-        self._types = {"token": "string"} if tokens else {}
-        self._types |= {"start": "long", "end": "long"}
-        self._types = {**self._types, **values} if tokens else {**values, **self._types, "span": "string"}
-        self._types |= dict.fromkeys(probabilities if scores else [], "double")
+        places = {"start": "long", "end": "long"}
+        if tokens:
+            self._types = {"token": "string", **places, **dict.fromkeys(tokens, "string")}
+        else:
+            self._types = {"layer": "string", "label": "string", **places, "span": "string"}
+        if scores:
+            self._types |= dict.fromkeys([f"{name}_score" for name in tokens] or ["score"], "double")
 
     @property
     def schema(self) -> str:
@@ -73,14 +78,10 @@ class FrameAnnotator:
             found = self._rows(entry)
             rows += found
             places += [i] * len(found)
-        dtypes = {"string": "str", "long": "int64", "double": "float64"}
-        columns = {
-            name: pd.Series([row.get(name) for row in rows], dtype=dtypes[kind]) for name, kind in self._types.items()
-        }
         kept = frame[self._keep].iloc[places]
-        return kept.assign(**{name: values.to_numpy() for name, values in columns.items()}).astype(
-            {name: dtypes[kind] for name, kind in self._types.items()}
-        )
+        columns = {name: [row.get(name) for row in rows] for name in self._types}
+        dtypes = {name: DTYPES[kind] for name, kind in self._types.items()}
+        return pd.concat([kept, pd.DataFrame(columns, kept.index).astype(dtypes)], axis=1)
 
     def each(self, frames: Iterable[DataFrame]) -> Iterator[DataFrame]:
         """Annotate one frame after another, as Spark's mapInPandas asks for."""
