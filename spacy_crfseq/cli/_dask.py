@@ -46,6 +46,7 @@ def connected(address: str) -> Iterator[Client]:
             LocalCluster(**settings, silence_logs=logging.CRITICAL) as cluster,
             Client(cluster, direct_to_workers=True) as client,
         ):
+            cluster.adapt(minimum=int(number), maximum=int(number))  # replaces what no nanny restarts
             yield client
         return
     try:

@@ -95,12 +95,25 @@ class AdaGrad(GradientSteps):
         first.others = [self._run(theta, np.random.default_rng([self.seed or 0, run])) for run in range(1, self.runs)]
         return first
 
-    def again(self, state: AdaGradState, theta: Floats, n_total: int) -> AdaGradState:
-        new: AdaGradState = super().again(state, theta, n_total)
+    def again(self, state: AdaGradState, theta: Floats, seen: float) -> AdaGradState:
+        new = self._run(theta, state.rng)
         new.blocks, new.unit, new.seen = state.blocks, state.unit, state.seen
         new.seen[:, 1] = 0  # the clock begins anew
-        new.others = [self.again(one, theta, n_total) for one in state.others]
+        new.others = [self.again(one, theta, seen) for one in state.others]
         return new
+
+    def last(self, state: AdaGradState, objective: OnlineObjective) -> Floats:
+        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
+        if not l1:  # the proximal steps of rows that were not visited lately
+            self._catch_up(state, l1, l2)
+        return state.weights
+
+    def _catch_up(self, state: AdaGradState, l1: float, l2: float) -> None:
+        for block in state.blocks:
+            weights, seen = block.of(state.weights), block.rows_of(state.seen)
+            kernels.updates.catch_up(
+                block.n_rows, block.width, block.ptr, weights, seen, state.clock, self.rate, OFFSET, l2, l1
+            )
 
     def _run(self, theta: Floats, rng: np.random.Generator) -> AdaGradState:
         return AdaGradState(theta.copy(), np.zeros_like(theta) if self.average else theta[:0].copy(), rng)
@@ -141,7 +154,7 @@ class AdaGrad(GradientSteps):
             (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
             for block in state.blocks
         ]
-        rate, settings = self.rate, (state.unit, self.rate, OFFSET, LEAST, l2, l1)
+        settings = (state.unit, self.rate, OFFSET, LEAST, l2, l1)
         n_threads = min(objective.n_threads, self.batch_size)
         texts = objective.chains(self.batch_size, state.rng, n_threads)
         loss = sum(self._in_lockstep(text, n_threads, state, parts, settings) for text in texts or ())
@@ -152,10 +165,7 @@ class AdaGrad(GradientSteps):
             for number, ptr, ids, d in gradients:
                 kernels.updates.adagrad(ptr, ids, d, *parts[number], state.clock, *settings, 0)
         if l1:  # make the proximal steps that rows not visited lately still lack
-            for block, (ptr, _, weights, _, seen) in zip(state.blocks, parts, strict=True):
-                kernels.updates.catch_up(
-                    block.n_rows, block.width, ptr, weights, seen, state.clock, rate, OFFSET, l2, l1
-                )
+            self._catch_up(state, l1, l2)
         return loss
 
     def _in_lockstep(

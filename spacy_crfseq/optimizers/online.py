@@ -46,17 +46,17 @@ class OnlineMethod(ABC):
     tolerance: float
     seed: int | None
 
-    def again(self, state: Any, theta: Floats, n_total: int) -> Any:
+    def again(self, state: Any, theta: Floats, seen: float) -> Any:
         """Return a state to continue from other weights theta [D] than its last ones, with what it knows of rates.
 
-        n_total (int): Sequences of the whole training set, which others have visited meanwhile.
+        seen (float): Sequences of the whole training set that have been visited, here or elsewhere.
         """
         new = self.start(theta)
         new.rng = state.rng
         return new
 
-    def last(self, state: Any) -> Floats:
-        """Return the weights [D] at present, not their average."""
+    def last(self, state: Any, objective: OnlineObjective) -> Floats:
+        """Return the weights [D] at the end of an epoch on `objective`, which are not averaged."""
         weights: Floats = state.weights
         return weights
 
@@ -65,7 +65,7 @@ class OnlineMethod(ABC):
         """Return the state of a run that begins at theta [D]."""
 
     def report(self, state: Any, loss: float, penalty: float = 0.0, done: str = "") -> StepReport:
-        """Return the report of an epoch; it is added to ``state.values``.  `done` says why the run ends after it, where that is known."""
+        """Add an epoch to ``state.values`` and return its report; `done` says why the run ends, where that is known."""
         value = loss + penalty
         state.values.append(value)
         if not np.isfinite(value):
@@ -137,8 +137,8 @@ class MistakeSteps(OnlineMethod):
         else:
             theta[:] = state.weights
 
-    def again(self, state: MistakeState, theta: Floats, n_total: int) -> MistakeState:
-        new: MistakeState = super().again(state, theta, n_total)
+    def again(self, state: MistakeState, theta: Floats, seen: float) -> MistakeState:
+        new: MistakeState = super().again(state, theta, seen)
         new.variances = state.variances
         return new
 

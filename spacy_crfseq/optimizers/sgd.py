@@ -39,6 +39,7 @@ class SGDState(OnlineState):
     """A run in progress; weights and sums are the scaled W and A, see the module's text.
 
     steps (float): Sequences seen.
+    unaveraged (float): Those of them that the average leaves out, besides the first epoch.
     rate (float): eta0; 0 before it is chosen.
     debt (float): u, what every weight owes in all.
     paid (Floats): [D] q; empty without L1.
@@ -48,6 +49,7 @@ class SGDState(OnlineState):
     a_div: float = 1.0
     a_frac: float = 0.0
     steps: float = 0.0
+    unaveraged: float = 0.0
     rate: float = 0.0
     debt: float = 0.0
     paid: Floats = field(default_factory=lambda: np.zeros(0))
@@ -90,12 +92,12 @@ class SGD(GradientSteps):
         sums = np.zeros_like(theta) if self.average else theta[:0]
         return SGDState(theta.copy(), sums, generator(self.seed), rate=self.rate)
 
-    def again(self, state: SGDState, theta: Floats, n_total: int) -> SGDState:
-        new: SGDState = super().again(state, theta, n_total)
-        new.rate, new.steps = state.rate, np.ceil(state.steps / n_total) * n_total
+    def again(self, state: SGDState, theta: Floats, seen: float) -> SGDState:
+        new: SGDState = super().again(state, theta, seen)
+        new.rate, new.steps, new.unaveraged = state.rate, seen, seen
         return new
 
-    def last(self, state: SGDState) -> Floats:
+    def last(self, state: SGDState, objective: OnlineObjective) -> Floats:
         return state.unscaled()
 
     def export(self, state: SGDState, theta: Floats) -> None:
@@ -149,7 +151,7 @@ class SGD(GradientSteps):
 
     def _average(self, state: SGDState, n_sequences: int, n_total: int) -> None:
         """Move the mean towards the weights, by 1/k at the k-th step after the first epoch."""
-        behind = state.steps - n_total
+        behind = state.steps - max(n_total, state.unaveraged)
         share = min(1.0, n_sequences / behind) if behind > 0 else 0.0
         if share == 1.0:
             state.sums[:] = 0
