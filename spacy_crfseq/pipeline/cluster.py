@@ -29,6 +29,8 @@ WAIT = 120.0
 """Seconds that a cluster has to get a worker."""
 FAILURES = 10
 """Attempts in a row that may fail."""
+TIMEOUT = 30.0
+"""Seconds that the scheduler has to say why a task has failed."""
 SLOW = 3.0
 """A worker that takes so many times as long as the median is reported."""
 
@@ -282,22 +284,23 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
             heard = monotonic()
             if isinstance(one, int):
                 future = futures.pop(one)
-                if future.status == "cancelled":
+                if future.status == "finished":
+                    continue  # its news came before; its result is not fetched, as the worker may die
+                error = future.exception(timeout=TIMEOUT) if future.status == "error" else None
+                if error is None:
                     raise ClusterError(LOST)
-                error = future.exception() or future.result()
-                if isinstance(error, KilledWorker) and one in advanced:
-                    advanced.discard(one)
-                    submit([one])
-                elif isinstance(error, KilledWorker):
-                    raise ClusterError(f"{names[one]}: workers die of it, perhaps for lack of memory.")
-                elif future.status == "error":
+                if not isinstance(error, KilledWorker):
                     raise ClusterError(f"{names[one]}: a worker has failed ({type(error).__name__}: {error}).")
-                elif error is not None:
-                    raise error
+                if one not in advanced:
+                    raise ClusterError(f"{names[one]}: workers die of it, perhaps for lack of memory.")
+                advanced.discard(one)
+                submit([one])
             else:
                 number, index, value = one
+                if isinstance(found := pickle.loads(value), Exception):
+                    raise found
                 advanced.update([number] if index else [])
-                yield News(number, not index, pickle.loads(value))
+                yield News(number, not index, found)
     finally:
         if client.status == "running":
             client.unsubscribe_topic(run)
@@ -307,8 +310,8 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
 # On workers
 
 
-def _run_job(number: int, item: Any, work: Work, run: str) -> Exception | None:
-    """Report what `work` yields; return its error."""
+def _run_job(number: int, item: Any, work: Work, run: str) -> None:
+    """Report what `work` yields, or the error that it raises."""
     from distributed import get_worker
 
     worker: Any = get_worker()
@@ -321,8 +324,7 @@ def _run_job(number: int, item: Any, work: Work, run: str) -> Exception | None:
                 if known is None or known.state != "executing":  # the client has cancelled it, or has ended
                     break
     except Exception as error:
-        return error
-    return None
+        worker.log_event(run, (number, 0, pickle.dumps(error)))
 
 
 def _ready(shard: Any) -> bool:
