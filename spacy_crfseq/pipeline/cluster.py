@@ -31,6 +31,8 @@ FAILURES = 10
 """Attempts in a row that may fail."""
 TIMEOUT = 30.0
 """Seconds that the scheduler has to say why a task has failed."""
+END = -1
+"""In place of the number of a piece of news: that was the last."""
 SLOW = 3.0
 """A worker that takes so many times as long as the median is reported."""
 
@@ -263,7 +265,8 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
 
     run, news, heard = f"crfseq-{uuid4().hex}", SimpleQueue[Any](), monotonic()
     futures: dict[int, Any] = {}
-    advanced: set[int] = set()  # items that have moved on since they were submitted
+    complete = set[int]()
+    advanced = set[int]()  # items that have moved on since they were submitted
 
     def submit(numbers: Sequence[int]) -> None:
         found = client.map(_run_job, numbers, [items[number] for number in numbers], work=work, run=run, pure=False)
@@ -284,8 +287,10 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
             heard = monotonic()
             if isinstance(one, int):
                 future = futures.pop(one)
-                if future.status == "finished":
-                    continue  # its news came before; its result is not fetched, as the worker may die
+                if future.status == "finished":  # its news came before; nothing is fetched, as the worker may die
+                    if one not in complete:  # it was cancelled and asked for again
+                        submit([one])
+                    continue
                 error = future.exception(timeout=TIMEOUT) if future.status == "error" else None
                 if error is None:
                     raise ClusterError(LOST)
@@ -299,6 +304,9 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
                 number, index, value = one
                 if isinstance(found := pickle.loads(value), Exception):
                     raise found
+                if index == END:
+                    complete.add(number)
+                    continue
                 advanced.update([number] if index else [])
                 yield News(number, not index, found)
     finally:
@@ -322,7 +330,8 @@ def _run_job(number: int, item: Any, work: Work, run: str) -> None:
                 worker.log_event(run, (number, index, pickle.dumps(value)))
                 known = worker.state.tasks.get(task)
                 if known is None or known.state != "executing":  # the client has cancelled it, or has ended
-                    break
+                    return
+        worker.log_event(run, (number, END, pickle.dumps(None)))
     except Exception as error:
         worker.log_event(run, (number, 0, pickle.dumps(error)))
 
