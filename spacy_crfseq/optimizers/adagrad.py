@@ -95,6 +95,13 @@ class AdaGrad(GradientSteps):
         first.others = [self._run(theta, np.random.default_rng([self.seed or 0, run])) for run in range(1, self.runs)]
         return first
 
+    def again(self, state: AdaGradState, theta: Floats, n_total: int) -> AdaGradState:
+        new: AdaGradState = super().again(state, theta, n_total)
+        new.blocks, new.unit, new.seen = state.blocks, state.unit, state.seen
+        new.seen[:, 1] = 0  # the clock begins anew
+        new.others = [self.again(one, theta, n_total) for one in state.others]
+        return new
+
     def _run(self, theta: Floats, rng: np.random.Generator) -> AdaGradState:
         return AdaGradState(theta.copy(), np.zeros_like(theta) if self.average else theta[:0].copy(), rng)
 
@@ -120,7 +127,7 @@ class AdaGrad(GradientSteps):
     def iterate(self, objective: OnlineObjective, state: AdaGradState) -> StepReport:
         for other in state.others:
             self._epoch(objective, other)
-        return self._report(state, self._epoch(objective, state), objective.regularizer.value(state.weights))
+        return self.report(state, self._epoch(objective, state), objective.regularizer.value(state.weights))
 
     def _epoch(self, objective: OnlineObjective, state: AdaGradState) -> float:
         """Make the steps of an epoch; return the sum of the losses as they were met."""
