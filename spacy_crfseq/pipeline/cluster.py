@@ -29,6 +29,10 @@ WAIT = 120.0
 """Seconds that a cluster has to get a worker."""
 FAILURES = 10
 """Attempts in a row that may fail."""
+TIMEOUT = 30.0
+"""Seconds that the scheduler has to say why a task has failed."""
+END = -1
+"""In place of the number of a piece of news: that was the last."""
 SLOW = 3.0
 """A worker that takes so many times as long as the median is reported."""
 
@@ -265,7 +269,8 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
 
     run, news, heard = f"crfseq-{uuid4().hex}", SimpleQueue[Any](), monotonic()
     futures: dict[int, Any] = {}
-    advanced: set[int] = set()  # items that have moved on since they were submitted
+    complete = set[int]()
+    advanced = set[int]()  # items that have moved on since they were submitted
 
     def submit(numbers: Sequence[int]) -> None:
         found = client.map(_run_job, numbers, [items[number] for number in numbers], work=work, run=run, pure=False)
@@ -286,22 +291,28 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
             heard = monotonic()
             if isinstance(one, int):
                 future = futures.pop(one)
-                if future.status == "cancelled":
+                if future.status == "finished":  # its news came before; nothing is fetched, as the worker may die
+                    if one not in complete:  # it was cancelled and asked for again
+                        submit([one])
+                    continue
+                error = future.exception(timeout=TIMEOUT) if future.status == "error" else None
+                if error is None:
                     raise ClusterError(LOST)
-                error = future.exception() or future.result()
-                if isinstance(error, KilledWorker) and one in advanced:
-                    advanced.discard(one)
-                    submit([one])
-                elif isinstance(error, KilledWorker):
-                    raise ClusterError(f"{names[one]}: workers die of it, perhaps for lack of memory.")
-                elif future.status == "error":
+                if not isinstance(error, KilledWorker):
                     raise ClusterError(f"{names[one]}: a worker has failed ({type(error).__name__}: {error}).")
-                elif error is not None:
-                    raise error
+                if one not in advanced:
+                    raise ClusterError(f"{names[one]}: workers die of it, perhaps for lack of memory.")
+                advanced.discard(one)
+                submit([one])
             else:
                 number, index, value = one
+                if isinstance(found := pickle.loads(value), Exception):
+                    raise found
+                if index == END:
+                    complete.add(number)
+                    continue
                 advanced.update([number] if index else [])
-                yield News(number, not index, pickle.loads(value))
+                yield News(number, not index, found)
     finally:
         if client.status == "running":
             client.unsubscribe_topic(run)
@@ -311,8 +322,8 @@ def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]
 # On workers
 
 
-def _run_job(number: int, item: Any, work: Work, run: str) -> Exception | None:
-    """Report what `work` yields; return its error."""
+def _run_job(number: int, item: Any, work: Work, run: str) -> None:
+    """Report what `work` yields, or the error that it raises."""
     from distributed import get_worker
 
     worker: Any = get_worker()
@@ -323,10 +334,10 @@ def _run_job(number: int, item: Any, work: Work, run: str) -> Exception | None:
                 worker.log_event(run, (number, index, pickle.dumps(value)))
                 known = worker.state.tasks.get(task)
                 if known is None or known.state != "executing":  # the client has cancelled it, or has ended
-                    break
+                    return
+        worker.log_event(run, (number, END, pickle.dumps(None)))
     except Exception as error:
-        return error
-    return None
+        worker.log_event(run, (number, 0, pickle.dumps(error)))
 
 
 def _ready(shard: Any) -> bool:

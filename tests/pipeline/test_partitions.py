@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,13 @@ def test_dask_bag(model: Path, nlp: Language) -> None:
     ]
 
 
-def test_spark(model: Path, nlp: Language, frame: Any) -> None:
+def test_spark(model: Path, nlp: Language, frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = pytest.importorskip("pyspark.sql")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     annotate = FrameAnnotator(model, keep=["id"], scores=True)
     session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
-        texts = session.createDataFrame(list(zip(frame.text, frame.id.tolist(), strict=True)), "text string, id long")
+        texts = session.createDataFrame(list(zip(TEXTS, frame.id.tolist(), strict=True)), "text string, id long")
         rows = texts.mapInPandas(annotate.each, schema=f"id long, {annotate.schema}").collect()
     finally:
         session.stop()
