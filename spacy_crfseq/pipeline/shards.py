@@ -55,6 +55,9 @@ TRAIN = "the training corpus"
 PARTS, PART_BYTES, SHARD_BYTES = 4, 16 << 20, 32 << 20
 """Parts of a shard, at least; bytes of a part and of a shard, at most, of some ten bytes per token."""
 
+TIGHT = 0.5
+"""Share of a worker's memory beyond which it keeps no preparations for passes."""
+
 
 class ConfigPart(NamedTuple):
     """A part of a corpus that a config names; None for all of it."""
@@ -326,7 +329,18 @@ def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe) -> tuple[An
         whole[own.places] = found
         return whole
 
-    return tuple(map(spread, work(shard.objective, part, shard.memory)))
+    found = tuple(map(spread, work(shard.objective, part, shard.memory)))
+    if _is_short_of_memory():
+        shard.objective = None  # it takes two thirds of a shard, and less time to make than to read from disk
+    return found
+
+
+def _is_short_of_memory() -> bool:
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    limit = getattr(getattr(worker, "memory_manager", None), "memory_limit", None)
+    return bool(limit) and worker.monitor.get_process_memory() > TIGHT * limit
 
 
 def _objective(shard: Shard, own: Own, recipe: Recipe) -> Objective:
