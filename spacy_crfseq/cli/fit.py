@@ -29,7 +29,6 @@ from ..files import replace_folder
 from ..pipeline.examples import Corpus
 from ..pipeline.scorers import SEQUENCES, scores_alone
 from ..pipeline.select import start_from
-from ..training.checkpoint import EVERY, Checkpoint
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..pipeline.component import CRFComponent
+    from ..training.checkpoint import Checkpoint
     from ..training.fit import FitResult, Scores
     from ..types import Offsets
 
@@ -183,7 +183,7 @@ def fit(
     force: bool = False,
     start: str | None = None,
     resume: bool = False,
-    checkpoint_every: float = EVERY,
+    checkpoint_every: float = 30.0,
     client: Client | None = None,
     code: Path | None = None,
 ) -> Outcome:
@@ -224,6 +224,8 @@ def fit(
 
 def _checkpoint(setup: Setup, path: Path, start: str | None, resume: bool, force: bool, every: float) -> Checkpoint:
     """Return the checkpoint of this run, that of an earlier one to resume."""
+    from ..training.checkpoint import Checkpoint
+
     if resume:
         modules = {type(pipe.method.optimizer).__module__ for pipe in setup.to_train.values()}
         checkpoint = Checkpoint.load(path, modules, every)

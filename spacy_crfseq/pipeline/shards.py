@@ -339,8 +339,8 @@ def _is_short_of_memory() -> bool:
     from distributed import get_worker
 
     worker: Any = get_worker()
-    limit = getattr(getattr(worker, "memory_manager", None), "memory_limit", None)
-    return bool(limit) and worker.monitor.get_process_memory() > TIGHT * limit
+    limit = getattr(getattr(worker, "memory_manager", None), "memory_limit", None) or 0
+    return bool(0 < TIGHT * limit < worker.monitor.get_process_memory())
 
 
 def _objective(shard: Shard, own: Own, recipe: Recipe) -> Objective:

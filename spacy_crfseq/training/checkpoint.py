@@ -19,8 +19,8 @@ from ..files import replacing
 from .fit import FitResult, RunState
 
 VERSION = 1
-EVERY, SHARE = 30.0, 0.05
-"""Seconds between two checkpoints, at least, and the largest share of the time that they may take."""
+SHARE = 0.05
+"""The largest share of the time that checkpoints may take."""
 PACKAGE = tuple(f"spacy_crfseq.{part}" for part in ("optimizers.", "training.", "kernels.", "types"))
 NUMPY = {
     "numpy": {"ndarray", "dtype"},
@@ -57,12 +57,12 @@ class Checkpoint:
     every (float): Seconds between two checkpoints, at least.
     """
 
-    def __init__(self, path: Path, content: Content | None = None, every: float = EVERY) -> None:
+    def __init__(self, path: Path, content: Content | None = None, every: float = 30.0) -> None:
         self.path, self.content = path, content or Content({}, {}, {})
         self._every, self._cost, self._last = every, 0.0, perf_counter()
 
     @classmethod
-    def load(cls, path: Path, modules: Collection[str] = (), every: float = EVERY) -> Checkpoint:
+    def load(cls, path: Path, modules: Collection[str] = (), every: float = 30.0) -> Checkpoint:
         """Return the checkpoint in a file.
 
         modules (Collection[str]): Modules of other packages that may define states, those of the optimizers.
