@@ -69,17 +69,19 @@ def _of_task(options: Options, task: Task) -> list[Row]:
     given = {"limit": options.limit(200), **task.settings}
     runs = [in_process("scaling:measure", *task[:2], str(task.path), given, task.lang) for _ in range(options.rounds)]
     tokens, weights = runs[0][:2]
-    encoding, passes = ([1e9 * run[k] / tokens for run in runs] for k in (2, 3))
+    encoding, passes, epochs = ([1e9 * run[k] / tokens for run in runs] for k in (2, 3, 4))
     return [
         Row(f"{task.name}: encoding of a file", "ns/token", encoding, kind="value"),
         Row(f"{task.name}: a pass", "ns/token", passes, kind="value", note=f"{tokens:,} tokens, {weights:,} weights"),
+        Row(f"{task.name}: an epoch of AdaGrad", "ns/token", epochs, kind="value"),
     ]
 
 
-def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: str) -> tuple[int, int, float, float]:
-    """Return the tokens of a corpus, its weights, and the seconds of its encoding and of a pass."""
+def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: str) -> tuple[float, ...]:
+    """Return the tokens of a corpus, its weights, and the seconds of its encoding, of a pass and of an epoch."""
     from spacy.util import registry
 
+    from spacy_crfseq import registry as own
     from spacy_crfseq.pipeline.examples import Corpus
 
     nlp, build = ours.blank(lang), _BUILDS[name.partition(",")[0]]
@@ -100,7 +102,10 @@ def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: s
     with pipe.training.training_on() as (objective, _):
         tokens, out = objective.data.encoded.n_tokens, np.empty_like(theta)
         times = [seconds(lambda: objective.value_and_grad(theta, out)) for _ in range(4)]
-    return tokens, len(theta), spent, min(times)
+        online = own.optimizers.get("spacy_crfseq.AdaGrad.v1")()
+        state = online.start(np.zeros_like(theta))
+        epochs = [seconds(lambda: online.iterate(objective, state)) for _ in range(2)]
+    return tokens, len(theta), spent, min(times), min(epochs)
 
 
 def _recognizer(nlp: Any, **config: Any) -> Any:
