@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -44,8 +43,6 @@ OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
 LEAST = 0.05
 """Length of the shortest gradient that is always used."""
-BUSY = 0.8
-"""Threads that had a core for a smaller share of the time would be slower than one."""
 
 
 @dataclass
@@ -98,6 +95,13 @@ class AdaGrad(GradientSteps):
         first.others = [self._run(theta, np.random.default_rng([self.seed or 0, run])) for run in range(1, self.runs)]
         return first
 
+    def again(self, state: AdaGradState, theta: Floats, n_total: int) -> AdaGradState:
+        new: AdaGradState = super().again(state, theta, n_total)
+        new.blocks, new.unit, new.seen = state.blocks, state.unit, state.seen
+        new.seen[:, 1] = 0  # the clock begins anew
+        new.others = [self.again(one, theta, n_total) for one in state.others]
+        return new
+
     def _run(self, theta: Floats, rng: np.random.Generator) -> AdaGradState:
         return AdaGradState(theta.copy(), np.zeros_like(theta) if self.average else theta[:0].copy(), rng)
 
@@ -123,7 +127,7 @@ class AdaGrad(GradientSteps):
     def iterate(self, objective: OnlineObjective, state: AdaGradState) -> StepReport:
         for other in state.others:
             self._epoch(objective, other)
-        return self._report(state, self._epoch(objective, state), objective.regularizer.value(state.weights))
+        return self.report(state, self._epoch(objective, state), objective.regularizer.value(state.weights))
 
     def _epoch(self, objective: OnlineObjective, state: AdaGradState) -> float:
         """Make the steps of an epoch; return the sum of the losses as they were met."""
@@ -163,22 +167,18 @@ class AdaGrad(GradientSteps):
         width, dtype = state.blocks[0].width, state.weights.dtype
         work = kernels.lockstep.workspace(text, size, n_parts, n, width, dtype)
         state.clock += len(text.weights)
-        lockstep, since, busy = kernels.lockstep, -1, False
-
-        def seconds(thread: int) -> float:
-            began = thread_time()
-            lockstep.pass_over(text, size, since, parts[0], parts[-1], clock, settings, work, thread)
-            return thread_time() - began
-
+        since, busy, arguments = -1, False, (parts[0], parts[-1], clock, settings)
         while True:
-            began, m = perf_counter(), len(work.own_ids)
-            spent = threads.run([partial(seconds, thread) for thread in range(m)], partial(work.arrivals.fill, 1 << 62))
-            busy = busy or (m > 1 and sum(spent) < BUSY * m * (perf_counter() - began))
+            tasks = [
+                partial(kernels.lockstep.pass_over, text, size, since, *arguments, work, thread)
+                for thread in range(len(work.own_ids))
+            ]
+            threads.run(tasks, partial(work.arrivals.fill, 1 << 62))
             if not work.stop[0]:
                 break
             if not work.left.any():  # they often waited for a core: one thread does the rest
                 busy, work = True, work._replace(own_ids=work.own_ids[:1])
-            since = lockstep.solve_left(text, parts[-1][2], work)
+            since = kernels.lockstep.solve_left(text, parts[-1][2], work)
         if n > 1:
             state.pause = 2 * state.pause + 1 if busy else 0
         state.alone = state.pause if n > 1 else max(0, state.alone - 1)

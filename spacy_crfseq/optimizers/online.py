@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,26 @@ class OnlineMethod(ABC):
     tolerance: float
     seed: int | None
 
-    def _report(self, state: OnlineState, loss: float, penalty: float = 0.0, done: str = "") -> StepReport:
-        """Return the report of an epoch; `done` says why the run ends after it, where that is known."""
+    def again(self, state: Any, theta: Floats, n_total: int) -> Any:
+        """Return a state to continue from other weights theta [D] than its last ones, with what it knows of rates.
+
+        n_total (int): Sequences of the whole training set, which others have visited meanwhile.
+        """
+        new = self.start(theta)
+        new.rng = state.rng
+        return new
+
+    def last(self, state: Any) -> Floats:
+        """Return the weights [D] at present, not their average."""
+        weights: Floats = state.weights
+        return weights
+
+    @abstractmethod
+    def start(self, theta: Floats) -> Any:
+        """Return the state of a run that begins at theta [D]."""
+
+    def report(self, state: Any, loss: float, penalty: float = 0.0, done: str = "") -> StepReport:
+        """Return the report of an epoch; it is added to ``state.values``.  `done` says why the run ends after it, where that is known."""
         value = loss + penalty
         state.values.append(value)
         if not np.isfinite(value):
@@ -119,9 +137,14 @@ class MistakeSteps(OnlineMethod):
         else:
             theta[:] = state.weights
 
+    def again(self, state: MistakeState, theta: Floats, n_total: int) -> MistakeState:
+        new: MistakeState = super().again(state, theta, n_total)
+        new.variances = state.variances
+        return new
+
     def iterate(self, objective: OnlineObjective, state: MistakeState) -> StepReport:
         loss, mistakes = self._pass(objective, state)
-        return self._report(state, loss, done="" if mistakes else "nothing is wrong any more")
+        return self.report(state, loss, done="" if mistakes else "nothing is wrong any more")
 
     def _settled(self, values: list[float]) -> str:
         before, lately = values[:-PATIENCE], values[-PATIENCE:]

@@ -90,6 +90,14 @@ class SGD(GradientSteps):
         sums = np.zeros_like(theta) if self.average else theta[:0]
         return SGDState(theta.copy(), sums, generator(self.seed), rate=self.rate)
 
+    def again(self, state: SGDState, theta: Floats, n_total: int) -> SGDState:
+        new: SGDState = super().again(state, theta, n_total)
+        new.rate, new.steps = state.rate, np.ceil(state.steps / n_total) * n_total
+        return new
+
+    def last(self, state: SGDState) -> Floats:
+        return state.unscaled()
+
     def export(self, state: SGDState, theta: Floats) -> None:
         """Write the average, or the current weights where there is none yet."""
         if self.average and state.a_frac:
@@ -130,7 +138,7 @@ class SGD(GradientSteps):
                 self._average(state, batch.n_sequences, n)
         if lasso:
             kernels.updates.pay(state.debt, state.w_div, state.weights, state.paid)
-        return self._report(state, loss, objective.regularizer.value(state.unscaled()))
+        return self.report(state, loss, objective.regularizer.value(state.unscaled()))
 
     def _rate_at(self, state: SGDState, l1: float, l2: float, n_total: int) -> float:
         if self.schedule == "epochs":

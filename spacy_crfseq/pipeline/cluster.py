@@ -79,6 +79,10 @@ class Cluster:
         """Return a value to be passed to `make`, `each` and `sum` as an argument."""
         return Share(self._client, value)
 
+    def send(self, number: int, value: Any) -> Any:
+        """Return a large value that is sent to the worker of a shard, for arguments of `make`."""
+        return self._client.scatter([value], workers=[self._homes[number]], hash=False)[0]
+
     def make(self, function: Function, arguments: Arguments, done: Callable[[int], None] = lambda n: None) -> None:
         """Replace each shard by function(shard, *arguments(number)); the first call makes them from None.
 

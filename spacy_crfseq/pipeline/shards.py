@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from threading import RLock
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from spacy import util
@@ -34,6 +34,7 @@ from ..regularizers.none import NoRegularizer
 from ..training.dataset import Dataset
 from ..training.distributed import Distributed, Work
 from ..training.fit import FitResult
+from ..training.mixing import Mixed
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
@@ -47,11 +48,9 @@ from .feature_names import Origins
 from .labels import PartialTable
 from .session import Session
 from .settings import TermSettings
-from .terms import TermData, Texts, annotated, find_texts
+from .terms import TermData, Texts, annotated, find_texts, reader_of
 from .training import Collected, Training
 
-Source: TypeAlias = Callable[[Language], Any]
-"""Returns, for a pipeline, the reader of a part of a corpus, which may have the methods `stream` and `portions`."""
 TRAIN = "the training corpus"
 PARTS, PART_BYTES, SHARD_BYTES = 4, 16 << 20, 32 << 20
 """Parts of a shard, at least; bytes of a part and of a shard, at most, of some ten bytes per token."""
@@ -65,7 +64,7 @@ class ConfigPart(NamedTuple):
 
     def __call__(self, nlp: Language) -> Any:
         """Return the reader of this part."""
-        (reader,) = util.resolve_dot_names(nlp.config.interpolate(), [self.corpus])
+        reader: Any = reader_of("[training]", self.corpus, nlp)
         return reader.part(self.part) if self.part is not None else reader
 
     @property
@@ -86,7 +85,7 @@ def corpora_of(nlp: Language, settings: Mapping[str, TermSettings], n_threads: i
     names |= {name: one.corpus for name, one in settings.items() if one.corpus is not None}
     found = {}
     for name, corpus in names.items():
-        (reader,) = util.resolve_dot_names(nlp.config.interpolate(), [corpus])
+        reader: Any = reader_of("[training]", corpus, nlp)
         if not hasattr(reader, "parts"):
             found[name] = [ConfigPart(corpus, None)]
             continue
@@ -238,27 +237,25 @@ class Shard:
         return [training.numbered(name, one) for name, one in self.found.items() if name != TRAIN]
 
 
-def encode(shard: None, recipe: Recipe, sources: Mapping[str, Sequence[Source]]) -> Shard:
+def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]]) -> Shard:
     """Return parts of corpora, by the names of terms, as numbers.  RAISES CrfError: If one cannot be read."""
     with LOCK:
         nlp, training = recipe.nlp, Training(recipe.model)
         training.annotators = [nlp.get_pipe(name) for name in recipe.annotators]
         settings = training.settings
-        texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in sources.items() if name != TRAIN}
+        texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
         training.texts = find_texts(recipe.component, settings, texts, None)
-        readers = [source(nlp) for source in sources[TRAIN]]
+        readers = [part(nlp) for part in parts[TRAIN]]
         portions = None
         if not training.annotators and all(hasattr(reader, "portions") for reader in readers):
             portions = lambda *given: chain.from_iterable(reader.portions(nlp, *given) for reader in readers)  # noqa: E731
-        found = training.collect(
-            Corpus(partial(_read, nlp, sources[TRAIN], training.annotators), False, None, portions)
-        )
+        found = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], training.annotators), False, None, portions))
         found.encoder.end()
         return Shard(found.encoder, {TRAIN: found.found, **found.terms}, training.model.partials, found.strings or {})
 
 
-def _read(nlp: Language, sources: Sequence[Source], annotators: Sequence[Any] = ()) -> Iterator[Example]:
-    readers = (source(nlp) for source in sources)
+def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
+    readers = (part(nlp) for part in parts)
     examples: Iterable[Example] = chain.from_iterable(getattr(one, "stream", one)(nlp) for one in readers)
     return iter(reduce(lambda each, pipe: annotated(pipe, each), annotators, examples))
 
@@ -309,6 +306,7 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str]) -> Observed:
 
 def install(shard: Shard, own: Own) -> Shard:
     """Return a shard with its part of the model."""
+    shard.encoder.unigrams.index = shard.encoder.bigrams.index = HashIndex()  # its keys are no longer needed
     return Shard(shard.encoder, shard.found, shard.partials, shard.strings, own)
 
 
@@ -388,8 +386,6 @@ class DistributedTraining(Training):
     """Training on the workers of a Dask cluster.
 
     client (Client): Of `distributed`.
-    sources (Mapping[str, Sequence[Source]] | None): Parts of the corpora: under `TRAIN`, and under the names of terms;
-        None for those of the config of the pipeline that is initialized.
     n_shards (int): Number of shards, the same for the same result; 0 for one for each thread, or more of large corpora.
     code (str | None): See `Recipe`.
     made (Callable): Called with the numbers of shards that are encoded, and of all.
@@ -399,22 +395,26 @@ class DistributedTraining(Training):
         self,
         model: DocModel,
         client: Any,
-        sources: Mapping[str, Sequence[Source]] | None = None,
         *,
         n_shards: int = 0,
         code: str | None = None,
         made: Callable[[int, int], None] = lambda n, of: None,
     ) -> None:
         super().__init__(model)
-        self._client, self._given, self._code, self._made = client, sources, code, made
-        self._sources: Mapping[str, Sequence[Source]] = {}
+        self._client, self._code, self._made = client, code, made
+        self._parts: dict[str, list[ConfigPart]] = {}
         self.n_shards = n_shards
         self._nlp: Language | None = None
         self._cluster: Cluster | None = None
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
-        """Return the optimizer of the config.  RAISES ConfigError: If it does not work on a cluster."""
+        """Return the optimizer of the config; online ones are mixed.
+
+        RAISES ConfigError: If it does not work on a cluster.
+        """
         found = super().optimizer(seed)
+        if found.online:
+            return cast(Optimizer, Mixed(found))
         if "value_and_grad" not in found.requires:
             raise ConfigError(
                 f"Component {self.model.name!r}: {type(found).__name__} does not work on a cluster, because it needs "
@@ -457,17 +457,16 @@ class DistributedTraining(Training):
         assert nlp is not None
         names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in self.annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
-        configured = corpora_of(nlp, self.settings, n_threads) if self._given is None else {}
-        self._sources = self._given or {name: [*parts] for name, parts in configured.items()}
-        n_bytes = sum(part.n_bytes for part in configured.get(TRAIN, ()))
+        self._parts = corpora_of(nlp, self.settings, n_threads)
+        n_bytes = sum(part.n_bytes for part in self._parts[TRAIN])
         n_shards = self.n_shards or n_threads * -(-max(1, n_bytes) // (n_threads * SHARD_BYTES))
-        self.n_shards = n_shards = min(n_shards, len(self._sources[TRAIN]))
+        self.n_shards = n_shards = min(n_shards, len(self._parts[TRAIN]))
         self._cluster = Cluster(self._client, n_shards, self.report)
         self._recipe = self._cluster.share(make_recipe(nlp, model.name, names, self._code))
-        self._cluster.make(encode, self._parts, lambda n: self._made(n, n_shards))
+        self._cluster.make(encode, self._shard, lambda n: self._made(n, n_shards))
         facts = self._cluster.each(describe, model.method.min_count > 1)
         self._merge(facts)
-        corpora = {name: _joined([one.corpora[name] for one in facts if name in one.corpora]) for name in self._sources}
+        corpora = {name: _joined([one.corpora[name] for one in facts if name in one.corpora]) for name in self._parts}
         first = corpora.pop(TRAIN)
         self._n_sequences = first.n_sequences, sum(one.n_sequences for one in corpora.values())
         if isinstance(examples, Corpus):
@@ -477,14 +476,14 @@ class DistributedTraining(Training):
             model.new_encoder(), cast(EncodedCorpus, first), cast("dict[str, EncodedCorpus]", corpora), None
         )
 
-    def _parts(self, number: int) -> tuple[Any, dict[str, Sequence[Source]]]:
+    def _shard(self, number: int) -> tuple[Any, dict[str, list[ConfigPart]]]:
         """Return the arguments of `encode` for a shard."""
         assert self._cluster is not None
         found = {}
-        for name, sources in self._sources.items():
-            bounds = np.linspace(0, len(sources), self._cluster.n_shards + 1).round().astype(int)
+        for name, parts in self._parts.items():
+            bounds = np.linspace(0, len(parts), self._cluster.n_shards + 1).round().astype(int)
             if name == TRAIN or bounds[number] < bounds[number + 1]:
-                found[name] = sources[bounds[number] : bounds[number + 1]]
+                found[name] = parts[bounds[number] : bounds[number + 1]]
         return self._recipe, found
 
     def _merge(self, facts: Sequence[Facts]) -> None:
@@ -532,19 +531,16 @@ class DistributedTraining(Training):
         keys, templates = (self._keys[0], self._keys[1]), (self._templates[0], self._templates[1])
         crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
 
-        def own(number: int) -> tuple[Own]:
+        def own(number: int) -> tuple[Any]:
             ids = self._ids[0][number], self._ids[1][number]
             unigrams, places = taken(layout.unigrams, ids[0])
             bigrams, others = taken(layout.bigrams, ids[1])
-            first = layout.unigrams.size
-            shared = np.arange(first + layout.bigrams.size, len(theta))
-            return (
-                Own(
-                    tags, layout._replace(unigrams=unigrams, bigrams=bigrams), ids,
-                    np.concatenate([places, first + others, shared]), len(theta), dictionary, states,
-                    sum(self._n_sequences),
-                ),
-            )  # fmt: skip
+            shared = np.arange(layout.unigrams.size + layout.bigrams.size, len(theta))
+            places = np.concatenate([places, layout.unigrams.size + others, shared])
+            part = layout._replace(unigrams=unigrams, bigrams=bigrams)
+            places = places.astype(np.min_scalar_type(-len(theta)), copy=False)
+            known = Own(tags, part, ids, places, len(theta), dictionary, states, sum(self._n_sequences))
+            return (cluster.send(number, known),)
 
         cluster.make(install, own)
         model.start(crf, model.encoder_of(crf), Session(self.optimizer(), n_total=self._n_sequences[0]), [])

@@ -68,13 +68,18 @@ def find_texts(
         if name in given:
             found[name] = partial(_examples, component, name, given[name], is_unlabelled(term.loss))
         elif term.corpus is not None and nlp is not None:
-            read = _reader(f"[components.{component}.terms.{name}]", term.corpus, nlp)
+            reader = reader_of(f"[components.{component}.terms.{name}]", term.corpus, nlp)
+            read = partial(getattr(reader, "stream", reader), nlp)
             found[name] = partial(_examples, component, name, read, is_unlabelled(term.loss))
     return found
 
 
-def _reader(where: str, corpus: str, nlp: Language) -> Callable[[], Iterator[Example]]:
-    """Return a function that reads a corpus of a pipeline's config, as a stream if its reader can."""
+def reader_of(where: str, corpus: str, nlp: Language) -> Callable[[Language], Iterator[Example]]:
+    """Return the reader of a corpus of a pipeline's config.
+
+    where (str): The block that names it.
+    RAISES ConfigError: If there is none.
+    """
     config = nlp.config.interpolate()
     try:
         block = reduce(getitem, corpus.split("."), config)
@@ -84,10 +89,10 @@ def _reader(where: str, corpus: str, nlp: Language) -> Callable[[], Iterator[Exa
             f"{where}: corpus = {corpus!r} is not in the config. {suggest(corpus, known)} Add a block [{corpus}] with "
             '@readers = "spacy_crfseq.TextReader.v1" and a path.'
         ) from None
-    read = util.registry.resolve({"corpus": block})["corpus"]
-    if not callable(read):
+    reader: Callable[[Language], Iterator[Example]] = util.registry.resolve({"corpus": block})["corpus"]
+    if not callable(reader):
         raise ConfigError(f"{where}: corpus = {corpus!r} is no reader of a corpus; it has no @readers.")
-    return partial(getattr(read, "stream", read), nlp)
+    return reader
 
 
 def _examples(component: str, name: str, texts: Texts, unlabelled: bool) -> Iterator[Example]:
