@@ -356,6 +356,10 @@ class Objective(Protocol):
     def n_total(self) -> int:
         """Number of sequences in the whole training set, of which the current data may be a part."""
 
+    @property
+    def approachable(self) -> bool:
+        """Whether epochs of AdaGrad from zero come near the optimum."""
+
     def value(self, theta: Floats) -> float:
         """Return the objective."""
 

@@ -39,10 +39,13 @@ def watch(name: str, examples: Iterator[Example]) -> Iterator[Example]:
 
 
 class Reporter:
-    """Shows and logs the progress of one component after another; an instance is a callback of `fit`."""
+    """Shows and logs the progress of one component after another; an instance is a callback of `fit`.
 
-    def __init__(self, log: Path) -> None:
-        self._path = log
+    kept (int): Lines of the log that stay, those of the run that continues.
+    """
+
+    def __init__(self, log: Path, kept: int = 0) -> None:
+        self._path, self._kept = log, kept
         self._log: IO[str] | None = None  # that of an earlier training stays until there is something to say
         self._rows = Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)
         self._curve = LiveCurve(sys.stderr)
@@ -59,7 +62,9 @@ class Reporter:
         report = progress.report
         figures = (progress.active, progress.score, progress.best)
         if self._log is None:
+            lines = self._path.read_text("utf8").splitlines(True)[: self._kept] if self._path.exists() else []
             self._log = self._path.open("w", encoding="utf8")
+            self._log.writelines(lines)
         self._log.write(log_line(self._name, progress.iteration, progress.seconds, report, *figures))
         self._log.flush()
         add_to(self._curve, progress)

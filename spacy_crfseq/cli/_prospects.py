@@ -160,16 +160,13 @@ def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
     return uses
 
 
-_ASSIGNS = {"token.tag": "TAG", "token.pos": "POS", "token.morph": "MORPH", "token.lemma": "LEMMA", "token.dep": "DEP"}
-
-
 def _set_before(setup: Setup, name: str) -> set[str]:
     """Return the columns that components set in training before a component learns from them."""
     nlp, columns = setup.nlp, set[str]()
     for earlier in nlp.pipe_names[: nlp.pipe_names.index(name)]:
         if earlier in setup.training["annotating_components"]:
             annotation = getattr(nlp.get_pipe(earlier), "annotation", None)
-            assigned = (_ASSIGNS.get(key, "") for key in nlp.get_pipe_meta(earlier).assigns)
+            assigned = (key.rpartition(".")[2].upper() for key in nlp.get_pipe_meta(earlier).assigns)
             columns |= set(assigned) if annotation is None else set(annotation.writes)
     return columns
 

@@ -29,6 +29,7 @@ from ..files import replace_folder
 from ..pipeline.examples import Corpus
 from ..pipeline.scorers import SEQUENCES, scores_alone
 from ..pipeline.select import start_from
+from ..training.checkpoint import EVERY, Checkpoint
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import INTERRUPTED, advise, printer
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from ..training.fit import FitResult, Scores
     from ..types import Offsets
 
-BEST, LAST, LOG = "model-best", "model-last", "log.jsonl"
+BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
+STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience", "eval_frequency")}
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
@@ -65,6 +67,7 @@ def fit_cli(
     ] = None,
     dask: Dask = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Train the CRF components of a config.
@@ -81,6 +84,10 @@ def fit_cli(
     --from MODEL continues from a trained pipeline: each component takes over labels, features and weights of the one of
     the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
     what they have in addition, such as new labels or templates, begins with weights of zero.
+
+    A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
+    a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
+    that of an uninterrupted run.
 
     --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
     must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
@@ -100,6 +107,8 @@ def fit_cli(
         if dask is not None and (cross_validate is not None or model is not None):
             raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
         if cross_validate is not None:
+            if resume:
+                raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
             if model is not None:
                 raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
             setup = set_up(config_path, output, overrides, (BEST, LAST), force)
@@ -111,7 +120,13 @@ def fit_cli(
                 return
         if output is None:
             raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-        settings: dict[str, Any] = {**stopping, "overrides": overrides, "force": force, "start": model}
+        settings: dict[str, Any] = {
+            **stopping,
+            "overrides": overrides,
+            "force": force,
+            "start": model,
+            "resume": resume,
+        }
         with nullcontext() if dask is None else connected(dask) as client:
             outcome = fit(config_path, output, client=client, code=code, **settings)
         print_outcome(outcome)
@@ -167,6 +182,8 @@ def fit(
     patience: int | None = None,
     force: bool = False,
     start: str | None = None,
+    resume: bool = False,
+    checkpoint_every: float = EVERY,
     client: Client | None = None,
     code: Path | None = None,
 ) -> Outcome:
@@ -176,6 +193,8 @@ def fit(
     client (Client | None): Of `distributed`, to train on its workers.
     code (Path | None): A Python file that workers import first.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
+    resume (bool): Continue from the checkpoint in the folder.
+    checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
@@ -188,14 +207,34 @@ def fit(
             )
         for name in start_from(setup.to_train, start):
             printer().warn(f"{name} begins with weights of zero: {start} has no such component")
+    checkpoint = _checkpoint(setup, output / CHECKPOINT, start, resume, force, checkpoint_every)
     if client is not None:
         setup = distribute(setup, client, code)
     encode(setup)
     with locked_folder(output):
-        with closing(Reporter(output / LOG)) as reporter:
-            trainer = Trainer(setup, reporter, evaluate_every, patience)
+        if not resume:
+            checkpoint.path.unlink(missing_ok=True)
+        with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
+            trainer = Trainer(setup, reporter, evaluate_every, patience, checkpoint)
             trainer.run()
-        return save(setup, trainer, output)
+        outcome = save(setup, trainer, output)
+        checkpoint.path.unlink(missing_ok=True)
+        return outcome
+
+
+def _checkpoint(setup: Setup, path: Path, start: str | None, resume: bool, force: bool, every: float) -> Checkpoint:
+    """Return the checkpoint of this run, that of an earlier one to resume."""
+    if resume:
+        modules = {type(pipe.method.optimizer).__module__ for pipe in setup.to_train.values()}
+        checkpoint = Checkpoint.load(path, modules, every)
+    elif path.exists() and not force:
+        raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
+    else:
+        checkpoint = Checkpoint(path, every=every)
+    settings = {name: str(value) for name, value in util.dict_to_dot(setup.nlp.config.interpolate()).items()}
+    kept = {name: value for name, value in settings.items() if name not in STOPPING}
+    checkpoint.check("the config", {**kept, "--from": start or "none"})
+    return checkpoint
 
 
 def set_up(
@@ -471,8 +510,16 @@ def scores_every(pipe: CRFComponent, every: int | None) -> int:
 class Trainer(Walk):
     """Trains each component; `results` holds the `FitResult` of each trained one."""
 
-    def __init__(self, setup: Setup, reporter: Reporter, evaluate_every: int | None, patience: int | None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        reporter: Reporter,
+        evaluate_every: int | None,
+        patience: int | None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         super().__init__(setup, evaluate_every, patience)
+        self._checkpoint = checkpoint
         self.results: dict[str, FitResult] = {}
         self._reporter = reporter
         if not self._scored:
@@ -480,6 +527,7 @@ class Trainer(Walk):
 
     def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> FitResult | None:
         self._reporter.start(name, self._train.n_tokens, scores_every(pipe, self._every), self._scored)
+        pipe.training.checkpoint = self._checkpoint
         result = super()._fit(name, pipe, self._reporter)
         if result is not None and result.history:
             self.results[name] = result

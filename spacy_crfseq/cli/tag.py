@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import spacy
 import typer
@@ -23,12 +23,13 @@ from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, layout_by_e
 from ..corpora.resumable import Counts, State, Target
 from ..errors import ConfigError
 from ..files import digest
-from ..pipeline.bulk import Job, Settings, Step, annotate
+from ..pipeline.bulk import Job, Settings, Step, annotate, annotate_on
 from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import count_of, load_code, printer, reported_errors
+from ._dask import Dask, connected
 
 BROKEN = 3
 """Exit code if lines were skipped."""
@@ -58,6 +59,7 @@ def tag_cli(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Files to process in parallel")] = 1,
+    dask: Dask = None,
     force: Annotated[
         bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
     ] = False,
@@ -77,6 +79,9 @@ def tag_cli(
     of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
     read. A DocBin is loaded as a whole; other inputs are streamed.
 
+    --dask ADDRESS hands the files out to the workers of a Dask cluster, which must see the same files and model. If a
+    worker dies, another one continues its file.
+
     \b
     Example:
       python -m spacy crfseq tag training/model-best news.txt more.txt \\
@@ -87,9 +92,17 @@ def tag_cli(
           --to conllu < news.txt
     """
     with reported_errors(code=code):
-        how = Settings(str(model), to or "", scores, force, strict, partial(load_code, code))
-        with _hint_to_continue(output != STDIN and STDIN not in files):
-            done = tag(files, output, how, Asked(format_, columns, scheme, encoding), processes=processes)
+        prepare = partial(load_code, code and code.absolute())
+        how, asked = (
+            Settings(str(model), to or "", scores, force, strict, prepare),
+            Asked(format_, columns, scheme, encoding),
+        )
+        streams = output == STDIN or STDIN in files
+        if dask is not None and (streams or processes > 1):
+            what = "has workers of its own: leave --processes out" if not streams else "cannot use - (standard streams)"
+            raise ConfigError(f"--dask {dask} {what}.")
+        with _hint_to_continue(not streams), nullcontext() if dask is None else connected(dask) as client:
+            done = tag(files, output, how, asked, processes=processes, client=client)
         _print_outcome(done, output, as_json)
     if done.counts.broken:
         raise SystemExit(BROKEN)
@@ -151,10 +164,17 @@ class Done(NamedTuple):
 
 
 def tag(
-    files: Sequence[Path], output: Path, settings: Settings, format_name: Format = None, *, processes: int = 1
+    files: Sequence[Path],
+    output: Path,
+    settings: Settings,
+    format_name: Format = None,
+    *,
+    processes: int = 1,
+    client: Any = None,
 ) -> Done:
     """Annotate files; the ending of the output gives its layout if the settings do not.
 
+    client (distributed.Client): Of a Dask cluster to do it; None for this machine.
     RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
@@ -174,7 +194,9 @@ def tag(
             todo.append(job)
     new, started = Counts(), 0.0
     with _progress(todo) as show:
-        for step in annotate(settings, todo, min(processes, len(todo))):
+        for step in (
+            annotate_on(client, settings, todo) if client else annotate(settings, todo, min(processes, len(todo)))
+        ):
             started = started or perf_counter() - step.seconds
             new, before = new.plus(step.counts), before.plus(step.before)
             show(step, new, perf_counter() - started)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from glob import escape
 from itertools import count
-from operator import add
+from operator import add, sub
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -44,6 +44,10 @@ class Counts(NamedTuple):
     def plus(self, other: Counts) -> Counts:
         """Return the sums."""
         return Counts(*map(add, self, other))
+
+    def minus(self, other: Counts) -> Counts:
+        """Return the differences."""
+        return Counts(*map(sub, self, other))
 
 
 class State(NamedTuple):

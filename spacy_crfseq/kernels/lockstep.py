@@ -140,6 +140,24 @@ def _find_own(ptr: Offsets, ids: Ints, thread: int, n_threads: int, own_ptr: Off
         own_ptr[t + 1] = n
 
 
+@inlined
+def _load(text: ChainText, rows: Rows, work: Work, part: int, first: int, ends: Offsets, factors: Floats) -> None:
+    """Write the scores of those of n sequences that a part owns; ends [n + 1], weights, 0 of others, to factors [n]."""
+    row_ptr, cols, values = rows[:3]
+    begin = text.offsets[first]
+    for s in range(ends.shape[0] - 1):
+        b, e = text.offsets[first + s], text.offsets[first + s + 1]
+        ends[s + 1], factors[s] = e - begin, 0
+        if work.owners[first + s] == part:
+            factors[s], target = text.weights[first + s], work.scores[b - begin : e - begin]
+            target[:] = 0
+            work.gradient[b - begin : e - begin] = 0
+            if row_ptr.shape[0] > 0:
+                add_ragged_sparse(text.ptr[b : e + 1], text.ids, row_ptr, cols, values, target)
+            else:
+                add_ragged(text.ptr[b : e + 1], text.ids, values.reshape((-1, target.shape[1])), target)
+
+
 @kernel
 def pass_over(
     text: ChainText,
@@ -159,9 +177,8 @@ def pass_over(
     clock: As in `updates.adagrad`, before the first sequence; settings: its arguments from unit to lasso.
     """
     offsets, gold, weights, ptr, ids, trainable = text
-    arrivals, owners, scores, gradient, own_ids, d_shared, losses, left, stop = work
-    row_ptr, cols, values = unigrams[:3]
-    n, n_parts, n_shared, n_threads = scores.shape[1], d_shared.shape[0], d_shared.shape[1], own_ids.shape[0]
+    arrivals, _, scores, gradient, own_ids, d_shared, losses, left, stop = work
+    n_parts, n_shared, n_threads = d_shared.shape[0], d_shared.shape[1], own_ids.shape[0]
     own, none, given = own_ids[thread], np.empty(0), _chain(scores, shared[2])
     begins, factors, own_ptr = np.zeros(size + 1, np.int64), np.zeros(size), np.zeros(scores.shape[0] + 1, np.int64)
     # each thread changes a range of the shared scores
@@ -171,24 +188,12 @@ def pass_over(
     for first in range(max(since, 0), weights.shape[0], size):
         last = min(first + size, weights.shape[0])
         begin, length = offsets[first], offsets[last] - offsets[first]
-        # the scores of some sequences and their gradient
+        ends, here, labels = begins[: last - first + 1], factors[: last - first], gold[begin : begin + length]
         for part in range(thread if first != since else n_parts, n_parts, n_threads):
-            for s in range(first, last):
-                b, e = offsets[s], offsets[s + 1]
-                begins[s + 1 - first], factors[s - first] = e - begin, 0
-                if owners[s] == part:
-                    factors[s - first], target = weights[s], scores[b - begin : e - begin]
-                    target[:] = 0
-                    gradient[b - begin : e - begin] = 0
-                    if row_ptr.shape[0] > 0:
-                        add_ragged_sparse(ptr[b : e + 1], ids, row_ptr, cols, values, target)
-                    else:
-                        add_ragged(ptr[b : e + 1], ids, values.reshape((-1, n)), target)
+            _load(text, unigrams, work, part, first, ends, here)
             d = d_shared[part]
             d[:] = 0
-            ends, labels = begins[: last - first + 1], gold[begin : begin + length]
-            here, d_here = factors[: last - first], _chain(gradient, d)
-            found, some_left = _expectations(given, ends, labels, here, d_here, 0.0, none, left)
+            found, some_left = _expectations(given, ends, labels, here, _chain(gradient, d), 0.0, none, left)
             losses[part] += found
             if some_left:
                 stop[0] = first + 1

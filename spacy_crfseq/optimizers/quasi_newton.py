@@ -144,7 +144,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
 
     def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
         # weights that are not zero come from earlier training, and are nearer to the optimum than an epoch's
-        if getattr(objective, "approachable", False) and not state.theta.any():
+        if objective.approachable and not state.theta.any():
             self._approach(objective, state)
         first, work = state.begin(evaluate(objective, state.theta, state.take())), state.take()
         state.history.begin(self._gradient(objective, first, work), objective.n_threads)

@@ -7,13 +7,16 @@ which are most of what comes later.  Reloading the pipeline frees what zones lea
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +26,7 @@ from ..corpora import DOCBIN, Preset
 from ..corpora.layouts import STDIN
 from ..corpora.records import Piece, Place, Record
 from ..corpora.resumable import Counts, Output, Target, stream_output
-from ..errors import ConfigError, CrfError, DataError, FormatError
+from ..errors import ClusterError, ConfigError, CrfError, DataError, FormatError
 from ..files import collecting
 from .columns import unit_of
 from .select import crfs_of, load_pipeline
@@ -69,6 +72,11 @@ class Job(NamedTuple):
     layout: Preset
     identity: Mapping[str, Any]
 
+    def absolute(self) -> Job:
+        """Return the job for a process in another folder."""
+        target = self.target and Target(self.target.path.absolute(), self.target.make_part)
+        return self._replace(source=self.source.absolute(), target=target)
+
 
 class Step(NamedTuple):
     """News of a run: a portion is done, or a file begins or ends, or a line is broken.
@@ -94,6 +102,58 @@ def annotate(settings: Settings, jobs: Sequence[Job], n_processes: int = 1) -> I
                 yield from chain.from_iterable(map(tagger.run, jobs))
     finally:
         gc.unfreeze()
+
+
+def annotate_on(client: Any, settings: Settings, jobs: Sequence[Job]) -> Iterator[Step]:
+    """Annotate files on the workers of a Dask cluster, which share the files of this machine; yield what is done.
+
+    RAISES CrfError: As `annotate`, and if the cluster is lost.
+    """
+    from .cluster import run_jobs
+
+    names = {job.source.absolute(): job.source for job in jobs}
+    if Path(settings.model).is_dir():
+        settings = settings._replace(model=str(Path(settings.model).absolute()))
+    done: dict[int, tuple[Counts, int]] = {}
+    try:
+        work, moved = partial(_on_worker, settings), [job.absolute() for job in jobs]
+        for number, first, step in run_jobs(client, work, moved, [str(job.source) for job in jobs]):
+            shown, path = str(jobs[number].source), str(jobs[number].source.absolute())
+            step = step._replace(messages=tuple(message.replace(path, shown, 1) for message in step.messages))
+            counts, n_bytes = done.get(number, (Counts(), 0))
+            if first and number in done:  # a worker goes on where another has died, perhaps beyond the last report
+                step = Step(step.before.minus(counts), step.n_bytes - n_bytes)
+            done[number] = counts.plus(step.before).plus(step.counts), n_bytes + step.n_bytes
+            yield step
+    except FormatError as error:
+        raise FormatError(names.get(error.file, error.file), error.line, error.what) from None
+    except ClusterError as error:
+        raise ClusterError(f"{error} Give the command again to go on.") from error
+
+
+_taggers: dict[str, Tagger] = {}
+_turn = Lock()
+
+
+@contextmanager
+def tagger_of(settings: Settings, run: str) -> Iterator[Tagger]:
+    """Yield the pipeline of this process, loaded once in a run; threads take turns."""
+    with _turn:
+        if run not in _taggers:
+            for old in list(_taggers):
+                _taggers.pop(old).close()
+            gc.unfreeze()
+            settings.prepare()
+            _taggers[run] = Tagger(settings)
+        yield _taggers[run]
+
+
+def _on_worker(settings: Settings, job: Job, run: str) -> Iterator[Step]:
+    with tagger_of(settings, run) as tagger:
+        try:
+            yield from tagger.run(job)
+        except Exception as error:
+            raise _picklable(error) from None
 
 
 class Tagger:
@@ -125,6 +185,15 @@ class Tagger:
             yield from self._run(job, output)
         if job.source == STDIN:
             job.target.forget()
+
+    def entries(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the annotation of texts in the form of Doc.to_json."""
+        write = make_write("jsonl", form_of(self._nlp, ()), self._settings.scores)
+        records, found = [Record(0, text) for text in texts], list[dict[str, Any]]()
+        for first in range(0, len(records), BATCH):
+            found += [json.loads(line) for _, line in self._together(records[first : first + BATCH], write)]
+        self._change_zone()
+        return found
 
     def _run(self, job: Job, output: Output) -> Iterator[Step]:
         layout, to, scores = job.layout, self._settings.to, self._settings.scores
@@ -300,9 +369,12 @@ def _work(settings: Settings, theirs: Connection, tagger: Tagger | None, inherit
             theirs.send(None)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return  # the parent process has ended
-    except CrfError as error:
-        theirs.send(error)
-    except OSError as error:
-        theirs.send(OSError(str(error)))
-    except Exception as error:  # which may hold what cannot be sent
-        theirs.send(RuntimeError(f"{type(error).__name__}: {error}"))
+    except Exception as error:
+        theirs.send(_picklable(error))
+
+
+def _picklable(error: Exception) -> Exception:
+    """Return an error that can be sent to another process; some hold what cannot."""
+    if isinstance(error, CrfError):
+        return error
+    return OSError(str(error)) if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")

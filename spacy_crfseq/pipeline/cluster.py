@@ -6,13 +6,16 @@ no worker has died in it.
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
@@ -28,6 +31,8 @@ FAILURES = 10
 """Attempts in a row that may fail."""
 SLOW = 3.0
 """A worker that takes so many times as long as the median is reported."""
+
+LOST = "The connection to the scheduler of the Dask cluster is lost."
 
 
 class Share:
@@ -137,26 +142,14 @@ class Cluster:
     def _submit(self, function: Function, number: int, *arguments: Any) -> Any:
         return self._on(self._homes[number], function, *arguments)
 
-    def _alive(self) -> dict[str, int]:
-        """Return the workers and their threads.  RAISES ClusterError: If the scheduler does not answer."""
-        try:
-            if self._client.status == "running":
-                return dict(self._client.nthreads())
-        except Exception as error:  # of the network or of the client, which are many
-            raise self._lost() from error
-        raise self._lost()
-
-    def _lost(self) -> ClusterError:
-        return ClusterError("The connection to the scheduler of the Dask cluster is lost.")
-
     def _settle(self) -> None:
         """Give the shards of workers that have died to others, and make them there."""
-        alive, until = self._alive(), monotonic()
+        alive, until = _alive(self._client), monotonic()
         while not alive or (len(alive) < self._size and monotonic() < until + RETURN):
             if monotonic() > until + WAIT:
                 raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.")
             sleep(TICK)
-            alive = self._alive()
+            alive = _alive(self._client)
         self._size = len(alive)
         loads = Counter(dict.fromkeys(alive, 0))
         loads.update(home for home in self._homes if home in alive)
@@ -208,7 +201,7 @@ class Cluster:
                 ready = sum(future.done() for future in futures)
                 if ready > shown:
                     done(shown := ready)
-                if gone := homes - self._alive().keys():
+                if gone := homes - _alive(self._client).keys():
                     raise _WorkerLostError(", ".join(sorted(gone)))
         except BaseException:
             if self._client.status == "running":
@@ -222,6 +215,16 @@ class Cluster:
             if own > max(1.0, SLOW * usual) and worker not in self._slow:
                 self._slow.add(worker)
                 self._report(f"The worker {worker} takes {own:.1f} s for its part, the others about {usual:.1f} s")
+
+
+def _alive(client: Any) -> dict[str, int]:
+    """Return the workers and their threads.  RAISES ClusterError: If the scheduler does not answer."""
+    try:
+        if client.status == "running":
+            return dict(client.nthreads())
+    except Exception as error:  # of the network or of the client, which are many
+        raise ClusterError(LOST) from error
+    raise ClusterError(LOST)
 
 
 class _WorkerLostError(Exception):
@@ -240,7 +243,90 @@ def _lost_workers() -> Iterator[None]:
         raise _WorkerLostError(type(error).__name__) from error
 
 
+class News(NamedTuple):
+    """What the work on an item has yielded; `first`: a worker begins with it, perhaps after another one has died."""
+
+    number: int
+    first: bool
+    value: Any
+
+
+Work = Callable[[Any, str], Iterable[Any]]
+
+
+def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]) -> Iterator[News]:
+    """Yield what work(item, run) yields on workers, for items that another worker can go on with if one dies.
+
+    work (Callable): Picklable, as all that it yields; `run` is a name of this call.
+    names (Sequence[str]): Names of the items, for messages.
+    RAISES CrfError: The first that `work` raises; `ClusterError` if scheduler or workers are lost, or fail.
+    """
+    from distributed import KilledWorker
+
+    run, news, heard = f"crfseq-{uuid4().hex}", SimpleQueue[Any](), monotonic()
+    futures: dict[int, Any] = {}
+    advanced: set[int] = set()  # items that have moved on since they were submitted
+
+    def submit(numbers: Sequence[int]) -> None:
+        found = client.map(_run_job, numbers, [items[number] for number in numbers], work=work, run=run, pure=False)
+        futures.update(zip(numbers, found, strict=True))
+        for number, future in zip(numbers, found, strict=True):
+            future.add_done_callback(lambda _, number=number: news.put(number))
+
+    client.subscribe_topic(run, lambda event: news.put(event[1]))
+    try:
+        submit(range(len(items)))
+        while futures:
+            try:
+                one = news.get(timeout=TICK)
+            except Empty:
+                if not _alive(client) and monotonic() > heard + WAIT:
+                    raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.") from None
+                continue
+            heard = monotonic()
+            if isinstance(one, int):
+                future = futures.pop(one)
+                if future.status == "cancelled":
+                    raise ClusterError(LOST)
+                error = future.exception() or future.result()
+                if isinstance(error, KilledWorker) and one in advanced:
+                    advanced.discard(one)
+                    submit([one])
+                elif isinstance(error, KilledWorker):
+                    raise ClusterError(f"{names[one]}: workers die of it, perhaps for lack of memory.")
+                elif future.status == "error":
+                    raise ClusterError(f"{names[one]}: a worker has failed ({type(error).__name__}: {error}).")
+                elif error is not None:
+                    raise error
+            else:
+                number, index, value = one
+                advanced.update([number] if index else [])
+                yield News(number, not index, pickle.loads(value))
+    finally:
+        if client.status == "running":
+            client.unsubscribe_topic(run)
+            client.cancel(list(futures.values()), force=True)
+
+
 # On workers
+
+
+def _run_job(number: int, item: Any, work: Work, run: str) -> Exception | None:
+    """Report what `work` yields; return its error."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    task = worker.get_current_task()
+    try:
+        with closing(iter(work(item, run))) as found:  # type: ignore[type-var]
+            for index, value in enumerate(found):
+                worker.log_event(run, (number, index, pickle.dumps(value)))
+                known = worker.state.tasks.get(task)
+                if known is None or known.state != "executing":  # the client has cancelled it, or has ended
+                    break
+    except Exception as error:
+        return error
+    return None
 
 
 def _ready(shard: Any) -> bool:

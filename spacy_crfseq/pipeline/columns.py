@@ -22,9 +22,8 @@ def predicted_columns(nlp: Language) -> set[str]:
 
     columns = set()
     for name, pipe in nlp.pipeline:
-        settings = pipe.cfg if isinstance(pipe, CRFComponent) else {}
-        if "attr" in settings:
-            columns.add(str(settings["attr"]))
+        if isinstance(pipe, CRFComponent):
+            columns.add(pipe.annotation.column)
         else:
             columns.update(_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED)
     return columns

@@ -154,12 +154,12 @@ class DocBuilder:
         annotation (Annotation): The task whose tags are wanted.
         """
         layout, inputs = self._layout, [name.lower() for name in columns]
-        columns_of = {"tag_acc": "tag", "pos_acc": "pos", "ents_f": "ent", f"spans_{layout.chunks_key}_f": "chunk"}
-        name = columns_of.get(annotation.score_name, "")
+        name, group = annotation.column, getattr(annotation, "spans_key", layout.chunks_key)
         negative = getattr(annotation, "incorrect_spans_key", None) is not None
         special = any({"weight", INCORRECT} & sentence.columns.keys() for sentence in sentences)
         tags = {tag for column in (name, "ent") for sentence in sentences for tag in sentence.columns.get(column, ())}
-        unclear = name not in layout.columns or any(tag == MISSING_ENTITY or tag[:1] == "!" for tag in tags)
+        other = name not in layout.columns or name == "morph" or group != layout.chunks_key  # features in another order
+        unclear = other or any(tag == MISSING_ENTITY or tag[:1] == "!" for tag in tags)
         if negative or special or unclear or layout.weight != 1 or not {*inputs} <= {*layout.given} & {*ATTRIBUTES}:
             return None
         keys = {c: [k for s in sentences for k in self._column(c, s)] for c in layout.columns if c in ATTRIBUTES}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
+from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
+from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
@@ -56,6 +58,7 @@ class Training:
     source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
     report (Callable): Called with lines of progress of a first stage.
+    checkpoint (Checkpoint | None): Where `fit` saves the state of its run, and what it continues from.
     terms (list[TermData]): Terms in addition to the training corpus, until a run ends.
     """
 
@@ -68,6 +71,7 @@ class Training:
         self.source: DocModel | None = None
         self.watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
         self.report = partial(util.logger.info, "[%s] %s", model.name)
+        self.checkpoint: Checkpoint | None = None
         self.terms: list[TermData] = []
         self._encoder: Encoder | None = None  # of the terms; pruning replaces it
         self.texts: dict[str, Callable[[], Iterator[Example]]] = {}
@@ -462,7 +466,13 @@ class Training:
         model, optimizer = self.model, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
             theta, n_sequences = model.crf.theta, model.n_sequences
-            if self.source is None:
+            result = None
+            if self.checkpoint is not None:
+                result, begun = self.checkpoint.begin(model.name, self._facts(objective))
+                settings |= {"saver": self.checkpoint, "begun": begun}
+            if result is not None:
+                pass  # it was trained before the checkpoint
+            elif self.source is None:
                 result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
             else:
                 factors = label_factors(self.source, model)
@@ -471,12 +481,30 @@ class Training:
                 score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
                 result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
                 result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
+            if self.checkpoint is not None:
+                self.checkpoint.end(model.name, result)
             model.set_parameters(result.best)
             if evaluate is not None:
                 result = result._replace(scores=(evaluate.scores(result.best), evaluate.scores(result.last)))
         if self.source is not None and self.source.n_sequences > n_sequences:  # or the corpus has the old texts, too
             model.session.n_total += self.source.n_sequences
         return result
+
+    def _facts(self, objective: Objective) -> dict[str, str]:
+        """Return what must be the same where a run continues from a checkpoint."""
+        crf, gold, keys = self.model.crf, blake2b(digest_size=16), blake2b(digest_size=16)
+        for term in objective.terms:
+            if term.data is not None:  # it is on the workers of a cluster
+                gold.update(term.data.gold.data)
+        for block in crf.keys:
+            keys.update(block.data)
+        return {
+            "the number of sequences": f"{objective.n_total:,}",
+            "labels": ", ".join(crf.labels),
+            "the number of parameters": f"{crf.theta.size:,} ({crf.theta.dtype})",
+            "the hash of features": keys.hexdigest(),
+            "the hash of gold labels": gold.hexdigest(),
+        }
 
     @contextmanager
     def training_on(

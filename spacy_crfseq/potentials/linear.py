@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from math import prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -217,20 +217,6 @@ class LinearPasses:
                 self._bigrams.finish(self._target.bigrams)
 
 
-class _SharedGradient(NamedTuple):
-    """The gradient of transitions, start and end scores: one array [L * (L + 2)], views of it, and all of it as rows.
-
-    steps, transitions: Its first L * L entries, and the same as [1, L, L].
-    """
-
-    flat: Floats
-    steps: Floats
-    transitions: Floats
-    start: Floats
-    end: Floats
-    rows: RowGradient
-
-
 class LinearBatches:
     """Implements `protocol.Batches` in arrays that all batches share."""
 
@@ -277,33 +263,30 @@ class LinearBatches:
         return both
 
     @cached_property
-    def _shared(self) -> _SharedGradient:
-        n, dtype = self._layout.n_labels, self._rows.dtype
-        flat = np.zeros(n * (n + 2), dtype)
-        rows = RowGradient(2, self._shared_ptr, self._shared_ids, flat[:, None])
-        d_steps, d_start, d_end = flat[: n * n], flat[n * n : -n], flat[-n:]
-        return _SharedGradient(flat, d_steps, d_steps.reshape(1, n, n), d_start, d_end, rows)
+    def _shared(self) -> tuple[Floats, Scores]:
+        """The gradient of transitions, start and end scores as one array [L * (L + 2)], and views of it."""
+        n, flat = self._layout.n_labels, np.zeros(len(self._shared_ids), self._rows.dtype)
+        return flat, Scores(flat[:0], flat[: n * n].reshape(1, n, n), flat[n * n : -n], flat[-n:])
 
     def zeros(self, scores: Scores) -> Scores:
-        if self._shared.flat.dtype != scores.start.dtype:
+        if self._shared[0].dtype != scores.start.dtype:
             del self._shared
-        shared = self._shared
-        shared.flat.fill(0)
+        flat, shared = self._shared
+        flat.fill(0)
         d_transitions = shared.transitions if self._bigrams is None else np.zeros_like(scores.transitions)
         return Scores(self._d_emissions, d_transitions, shared.start, shared.end)
 
     def _backprop(self, unigrams: ListedSums, bigrams: ListedSums | None, d: Scores) -> list[RowGradient]:
-        shared = self._shared
+        flat, shared = self._shared
         if d.start is not shared.start:  # not made by `zeros`
             shared.start[:], shared.end[:] = d.start, d.end
             if bigrams is None:
                 shared.transitions[:] = d.transitions
         grads = [RowGradient(0, *unigrams, d.emissions)]
         if bigrams is not None:
-            flat = d.transitions.reshape(len(d.emissions), len(shared.steps))
-            grads.append(RowGradient(1, *bigrams, flat))
-            np.add(shared.steps, flat.sum(0), out=shared.steps)
+            grads.append(RowGradient(1, *bigrams, d.transitions.reshape(len(d.emissions), shared.transitions.size)))
+            shared.transitions[0] += d.transitions.sum(0)
         if self._trainable is not None:
-            np.multiply(shared.flat, self._trainable, out=shared.flat)
-        grads.append(shared.rows)
+            np.multiply(flat, self._trainable, out=flat)
+        grads.append(RowGradient(2, self._shared_ptr, self._shared_ids, flat[:, None]))
         return grads

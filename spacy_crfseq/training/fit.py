@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from ..errors import ClusterError
 from ..optimizers.batch import BatchState
 from ..types import Floats, Objective, Optimizer, StepReport
 
@@ -59,6 +60,27 @@ class FitResult(NamedTuple):
         return max(scores) if scores else None
 
 
+class RunState(NamedTuple):
+    """A run after an iteration, from which it can continue.
+
+    optimizer (Any): State of the optimizer.
+    without_gain (int): Scores since the best one.
+    """
+
+    optimizer: Any
+    history: list[Progress]
+    best: Floats | None
+    best_score: float
+    without_gain: int
+
+
+class Saver(Protocol):
+    """Keeps states of a run."""
+
+    def save(self, run: RunState, *, now: bool = False) -> None:
+        """Keep a state, if it is time to, or `now`."""
+
+
 def fit(
     objective: Objective,
     optimizer: Optimizer,
@@ -68,21 +90,28 @@ def fit(
     evaluate_every: int = 1,
     patience: int | None = None,
     callback: Callable[[Progress], None] | None = None,
+    saver: Saver | None = None,
+    begun: RunState | None = None,
 ) -> FitResult:
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
     evaluate (Callable): Maps parameters to a development score.
     patience (int | None): Evaluations without improvement before stopping; 0 never stops, None means
         `ONLINE_PATIENCE` with an online optimizer and 0 with another.
+    saver (Saver | None): Gets the state after each iteration, and after the loss of a cluster.
+    begun (RunState | None): A run to continue.
     After an interrupt the best parameters so far are returned.
+    RAISES ClusterError: If the objective is lost, after its state was saved.
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
-    state = optimizer.start(theta)
-    iterate, export = partial(optimizer.iterate, objective, state), partial(optimizer.export, state)
+    state = optimizer.start(theta) if begun is None else begun.optimizer
+    begun = begun or RunState(state, [], None, -np.inf, 0)
+    iterate = partial(optimizer.iterate, objective, state)
+    export: Callable[[Floats], Floats | None] = partial(optimizer.export, state)
     if isinstance(state, BatchState):  # it holds the parameters as they are exported; a copy may cost a tenth of a step
-        return repeat(iterate, lambda out: state.theta, theta, evaluate, evaluate_every, patience, callback)
-    return repeat(iterate, export, theta, evaluate, evaluate_every, patience, callback)
+        export = lambda out: state.theta  # noqa: E731
+    return repeat(iterate, export, theta, evaluate, evaluate_every, patience, callback, saver=saver, begun=begun)
 
 
 def repeat(
@@ -94,6 +123,8 @@ def repeat(
     patience: int,
     callback: Callable[[Progress], None] | None,
     score: float = -np.inf,
+    saver: Saver | None = None,
+    begun: RunState | None = None,
 ) -> FitResult:
     """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
 
@@ -101,17 +132,20 @@ def repeat(
     score (float): Score of theta itself, the best one until another exceeds it.
     The other arguments are those of `fit`.
     """
-    run = _Run(export, theta, evaluate, evaluate_every, patience, score)
-    reason = ""
+    run = _Run(export, theta, evaluate, evaluate_every, patience, score, begun)
     try:
-        while not reason:
-            report = iterate()
-            progress = run.record(report)
+        while not (reason := run.reason_to_stop()):
+            progress = run.record(iterate())
             if callback is not None:
                 callback(progress)
-            reason = report.message if report.converged else run.out_of_patience()
+            if saver is not None:
+                saver.save(run.state())
     except KeyboardInterrupt:
         reason = "interrupted"
+    except ClusterError:
+        if saver is not None:
+            saver.save(run.state(), now=True)
+        raise
     last = run.current()
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
 
@@ -127,12 +161,19 @@ class _Run:
         every: int,
         patience: int,
         score: float,
+        begun: RunState | None,
     ) -> None:
         self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
         self.history: list[Progress] = []
         self.best: Floats | None = theta.copy() if score > -np.inf else None
         self._room, self._best_score = np.empty_like(theta), score
-        self._without_gain, self._started = 0, perf_counter()
+        self._without_gain, self._started, self._optimizer = 0, perf_counter(), None
+        if begun is not None:
+            self._optimizer, self.history, self.best, self._best_score, self._without_gain = begun
+            self._started -= self.history[-1].seconds if self.history else 0.0
+
+    def state(self) -> RunState:
+        return RunState(self._optimizer, self.history, self.best, self._best_score, self._without_gain)
 
     def current(self) -> Floats:
         """Return the current parameters for prediction [D]; the next step may change them."""
@@ -156,7 +197,9 @@ class _Run:
         self.history.append(progress)
         return progress
 
-    def out_of_patience(self) -> str:
+    def reason_to_stop(self) -> str:
+        if self.history and self.history[-1].report.converged:
+            return self.history[-1].report.message
         if self.patience and self._without_gain >= self.patience:
             return f"no better score in {self.patience} evaluations"
         return ""

@@ -29,19 +29,7 @@ from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.shifted import Shifted
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
-from ..types import (
-    Batch,
-    Bools,
-    ChainText,
-    Floats,
-    Loss,
-    Numbers,
-    Occurrences,
-    Offsets,
-    Regularizer,
-    RowBlock,
-    Strengths,
-)  # fmt: skip
+from ..types import Batch, Bools, ChainText, Floats, Loss, Numbers, Occurrences, Offsets, Regularizer, RowBlock
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .terms import FullPass, MiniBatch, Term
 
@@ -323,7 +311,7 @@ class _Scaled:
     def __init__(self, regularizer: Regularizer, factor: float) -> None:
         self._regularizer, self._factor = regularizer, factor
         self.smooth, strengths = regularizer.smooth, regularizer.strengths
-        self.strengths = None if strengths is None else Strengths(*(factor * strength for strength in strengths))
+        self.strengths = None if strengths is None else type(strengths)(*(factor * strength for strength in strengths))
 
     def over(self, blocks: Sequence[RowBlock]) -> _Scaled:
         return _Scaled(self._regularizer.over(blocks), self._factor)

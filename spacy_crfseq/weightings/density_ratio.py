@@ -33,6 +33,7 @@ class Logistic(NamedTuple):
     mass: NDArray[np.float64]
     rho: float
     n_threads: int = 1
+    approachable: bool = False
 
     def value_and_grad(self, theta: Floats, out: Floats) -> tuple[float, float, Floats]:
         """Return objective, loss alone, and the gradient [W + 1] in `out`."""

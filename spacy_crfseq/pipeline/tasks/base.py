@@ -40,12 +40,14 @@ class Annotation(ABC):
     """A task.
 
     scheme (str | None): How tags make up spans; None if each token has its own label.
+    column (str): The column of corpus files that has the answers.
     score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
     writes (frozenset[str]): Token attributes that hold the answers.
     reads (tuple[str, ...]): Token attributes that `allowed` and `write` need; read with the text, once.
     """
 
     scheme: str | None
+    column: str
     score_name: str
     writes: frozenset[str] = frozenset()
     reads: tuple[str, ...] = ()

@@ -18,6 +18,8 @@ from .spans import Spans, group_content
 class SpanGroups(Spans):
     """The spans of one group of ``doc.spans``."""
 
+    column = "chunk"
+
     def __init__(self, spans_key: str, scheme: str, incorrect_spans_key: str | None = None) -> None:
         super().__init__(scheme, incorrect_spans_key)
         if spans_key == incorrect_spans_key:

@@ -26,7 +26,7 @@ class Entities(Spans):
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
     reads = ("IS_SPACE", "ENT_IOB")
-    score_name = "ents_f"
+    column, score_name = "ent", "ents_f"
     _warned = False
 
     def check_gold(self, reference: Doc) -> None:

@@ -33,7 +33,7 @@ class TokenTags(Annotation):
     def __init__(self, attr: str, overwrite: bool) -> None:
         if attr not in ATTRIBUTES:
             raise ConfigError(f"crf_tagger: attr {attr!r} is not supported. {suggest(str(attr), ATTRIBUTES)}")
-        self.attr, self.overwrite, self.score_name = attr, overwrite, f"{attr}_acc"
+        self.attr, self.column, self.overwrite, self.score_name = attr, attr, overwrite, f"{attr}_acc"
         self.writes = frozenset({attr.upper()})
         self.reads = () if overwrite else (attr.upper(),)
         self._id = IDS[attr.upper()]

@@ -1,0 +1,26 @@
+"""A Dask cluster of two processes, for tests: ``from tests.clusters import client`` makes the fixture known."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Yield the client of a cluster of two workers of one thread each."""
+    pytest.importorskip("distributed")
+    from spacy_crfseq.cli._dask import connected
+
+    with connected("local:2") as found:
+        yield found
+
+
+def kill_worker(client: Any) -> None:
+    """Kill one of the workers, which a nanny starts anew."""
+    address = next(iter(client.nthreads()))
+    os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
