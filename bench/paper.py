@@ -14,8 +14,6 @@ WORKERS = (10, 100, 1000)
 WEIGHTS = tuple(10.0**n for n in range(6, 10))
 GBITS = (1, 10, 100)
 """Assumed speeds of networks, in Gbit/s."""
-BYTES_PER_TOKEN = 60
-"""Memory of a corpus with its model, at most."""
 VECTORS = 15
 """Vectors as long as the weights that the driver holds: 9 of the history, two points of two each, two for work."""
 ITERATIONS, EPOCHS = 100, 10
@@ -31,13 +29,14 @@ MOST = 1e9
 
 
 class Constants(NamedTuple):
-    """Measured: seconds a token of a pass, of encoding and of an epoch; seconds a weight and a task; bytes a second.
+    """Measured: seconds and bytes a token; seconds a weight and a task; bytes a second.
 
     features (dict): By the `min_count`, features of English text, at a number of tokens, and the exponent of growth.
     ratio (float): Weights a feature.
     """
 
     passes: dict[int, float]
+    memory: float
     encoding: float
     epoch: float
     arithmetic: float
@@ -63,6 +62,7 @@ def constants(results: dict[str, Any]) -> Constants:
             pairs.append(value)
     return Constants(
         {n: 1e-9 * found["scaling", f"{label}: a pass"] for n, label in labels.items()},
+        found["scaling", "22 labels, large: memory"],
         1e-9 * found["scaling", "22 labels, large: encoding of a file"],
         1e-9 * found["scaling", "22 labels, large: an epoch of AdaGrad"],
         1e-9 * found["scaling", "L-BFGS: arithmetic"],
@@ -132,6 +132,7 @@ def _seconds(value: float) -> str:
 def table_of_constants(known: Constants) -> str:
     rows = [
         *([f"a pass, {n} labels", f"{1e9 * each:.0f} ns a token"] for n, each in known.passes.items()),
+        ["memory of a corpus in L-BFGS, 22 labels", f"{known.memory:.0f} bytes a token"],
         ["reading and encoding a file, 22 labels", f"{1e6 * known.encoding:.2g} us a token"],
         ["an epoch of AdaGrad", f"{1e6 * known.epoch:.2g} us a token"],
         ["the driver's arithmetic for L-BFGS, one thread", f"{1e9 * known.arithmetic:.2g} ns a weight"],
@@ -237,7 +238,7 @@ def table_of_mixing(known: Constants) -> str:
 
 def table_of_machines(known: Constants) -> str:
     def row(cores: int, memory: int) -> list[str]:
-        tokens = 1e9 * memory / BYTES_PER_TOKEN
+        tokens = 1e9 * memory / known.memory
         size = usual(known, tokens)
         threads = cores * EFFICIENCY
         iteration = computing(known, tokens, 0, threads) + size * known.arithmetic / threads
