@@ -31,8 +31,8 @@ TASKS = 1000
 def scaling(options: Options) -> list[Row]:
     """Constants of an iteration of L-BFGS on one thread: encoding of a file, `initialize` as a whole; a pass over a
     corpus, which is the loss and its gradient, with weights for observed pairs; the memory after that; the arithmetic
-    of L-BFGS with the shortest history, 4 pairs. The corpora are CoNLL-2002 Spanish (9 labels), CoNLL-2000 (22 labels), UD English EWT
-    (49 labels), and CoNLL-2000 repeated by the generator of memory-scale."""
+    of L-BFGS with the shortest history, 4 pairs. The corpora are CoNLL-2002 Spanish (9 labels), CoNLL-2000 (22 labels),
+    UD English EWT (49 labels), and CoNLL-2000 repeated by the generator of memory-scale."""
     rows = []
     with one_thread(), scratch() as folder:
         for task in _tasks(options, folder):
