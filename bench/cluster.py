@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -37,17 +37,17 @@ class Run(NamedTuple):
 def cluster(options: Options) -> list[Row]:
     """Iterations of L-BFGS on 3 million tokens in 8 files (CoNLL-2000 repeated by the generator of memory-scale, 22
     labels, observed pairs) in one process, on a cluster of one worker and on a cluster of two, one thread each; the
-    fastest of 12 iterations. The bytes moved are those that Dask counts, from workers to each other and to the driver; the first copy of the
-    weights, from the driver to a worker, is not among them."""
+    fastest of 12 iterations. Bytes moved are those that Dask counts, from workers to each other and to the driver; the
+    first copy of the weights, from the driver to a worker, is not among them."""
     need("distributed")
     tokens = options.limit(50_000, 3_000_000)
     with scratch() as folder:
-        paths = write_parts(options, folder, tokens)
+        parts = write_parts(options, folder, tokens)
         kinds = {"alone": None, "one": 1, "two": 2}
         runs: dict[str, list[Run]] = {kind: [] for kind in kinds}
         for number in range(options.rounds):
             for kind, workers in kinds.items():
-                runs[kind].append(Run(*in_process("cluster:train", workers, paths, ITERATIONS, 0)))
+                runs[kind].append(Run(*in_process("cluster:train", workers, parts, ITERATIONS)))
                 say(f"    round {number + 1}, {kind}: {runs[kind][-1]}")
     alone, one, two = ([run.iteration for run in runs[kind]] for kind in kinds)
     size = runs["two"][0].weights
@@ -70,25 +70,24 @@ def cluster_memory(options: Options) -> list[Row]:
     need("distributed")
     tokens = options.limit(50_000, BIG)
     with scratch() as folder:
-        paths = write_parts(options, folder, tokens, 32)
-        run, peaks, spilled = in_process("cluster:train_within", paths, ITERATIONS, LIMIT)
+        parts = write_parts(options, folder, tokens)
+        run, peaks, spilled = in_process("cluster:train_within", parts, ITERATIONS, LIMIT)
     run = Run(*run)
     return [
         Row("encoding", "us/token", [1e6 * run.encoding / tokens], kind="value"),
         Row("an iteration", "s", [run.iteration], kind="value", note=f"{run.weights:,} weights"),
         Row("largest memory of a worker", "MB", [max(peaks) / 1e6], kind="value", target=2147),
         Row("the same, of its tokens", "bytes/token", [2 * max(peaks) / tokens], kind="value"),
-        Row("spilled to disk at the end, both workers", "MB", [sum(spilled) / 1e6], kind="value"),
+        Row("written to disk by both workers", "MB", [sum(spilled) / 1e6], kind="value"),
     ]
 
 
-def write_parts(options: Options, folder: Path, tokens: int, files: int = FILES) -> list[str]:
-    """Write so many tokens to files of about the same size; return their paths."""
+def write_parts(options: Options, folder: Path, tokens: int) -> str:
+    """Write so many tokens to a few files of about the same size; return their folder."""
     sentences = perturbed(corpora.read_columns(options.corpus("conll2000", "train.txt")), tokens)
-    paths = [folder / f"{number:03}.txt" for number in range(files)]
-    for path in paths:
-        write_columns(_until(sentences, tokens / files), path)
-    return [str(path) for path in paths if path.stat().st_size]
+    for number in range(FILES):
+        write_columns(_until(sentences, tokens / FILES), folder / f"{number}.txt")
+    return str(folder)
 
 
 def _until(sentences: Iterator[corpora.Sentence], tokens: float) -> Iterator[corpora.Sentence]:
@@ -102,92 +101,62 @@ def _until(sentences: Iterator[corpora.Sentence], tokens: float) -> Iterator[cor
 # In processes of their own
 
 
-def train(workers: int | None, paths: list[str], iterations: int, memory: Any) -> Run:
+def train(workers: int | None, folder: str, iterations: int) -> Run:
     """Train on so many workers; None for this process."""
     if workers is None:
-        return _train(paths, iterations, _here(paths))
-    with _client(workers, memory) as client:
-        return _train(paths, iterations, _there(client, paths))
+        return _train(folder, iterations, None)
+    with _client(workers, 0) as client:
+        return _train(folder, iterations, client)
 
 
-def train_within(paths: list[str], iterations: int, limit: str) -> tuple[Run, list[float], list[float]]:
-    """Train on two workers with limited memory; return their peaks and what they have spilled, in bytes."""
+def train_within(folder: str, iterations: int, limit: str) -> tuple[Run, list[float], list[float]]:
+    """Train on two workers with limited memory; return their peaks and what they wrote to disk, in bytes."""
     with _client(2, limit) as client:
-        run = _train(paths, iterations, _there(client, paths))
-        peaks, spilled = (client.run(each) for each in (peak, _spilled))
-        return run, list(peaks.values()), list(spilled.values())
+        run = _train(folder, iterations, client)
+        return run, list(client.run(peak).values()), list(client.run(_spilled).values())
 
 
 @contextmanager
 def _client(workers: int, memory: Any) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
-    settings = {"threads_per_worker": 1, "dashboard_address": None, "memory_limit": memory}
-    with LocalCluster(n_workers=workers, **settings) as cluster, Client(cluster) as client:
+    settings = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": memory}
+    with (
+        LocalCluster(n_workers=workers, **settings) as cluster,
+        Client(cluster, direct_to_workers=True) as client,
+    ):
         yield client
 
 
-Prepare = Callable[[Any, Any], tuple[Any, Callable[[], float]]]
-"""Initializes a component of a pipeline; returns its training, and a function for the bytes moved so far."""
+def _train(folder: str, iterations: int, client: Any) -> Run:
+    from spacy.util import registry
 
+    from spacy_crfseq.pipeline.examples import Corpus
 
-def _train(paths: list[str], iterations: int, prepare: Prepare) -> Run:
-    nlp, stamps, values = ours.blank(), list[float](), list[float]()
-    settings = {**ours.LBFGS, "epochs": 0, "tolerance": 0.0, "max_iterations": iterations}
-    pipe = ours.chunker(nlp, **ours.matched(settings, "observed"))
-    started = perf_counter()
-    training, moved = prepare(nlp, pipe)
-    encoding, before = perf_counter() - started, 0.0
+    nlp, stamps, values, sent = ours.blank(), list[float](), list[float](), list[float]()
+    settings = {"path": folder, "columns": ["word", "tag", "chunk"], "given": ["tag"]}
+    nlp.config["corpora"] = {"train": {"@readers": "spacy_crfseq.ConllReader.v1", **settings}}
+    nlp.config["training"]["train_corpus"] = "corpora.train"
+    optimizer = {**ours.LBFGS, "epochs": 0, "tolerance": 0.0, "max_iterations": iterations}
+    pipe = ours.chunker(nlp, **ours.matched(optimizer, "observed"))
 
     def watch(progress: Any) -> None:
-        nonlocal before
-        if not stamps:  # the first iteration includes preparations
-            before = moved()
+        if client is not None and progress.iteration in (1, iterations):
+            sent.append(sum(client.run(_sent).values()))
         stamps.append(perf_counter())
         values.append(progress.report.value)
 
-    with training.training_on() as (objective, _):
-        from spacy_crfseq.training.fit import fit
-
-        fit(objective, training.optimizer(), pipe.crf.theta.copy(), callback=watch)
-        after = moved()
-    gaps = [last - first for first, last in pairwise(stamps)]
-    return Run(encoding, min(gaps), values[-1], len(pipe.crf.theta), (after - before) / len(gaps))
-
-
-def _here(paths: list[str]) -> Prepare:
-    def prepare(nlp: Any, pipe: Any) -> tuple[Any, Callable[[], float]]:
-        from spacy_crfseq.pipeline.examples import Corpus
-
-        readers = [source(path, nlp) for path in paths]
-        portions = lambda *given: chain.from_iterable(one.portions(nlp, *given) for one in readers)  # noqa: E731
-        corpus = Corpus(lambda: chain.from_iterable(one.stream(nlp) for one in readers), False, None, portions)
+    stamps.append(perf_counter())
+    if client is None:
+        read = registry.readers.get("spacy_crfseq.ConllReader.v1")(**settings)
+        corpus = Corpus(partial(read.stream, nlp), False, None, partial(read.portions, nlp))
         pipe.initialize(lambda: corpus)
-        return pipe.training, lambda: 0.0
-
-    return prepare
-
-
-def _there(client: Any, paths: list[str]) -> Prepare:
-    def prepare(nlp: Any, pipe: Any) -> tuple[Any, Callable[[], float]]:
-        from spacy_crfseq.pipeline.examples import Corpus
-        from spacy_crfseq.pipeline.shards import TRAIN, DistributedTraining
-
-        sources = {TRAIN: [partial(source, path) for path in paths]}
-        training = DistributedTraining(pipe.doc_model, client, sources)
-        training.initialize(lambda: Corpus(list, False), None, nlp)
-        return training, lambda: sum(client.run(_sent).values())
-
-    return prepare
-
-
-def source(path: str, nlp: Any) -> Any:
-    """Return the reader of a file."""
-    from spacy.util import registry
-
-    return registry.readers.get("spacy_crfseq.ConllReader.v1")(
-        Path(path), columns=["word", "tag", "chunk"], given=["tag"]
-    )
+        pipe.fit(callback=watch)
+    else:
+        pipe.fit(client=client, nlp=nlp, callback=watch)
+    first, *gaps = [last - first for first, last in pairwise(stamps)]
+    moved = (sent[-1] - sent[0]) / len(gaps) if sent else 0.0
+    return Run(first - min(gaps), min(gaps), values[-1], len(pipe.crf.theta), moved)
 
 
 def _sent(dask_worker: Any) -> float:
@@ -195,4 +164,4 @@ def _sent(dask_worker: Any) -> float:
 
 
 def _spilled(dask_worker: Any) -> float:
-    return float(dask_worker.data.spilled_total.disk)
+    return float(dask_worker.data.cumulative_metrics["disk-write", "bytes"])

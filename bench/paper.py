@@ -14,8 +14,6 @@ WORKERS = (10, 100, 1000)
 WEIGHTS = tuple(10.0**n for n in range(6, 10))
 GBITS = (1, 10, 100)
 """Assumed speeds of networks, in Gbit/s."""
-BYTES_PER_TOKEN = 60
-"""Memory of a corpus with its model, at most."""
 VECTORS = 15
 """Vectors as long as the weights that the driver holds: 9 of the history, two points of two each, two for work."""
 ITERATIONS, EPOCHS = 100, 10
@@ -26,16 +24,19 @@ EFFICIENCY = 0.6
 """Assumed speed of a thread among many, relative to one alone."""
 BYTES = 4
 """Of a weight."""
+MOST = 1e9
+"""Weights at most, by a larger `min_count`."""
 
 
 class Constants(NamedTuple):
-    """Measured: seconds a token of a pass, of encoding and of an epoch; seconds a weight and a task; bytes a second.
+    """Measured: seconds and bytes a token; seconds a weight and a task; bytes a second.
 
     features (dict): By the `min_count`, features of English text, at a number of tokens, and the exponent of growth.
     ratio (float): Weights a feature.
     """
 
     passes: dict[int, float]
+    memory: float
     encoding: float
     epoch: float
     arithmetic: float
@@ -61,8 +62,9 @@ def constants(results: dict[str, Any]) -> Constants:
             pairs.append(value)
     return Constants(
         {n: 1e-9 * found["scaling", f"{label}: a pass"] for n, label in labels.items()},
+        found["scaling", "22 labels, large: memory"],
         1e-9 * found["scaling", "22 labels, large: encoding of a file"],
-        1e-9 * found["stages", "default optimizer, an epoch: all"],
+        1e-9 * found["scaling", "22 labels, large: an epoch of AdaGrad"],
         1e-9 * found["scaling", "L-BFGS: arithmetic"],
         1e-3 * found["transfers", "a task of many"],
         1e9 * found["transfers", "a vector of 100 MB from worker to worker"],
@@ -75,6 +77,11 @@ def weights(known: Constants, tokens: float, min_count: int) -> float:
     """Return the weights D of a corpus, if it goes on growing as it does at the end of what was measured."""
     at, features, exponent = known.features[min_count]
     return known.ratio * features * (tokens / at) ** exponent
+
+
+def usual(known: Constants, tokens: float) -> float:
+    """Return the weights of a corpus with a `min_count` of 5, or a larger one that leaves `MOST`."""
+    return min(weights(known, tokens, 5), MOST)
 
 
 def bandwidth(known: Constants, gbits: float) -> float:
@@ -119,12 +126,13 @@ def _seconds(value: float) -> str:
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if value >= 2 * size:
             return f"{value / size:.2g} {unit}" if value < 100 * size else f"{value / size:,.0f} {unit}"
-    return f"{value:.2g} s" if value >= 1 else f"{1000 * value:.2g} ms"
+    return f"{value:.2g} s" if value >= 1 else f"{1000 * value:.0f} ms"
 
 
 def table_of_constants(known: Constants) -> str:
     rows = [
         *([f"a pass, {n} labels", f"{1e9 * each:.0f} ns a token"] for n, each in known.passes.items()),
+        ["memory of a corpus in L-BFGS, 22 labels", f"{known.memory:.0f} bytes a token"],
         ["reading and encoding a file, 22 labels", f"{1e6 * known.encoding:.2g} us a token"],
         ["an epoch of AdaGrad", f"{1e6 * known.epoch:.2g} us a token"],
         ["the driver's arithmetic for L-BFGS, one thread", f"{1e9 * known.arithmetic:.2g} ns a weight"],
@@ -147,15 +155,25 @@ def _row_of_weights(known: Constants, tokens: float) -> list[str]:
     ]  # fmt: skip
 
 
+def table_of_keys(known: Constants) -> str:
+    def cell(tokens: float, workers: int) -> str:
+        return _scaled(10 * workers * weights(known, tokens / workers, 1) / known.ratio, "B")
+
+    return _markdown(
+        ["tokens", *(f"{n:,} workers" for n in WORKERS)],
+        ([_power(tokens), *(cell(tokens, workers) for workers in WORKERS)] for tokens in TOKENS),
+    )
+
+
 def table_of_iterations(known: Constants) -> str:
     def cell(tokens: float, workers: int) -> str:
-        size = weights(known, tokens, 5)
+        size = usual(known, tokens)
         work = computing(known, tokens, size, workers)
         rest = exchange(known, size, workers) + scheduling(known, workers)
         return f"{_seconds(work + rest)} ({100 * rest / (work + rest):.0f} %)"
 
     def row(tokens: float) -> list[str]:
-        size = weights(known, tokens, 5)
+        size = usual(known, tokens)
         alone = _seconds(tokens * known.passes[22] + size * known.arithmetic)
         return [_power(tokens), _scaled(size), alone, *(cell(tokens, workers) for workers in WORKERS)]
 
@@ -187,7 +205,7 @@ def table_of_balance(known: Constants) -> str:
 
 
 def table_of_sparse(known: Constants) -> str:
-    exponent = known.features[5][2]
+    exponent = known.features[1][2]
 
     def row(workers: int) -> list[str]:
         own = workers**-exponent
@@ -203,7 +221,7 @@ def table_of_sparse(known: Constants) -> str:
 
 def table_of_mixing(known: Constants) -> str:
     def row(tokens: float, workers: int) -> list[str]:
-        size = weights(known, tokens, 5)
+        size = usual(known, tokens)
         rest = exchange(known, size, workers) + scheduling(known, workers)
         exact = ITERATIONS * (computing(known, tokens, size, workers) + rest)
         mixed = EPOCHS * (tokens / workers * known.epoch + rest)
@@ -220,8 +238,8 @@ def table_of_mixing(known: Constants) -> str:
 
 def table_of_machines(known: Constants) -> str:
     def row(cores: int, memory: int) -> list[str]:
-        tokens = 1e9 * memory / BYTES_PER_TOKEN
-        size = weights(known, tokens, 5)
+        tokens = 1e9 * memory / known.memory
+        size = usual(known, tokens)
         threads = cores * EFFICIENCY
         iteration = computing(known, tokens, 0, threads) + size * known.arithmetic / threads
         cluster = [
@@ -239,6 +257,7 @@ def table_of_machines(known: Constants) -> str:
 TABLES: dict[str, Callable[[Constants], str]] = {
     "constants": table_of_constants,
     "weights": table_of_weights,
+    "keys": table_of_keys,
     "iterations": table_of_iterations,
     "bytes": table_of_bytes,
     "balance": table_of_balance,

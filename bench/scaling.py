@@ -10,7 +10,7 @@ import numpy as np
 
 from bench import corpora, ours
 from bench._harness import Options, Row, benchmark, clock, in_process, one_thread, say, scratch, seconds
-from bench.memory import perturbed
+from bench.memory import perturbed, resident
 
 
 class Task(NamedTuple):
@@ -30,9 +30,9 @@ TASKS = 1000
 @benchmark("scaling", "scaling", minutes=3)
 def scaling(options: Options) -> list[Row]:
     """Constants of an iteration of L-BFGS on one thread: encoding of a file, `initialize` as a whole; a pass over a
-    corpus, which is the loss and its gradient, with weights for observed pairs; the arithmetic of L-BFGS with the
-    shortest history, 4 pairs. The corpora are CoNLL-2002 Spanish (9 labels), CoNLL-2000 (22 labels), UD English EWT
-    (49 labels), and CoNLL-2000 repeated by the generator of memory-scale."""
+    corpus, which is the loss and its gradient, with weights for observed pairs; the memory after that; the arithmetic
+    of L-BFGS with the shortest history, 4 pairs. The corpora are CoNLL-2002 Spanish (9 labels), CoNLL-2000 (22 labels),
+    UD English EWT (49 labels), and CoNLL-2000 repeated by the generator of memory-scale."""
     rows = []
     with one_thread(), scratch() as folder:
         for task in _tasks(options, folder):
@@ -69,17 +69,20 @@ def _of_task(options: Options, task: Task) -> list[Row]:
     given = {"limit": options.limit(200), **task.settings}
     runs = [in_process("scaling:measure", *task[:2], str(task.path), given, task.lang) for _ in range(options.rounds)]
     tokens, weights = runs[0][:2]
-    encoding, passes = ([1e9 * run[k] / tokens for run in runs] for k in (2, 3))
+    encoding, passes, epochs = ([1e9 * run[k] / tokens for run in runs] for k in (2, 3, 4))
     return [
         Row(f"{task.name}: encoding of a file", "ns/token", encoding, kind="value"),
         Row(f"{task.name}: a pass", "ns/token", passes, kind="value", note=f"{tokens:,} tokens, {weights:,} weights"),
+        Row(f"{task.name}: an epoch of AdaGrad", "ns/token", epochs, kind="value"),
+        Row(f"{task.name}: memory", "bytes/token", [run[5] / tokens for run in runs], kind="value"),
     ]
 
 
-def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: str) -> tuple[int, int, float, float]:
-    """Return the tokens of a corpus, its weights, and the seconds of its encoding and of a pass."""
+def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: str) -> tuple[float, ...]:
+    """Return tokens and weights of a corpus, the seconds of its encoding, of a pass and of an epoch, and its memory."""
     from spacy.util import registry
 
+    from spacy_crfseq import registry as own
     from spacy_crfseq.pipeline.examples import Corpus
 
     nlp, build = ours.blank(lang), _BUILDS[name.partition(",")[0]]
@@ -93,14 +96,18 @@ def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: s
         return pipe
 
     encoded(100)
-    started = clock()
+    before, started = resident(), clock()
     pipe = encoded(settings["limit"])
     spent = clock() - started
     theta = np.random.default_rng(0).normal(0, 0.1, len(pipe.crf.theta)).astype(np.float32)
     with pipe.training.training_on() as (objective, _):
         tokens, out = objective.data.encoded.n_tokens, np.empty_like(theta)
         times = [seconds(lambda: objective.value_and_grad(theta, out)) for _ in range(4)]
-    return tokens, len(theta), spent, min(times)
+        memory = resident() - before
+        online = own.optimizers.get("spacy_crfseq.AdaGrad.v1")()
+        state = online.start(np.zeros_like(theta))
+        epochs = [seconds(lambda: online.iterate(objective, state)) for _ in range(2)]
+    return tokens, len(theta), spent, min(times), min(epochs), memory
 
 
 def _recognizer(nlp: Any, **config: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from math import log
 from typing import Any
 
@@ -29,14 +30,18 @@ def vocabulary(options: Options) -> list[Row]:
 
 
 def _rows(name: str, points: list[tuple[int, list[int]]]) -> list[Row]:
-    rows = []
-    tokens, last = points[-1]
+    """Return the features at the last point, and exponents of growth to it and to a quarter of it."""
+    rows, tokens = [], points[-1][0]
+    quarters = [next(point for point in points if point[0] >= tokens / 4**n * 0.999) for n in (0, 1, 2)]
     for k, count in enumerate(COUNTS):
-        before = next(point for point in points if 4 * point[0] >= tokens * 0.999)
-        exponent = log(last[k] / before[1][k]) / log(tokens / before[0])
+        exponents = [
+            log(after[1][k] / before[1][k]) / log(after[0] / before[0]) for after, before in pairwise(quarters)
+        ]
         label = f"{name}, {tokens / 1e6:.2g} million tokens, min_count {count}"
-        rows.append(Row(f"{label}: features", "features", [float(last[k])], kind="value"))
-        rows.append(Row(f"{label}: exponent", "", [exponent], kind="value"))
+        rows += [
+            Row(f"{label}: features", "features", [float(points[-1][1][k])], kind="value"),
+            Row(f"{label}: exponent", "", exponents[:1], kind="value", note=f"{exponents[1]:.3f} before"),
+        ]
     return rows
 
 
