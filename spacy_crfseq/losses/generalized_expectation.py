@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError, FormatError
-from ..types import Batch, Bools, Ints
+from ..types import Batch, Bools, Ints, Scores
 from ._expected import ROUNDING, ExpectedLabels, Values, kl_divergence, squared_distance, tags_of
 from ._labelled_features import FeatureSets, LabelledFeature, read_features
 
@@ -110,23 +110,36 @@ class GeneralizedExpectation(ExpectedLabels):
             )
         return batch.inputs
 
+    def totals(self, scores: Scores, batch: Batch) -> Values:
+        """Return the expected numbers of labels at the tokens with each feature [features, L]."""
+        found: Values = self._has.T @ super().totals(scores, batch)
+        return found
+
+    def add_gradient(self, slope: Values, scores: Scores, batch: Batch, grad: Scores) -> float:
+        """As `ExpectedLabels.add_gradient`, with the derivatives with respect to the totals of features."""
+        return super().add_gradient(self._has @ slope, scores, batch, grad)
+
+    @property
+    def _has(self) -> Values:
+        """Which features each kind of token has [kinds, features]; kinds are numbered as texts are read."""
+        has = np.zeros((self.n_kinds, len(self._known.features)))
+        for row, features in zip(has, self._known.sets.sets, strict=True):
+            row[list(features)] = 1
+        return has
+
     def value_at(self, totals: Values) -> tuple[float, Values]:
         wanted: list[_Wanted] | None = vars(self).get("_wanted")
         if wanted is None:
             raise ConfigError(f"{NAME} needs the names of labels: call bind(labels, scheme) first.")
-        has = np.zeros((len(totals), len(wanted)))
-        for row, features in zip(has, self._known.sets.sets, strict=False):
-            row[list(features)] = 1
-        by_feature = has.T @ totals
-        self._warn(by_feature.sum(1) <= 0)
-        value, slope = 0.0, np.zeros_like(by_feature)
+        self._warn(totals.sum(1) <= 0)
+        value, slope = 0.0, np.zeros_like(totals)
         for number, (low, high, tags) in enumerate(wanted):
-            here = by_feature[number]
+            here = totals[number]
             added, slope[number] = (
                 kl_divergence(low, tags, here) if self.distance == "KL" else squared_distance(low, high, tags, here)
             )
             value += added
-        return value, has @ slope
+        return value, slope
 
     def _warn(self, absent: Bools) -> None:
         if absent.any() and not self._known.warned:

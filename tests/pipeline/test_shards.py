@@ -1,0 +1,226 @@
+"""Training on a cluster: objective, gradient and models of one process, whatever the settings; lost workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from spacy.language import Language
+from spacy.util import load_model_from_config
+from thinc.api import Config
+
+from spacy_crfseq.errors import ClusterError, ConfigError, DataError
+from spacy_crfseq.pipeline.build import carry_over
+from spacy_crfseq.pipeline.cluster import Cluster
+from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.shards import DistributedTraining
+from spacy_crfseq.pipeline.terms import reader_of
+from spacy_crfseq.training.objective import Objective
+from tests.clusters import client as client
+from tests.clusters import kill_worker
+
+WORDS = ("Anna", "Zed", "saw", "Quux", "Town", "lends", "money", "to", "Blork", "in", "May", ".")
+N_SENTENCES = 60
+
+
+def corpus_text(seed: int, scheme: str = "IOB2", n: int = N_SENTENCES) -> str:
+    """Return sentences of columns word, tag and chunk, some of which begin documents."""
+    rng, lines = np.random.default_rng(seed), []
+    for number in range(n):
+        if number % 10 == 0:
+            lines.append("-DOCSTART- X O\n")
+        inside = False
+        for word in rng.choice(len(WORDS), rng.integers(2, 9)):
+            begins = WORDS[word][0].isupper()
+            tag = "NNP" if begins else "VB" if word % 3 else "IN"
+            chunk = f"{'I' if inside and begins else 'B'}-{'NP' if word % 2 else 'VP'}" if begins else "O"
+            chunk = chunk if chunk[0] != "I" or (lines and lines[-1].split()[-1][2:] == chunk[2:]) else f"B{chunk[1:]}"
+            lines.append(f"{WORDS[word]}{rng.integers(3)} {tag} {chunk}")
+            inside = begins
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a training corpus in several files, another one, and raw text."""
+    folder = tmp_path_factory.mktemp("corpora")
+    (folder / "train").mkdir()
+    for number in range(3):
+        (folder / "train" / f"{number}.conll").write_text(corpus_text(number), encoding="utf8")
+    (folder / "other.conll").write_text(corpus_text(7, n=5), encoding="utf8")
+    (folder / "raw.txt").write_text("".join(f"Zed saw Quux{n} in Town{n % 7} .\n" for n in range(50)), encoding="utf8")
+    (folder / "labelled.txt").write_text("Zed\tB-NP=0.9\n", encoding="utf8")
+    return folder
+
+
+def pipeline(folder: Path, optimizer: dict[str, Any] | None = None, **component: Any) -> tuple[Language, CRFComponent]:
+    """Return a pipeline that is not initialized, and its component."""
+    reader = {"@readers": "spacy_crfseq.ConllReader.v1", "given": ["tag"]}
+    default = {"@crf_optimizers": "spacy_crfseq.LBFGS.v1", "tolerance": 1e-12, "gradient_tolerance": 1e-8}
+    for term in component.get("terms", {}).values():
+        if "path" in term["loss"]:
+            term["loss"]["path"] = str(folder / "labelled.txt")
+    settings = {"factory": "crf_chunker", "precision": "float64", "optimizer": optimizer or default, **component}
+    config = Config(
+        {
+            "nlp": {"lang": "en", "pipeline": ["crf"]},
+            "components": {"crf": settings},
+            "corpora": {
+                "train": {**reader, "path": str(folder / "train")},
+                "dev": {**reader, "path": str(folder / "other.conll")},
+                "raw": {"@readers": "spacy_crfseq.TextReader.v1", "path": str(folder / "raw.txt")},
+            },
+            "training": {"train_corpus": "corpora.train", "dev_corpus": "corpora.dev"},
+        }
+    )
+    nlp = load_model_from_config(config, auto_fill=True)
+    pipe = nlp.get_pipe("crf")
+    assert isinstance(pipe, CRFComponent)
+    return nlp, pipe
+
+
+def initialize(nlp: Language, pipe: CRFComponent, client: Any = None, **settings: Any) -> Objective:
+    """Initialize a component from the corpora of the config; return its objective."""
+    if client is not None:
+        pipe.training = DistributedTraining(pipe.doc_model, client, **settings)
+    reader: Any = reader_of("", "corpora.train", nlp)
+    pipe.initialize(lambda: reader.stream(nlp), nlp=nlp)
+    with pipe.training.training_on() as (objective, _):
+        return objective
+
+
+def moved(one: CRFComponent, theta: Any, other: CRFComponent) -> Any:
+    """Return parameters of a model as those of another with the same features in another order."""
+    target = other.crf.at(np.zeros_like(other.crf.theta))
+    carry_over(one.crf.at(theta), target)
+    return target.theta
+
+
+ENTROPY = {"corpus": "corpora.raw", "weight": 0.5, "loss": {"@crf_losses": "spacy_crfseq.Entropy.v1"}}
+EXPECTATION = {
+    "corpus": "corpora.raw",
+    "loss": {"@crf_losses": "spacy_crfseq.GeneralizedExpectation.v1", "path": "labelled.txt"},
+}
+LABELLED = {"corpus": "corpora.dev", "weight": 2.0, "loss": {"@crf_losses": "spacy_crfseq.PointwiseLog.v1"}}
+TEMPLATES = {
+    "@crf_features": "spacy_crfseq.Templates.v1",
+    "templates": ["LOWER[0]", "TAG[0]|TAG[1]"],
+    "bigram_templates": ["LOWER[0]"],
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "all pairs of features and labels": {"support": "all", "boundaries": False},
+    "templates of label pairs": {"features": TEMPLATES, "n_threads": 2},
+    "a frequency cut-off": {"min_count": 3},
+    "a tag dictionary": {"tag_dictionary_size": 5, "tag_dictionary_min_count": 2},
+    "raw text": {"terms": {"raw": ENTROPY}},
+    "a second labelled corpus": {"terms": {"other": LABELLED, "raw": ENTROPY}},
+    "a sum over the corpus": {"terms": {"raw": EXPECTATION}},
+    "another loss": {"loss": {"@crf_losses": "spacy_crfseq.SequentialExp.v1"}},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_objective_and_gradient_are_those_of_one_process(name: str, corpora: Path, client: Any) -> None:
+    alone, here = pipeline(corpora, **SETTINGS[name])
+    nlp, there = pipeline(corpora, **SETTINGS[name])
+    objective, shared = initialize(alone, here), initialize(nlp, there, client)
+    assert here.tags == there.tags
+    for block in (0, 1):
+        assert set(here.crf.keys[block].tolist()) == set(there.crf.keys[block].tolist())
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=len(here.crf.theta)) / 4
+    own = moved(here, theta, there)
+    assert len(own) == len(theta)
+    value, loss, gradient = objective.value_and_grad(theta)
+    found, found_loss, found_gradient = shared.value_and_grad(own)
+    np.testing.assert_allclose(
+        [found, found_loss, shared.value(own)], [value, loss, objective.value(theta)], rtol=1e-12
+    )
+    np.testing.assert_allclose(found_gradient, moved(here, gradient, there), rtol=1e-9, atol=1e-12)
+
+
+def test_models_are_equal(corpora: Path, client: Any) -> None:
+    alone, here = pipeline(corpora, keep_names=True)
+    reader: Any = reader_of("", "corpora.train", alone)
+    here.initialize(lambda: reader.stream(alone), nlp=alone)
+    result = here.fit()
+    nlp, there = pipeline(corpora, keep_names=True)
+    found = there.fit(client=client, nlp=nlp)
+    assert found.history[-1].report.value == pytest.approx(result.history[-1].report.value, rel=1e-9)
+    np.testing.assert_allclose(there.crf.theta, moved(here, here.crf.theta, there), atol=1e-5)
+    assert sorted(there.doc_model.feature_names) == sorted(here.doc_model.feature_names)
+    assert there.doc_model.largest_names() == here.doc_model.largest_names()
+    doc = nlp("Anna1 saw Zed2 in Quux0 Town1 .")
+    assert [str(span) for span in doc.spans["chunks"]] == [str(span) for span in alone(doc.copy()).spans["chunks"]]
+
+
+@pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD"])
+def test_online_methods_are_mixed(optimizer: str, corpora: Path, client: Any) -> None:
+    nlp, pipe = pipeline(corpora, {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 4})
+    reader: Any = reader_of("", "corpora.train", nlp)
+    dev = list(reader(nlp))
+    result = pipe.fit(client=client, nlp=nlp, dev=dev)
+    assert result.best_score is not None
+    assert result.best_score > 0.9
+    values = [progress.report.value for progress in result.history]
+    assert values == sorted(values, reverse=True)
+    again, other = pipeline(corpora, {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 4})
+    other.fit(client=client, nlp=again)
+    np.testing.assert_array_equal(other.crf.theta, result.last)  # the same seed, the same shards
+
+
+def test_lost_workers_change_nothing(corpora: Path, client: Any) -> None:
+    nlp, pipe = pipeline(corpora)
+    undisturbed = pipe.fit(client=client, nlp=nlp).last
+    nlp, pipe = pipeline(corpora)
+    killed: list[int] = []
+
+    def kill(progress: Any) -> None:
+        if progress.iteration in (2, 5):
+            kill_worker(client)
+            killed.append(progress.iteration)
+
+    lost = pipe.fit(client=client, nlp=nlp, callback=kill).last
+    assert killed == [2, 5]
+    np.testing.assert_array_equal(lost, undisturbed)
+
+
+def test_bad_files_are_named(corpora: Path, client: Any, tmp_path: Path) -> None:
+    nlp, pipe = pipeline(corpora)
+    bad = tmp_path / "bad.conll"
+    bad.write_text(corpus_text(1) + "one column less\n\nonly two\n", encoding="utf8")
+    nlp.config["corpora"]["train"]["path"] = str(tmp_path)
+    line = bad.read_text(encoding="utf8").split("\n").index("only two") + 1
+    with pytest.raises(DataError, match=rf"bad\.conll:{line}: 3 columns expected"):
+        pipe.fit(client=client, nlp=nlp)
+
+
+def test_refused(corpora: Path, client: Any) -> None:
+    for settings, message in (
+        ({"max_features": 100}, "max_features"),
+        ({"optimizer": {"@crf_optimizers": "spacy_crfseq.CoordinateDescent.v1"}}, "tokens of single features"),
+    ):
+        nlp, pipe = pipeline(corpora, **settings)
+        with pytest.raises(ConfigError, match=message):
+            pipe.fit(client=client, nlp=nlp)
+    nlp, pipe = pipeline(corpora)
+    with pytest.raises(ConfigError, match="missing nlp"):
+        pipe.fit(client=client)
+    with pytest.raises(ConfigError, match="corpora come from the config"):
+        pipe.fit([], client=client, nlp=nlp)
+
+
+def test_a_lost_scheduler_is_an_error_of_its_own() -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+    ) as local:
+        lost = distributed.Client(local)
+        cluster = Cluster(lost, 1, lambda line: None)
+        lost.close()
+        with pytest.raises(ClusterError, match="connection"):
+            cluster.each(len)
