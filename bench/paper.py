@@ -16,6 +16,8 @@ GBITS = (1, 10, 100)
 """Assumed speeds of networks, in Gbit/s."""
 VECTORS = 15
 """Vectors as long as the weights that the driver holds: 9 of the history, two points of two each, two for work."""
+SHARD = 2.4e6
+"""Tokens of a shard at most, which is 32 MiB of text."""
 ITERATIONS, EPOCHS = 100, 10
 """Of L-BFGS, and of AdaGrad, in one training."""
 MACHINES = ((16, 64), (64, 512), (128, 2048))
@@ -29,7 +31,7 @@ MOST = 1e9
 
 
 class Constants(NamedTuple):
-    """Measured: seconds and bytes a token; seconds a weight and a task; bytes a second.
+    """Measured: seconds and bytes per token; seconds a weight and a task; bytes a second.
 
     features (dict): By the `min_count`, features of English text, at a number of tokens, and the exponent of growth.
     ratio (float): Weights a feature.
@@ -94,9 +96,9 @@ def exchange(known: Constants, size: float, workers: float, gbits: float = 10) -
     return 2 * ceil(log2(workers + 1)) * BYTES * size / bandwidth(known, gbits)
 
 
-def scheduling(known: Constants, workers: float) -> float:
-    """Return the seconds that the scheduler needs for a task of each worker, and for the sums."""
-    return 2 * workers * known.task
+def scheduling(known: Constants, tokens: float, workers: float) -> float:
+    """Return the seconds that the scheduler needs for a task of each shard, and for the sums of workers."""
+    return (max(workers, tokens / SHARD) + workers) * known.task
 
 
 def computing(known: Constants, tokens: float, size: float, workers: float, labels: int = 22) -> float:
@@ -125,20 +127,20 @@ def _scaled(value: float, unit: str = "") -> str:
 def _seconds(value: float) -> str:
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if value >= 2 * size:
-            return f"{value / size:.2g} {unit}" if value < 100 * size else f"{value / size:,.0f} {unit}"
-    return f"{value:.2g} s" if value >= 1 else f"{1000 * value:.0f} ms"
+            return f"{number(float(f'{value / size:.2g}'))} {unit}"
+    return f"{number(float(f'{value:.2g}'))} s" if value >= 1 else f"{1000 * value:.0f} ms"
 
 
 def table_of_constants(known: Constants) -> str:
     rows = [
-        *([f"a pass, {n} labels", f"{1e9 * each:.0f} ns a token"] for n, each in known.passes.items()),
-        ["memory of a corpus in L-BFGS, 22 labels", f"{known.memory:.0f} bytes a token"],
-        ["reading and encoding a file, 22 labels", f"{1e6 * known.encoding:.2g} us a token"],
-        ["an epoch of AdaGrad", f"{1e6 * known.epoch:.2g} us a token"],
-        ["the driver's arithmetic for L-BFGS, one thread", f"{1e9 * known.arithmetic:.2g} ns a weight"],
+        *([f"a pass, {n} labels", f"{1e9 * each:.0f} ns per token"] for n, each in known.passes.items()),
+        ["memory of a corpus in L-BFGS, 22 labels", f"{known.memory:.0f} bytes per token"],
+        ["reading and encoding a file, 22 labels", f"{1e6 * known.encoding:.2g} us per token"],
+        ["an epoch of AdaGrad", f"{1e6 * known.epoch:.2g} us per token"],
+        ["the driver's arithmetic for L-BFGS, one thread", f"{1e9 * known.arithmetic:.2g} ns per weight"],
         ["a task of Dask, on the scheduler", f"{1e3 * known.task:.2g} ms"],
         ["a vector from worker to worker, without a network", _scaled(known.rate, "B/s")],
-        ["weights for observed pairs, a feature", f"{known.ratio:.2g}"],
+        ["weights for observed pairs, per feature", f"{known.ratio:.2g}"],
     ]
     return _markdown(["constant", "measured"], iter(rows))
 
@@ -169,7 +171,7 @@ def table_of_iterations(known: Constants) -> str:
     def cell(tokens: float, workers: int) -> str:
         size = usual(known, tokens)
         work = computing(known, tokens, size, workers)
-        rest = exchange(known, size, workers) + scheduling(known, workers)
+        rest = exchange(known, size, workers) + scheduling(known, tokens, workers)
         return f"{_seconds(work + rest)} ({100 * rest / (work + rest):.0f} %)"
 
     def row(tokens: float) -> list[str]:
@@ -195,7 +197,7 @@ def table_of_bytes(known: Constants) -> str:
 
 def table_of_balance(known: Constants) -> str:
     def cell(size: float, workers: int) -> str:
-        rest = exchange(known, size, workers) + scheduling(known, workers) + size * known.arithmetic
+        rest = exchange(known, size, workers) + scheduling(known, 0, workers) + size * known.arithmetic
         return _scaled(rest / known.passes[22])
 
     return _markdown(
@@ -222,7 +224,7 @@ def table_of_sparse(known: Constants) -> str:
 def table_of_mixing(known: Constants) -> str:
     def row(tokens: float, workers: int) -> list[str]:
         size = usual(known, tokens)
-        rest = exchange(known, size, workers) + scheduling(known, workers)
+        rest = exchange(known, size, workers) + scheduling(known, tokens, workers)
         exact = ITERATIONS * (computing(known, tokens, size, workers) + rest)
         mixed = EPOCHS * (tokens / workers * known.epoch + rest)
         read = tokens / workers * known.encoding
@@ -243,7 +245,9 @@ def table_of_machines(known: Constants) -> str:
         threads = cores * EFFICIENCY
         iteration = computing(known, tokens, 0, threads) + size * known.arithmetic / threads
         cluster = [
-            computing(known, tokens, size, workers) + exchange(known, size, workers) + scheduling(known, workers)
+            computing(known, tokens, size, workers)
+            + exchange(known, size, workers)
+            + scheduling(known, tokens, workers)
             for workers in WORKERS
         ]
         return [f"{cores} cores, {memory} GB", _scaled(tokens), _seconds(iteration), *map(_seconds, cluster)]

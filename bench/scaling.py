@@ -29,9 +29,9 @@ TASKS = 1000
 
 @benchmark("scaling", "scaling", minutes=3)
 def scaling(options: Options) -> list[Row]:
-    """Constants of an iteration of L-BFGS on one thread: encoding of a file, `initialize` as a whole; a pass over a
-    corpus, which is the loss and its gradient, with weights for observed pairs; the memory after that; the arithmetic
-    of L-BFGS with the shortest history, 4 pairs. The corpora are CoNLL-2002 Spanish (9 labels), CoNLL-2000 (22 labels),
+    """Constants of training on one thread. Encoding is `initialize` from a file. A pass is the loss of a corpus and
+    its gradient, with weights for observed pairs; the memory is that after a pass. The arithmetic is that of L-BFGS
+    with the shortest history, 4 pairs. The corpora are CoNLL-2002 Spanish (9 labels), CoNLL-2000 (22 labels),
     UD English EWT (49 labels), and CoNLL-2000 repeated by the generator of memory-scale."""
     rows = []
     with one_thread(), scratch() as folder:
@@ -152,11 +152,10 @@ class _Bowl:
 
 @benchmark("transfers", "scaling", minutes=4)
 def transfers(options: Options) -> list[Row]:
-    """Times of dask.distributed between processes of this machine, which share its two cores: a task without data, of
-    a thousand submitted together and one at a time; a vector of float32 that a worker fetches from another,
-    the best of four; `scatter`
-    of a vector to all workers (`broadcast`); the sum of a vector from each worker, two at a time (the tree), to the
-    client. The times of larger numbers of workers are those of the two cores, not of Dask."""
+    """Times of dask.distributed between processes of this machine, which share its two cores. Tasks without data: a
+    thousand submitted together, and one at a time. A vector of float32 that a worker fetches from another, the best of
+    four. The broadcast of a vector from the client to all workers by `scatter`. The sum of a vector from each
+    worker to the client, two at a time (the tree). With more than two workers, the cores are the limit, not Dask."""
     rows: list[Row] = []
     sizes = [10_000, 100_000] if options.quick else [1_000_000, 5_000_000, 25_000_000]
     for workers in WORKERS:
