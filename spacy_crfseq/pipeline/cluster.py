@@ -50,7 +50,7 @@ class Share:
     def future(self) -> Any:
         """The value on the workers."""
         if self._future is None or self._future.status != "finished":
-            self._future = self._client.scatter(self.value, broadcast=True, hash=False)
+            self._future = self._client.scatter(self.value, broadcast=True, hash=False, direct=False)
         return self._future
 
 
@@ -90,7 +90,7 @@ class Cluster:
 
     def send(self, number: int, value: Any) -> Any:
         """Return a large value that is sent to the worker of a shard, for arguments of `make`."""
-        return self._client.scatter([value], workers=[self._homes[number]], hash=False)[0]
+        return self._client.scatter([value], workers=[self._homes[number]], hash=False, direct=False)[0]
 
     def make(self, function: Function, arguments: Arguments, done: Callable[[int], None] = lambda n: None) -> None:
         """Replace each shard by function(shard, *arguments(number)); the first call makes them from None.

@@ -52,9 +52,11 @@ from .terms import TermData, Texts, annotated, find_texts, reader_of
 from .training import Collected, Training
 
 TRAIN = "the training corpus"
-PARTS, PART_BYTES, SHARD_BYTES = 4, 16 << 20, 32 << 20
+PARTS, PART_BYTES, SHARD_BYTES = 8, 16 << 20, 32 << 20
 """Parts of a shard, at least; bytes of a part and of a shard, at most, of some ten bytes per token."""
 
+MOST = 8
+"""Shards of a thread, at most: each costs the scheduler a task in every iteration."""
 TIGHT = 0.5
 """Share of a worker's memory beyond which it keeps no preparations for passes."""
 
@@ -473,7 +475,7 @@ class DistributedTraining(Training):
         n_threads = sum(self._client.nthreads().values()) or 1
         self._parts = corpora_of(nlp, self.settings, n_threads)
         n_bytes = sum(part.n_bytes for part in self._parts[TRAIN])
-        n_shards = self.n_shards or n_threads * -(-max(1, n_bytes) // (n_threads * SHARD_BYTES))
+        n_shards = self.n_shards or n_threads * min(MOST, -(-max(1, n_bytes) // (n_threads * SHARD_BYTES)))
         self.n_shards = n_shards = min(n_shards, len(self._parts[TRAIN]))
         self._cluster = Cluster(self._client, n_shards, self.report)
         self._recipe = self._cluster.share(make_recipe(nlp, model.name, names, self._code))
@@ -495,7 +497,7 @@ class DistributedTraining(Training):
         assert self._cluster is not None
         found = {}
         for name, parts in self._parts.items():
-            bounds = np.linspace(0, len(parts), self._cluster.n_shards + 1).round().astype(int)
+            bounds = _bounds([one.n_bytes for one in parts], self._cluster.n_shards)
             if name == TRAIN or bounds[number] < bounds[number + 1]:
                 found[name] = parts[bounds[number] : bounds[number + 1]]
         return self._recipe, found
@@ -621,6 +623,16 @@ class DistributedTraining(Training):
         self._cluster.close()
         self._cluster = None
         return result
+
+
+def _bounds(sizes: Sequence[int], n: int) -> Ints:
+    """Return the bounds [n + 1] of n groups of parts, of about equal size; none is empty if there are n parts."""
+    each, steps = np.asarray(sizes) + 1, np.arange(n + 1)  # sizes may be unknown: 0
+    ends = np.cumsum(each)
+    bounds = np.searchsorted(ends - each / 2, ends[-1] * steps / n)  # a part belongs where its middle is
+    if len(sizes) < n:
+        return bounds.astype(np.int32)
+    return np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(sizes) - n + steps).astype(np.int32)
 
 
 def _joined(parts: Sequence[CorpusFacts]) -> CorpusFacts:
