@@ -47,7 +47,7 @@ def connected(address: str) -> Iterator[Client]:
             cluster = LocalCluster(**settings, silence_logs=logging.CRITICAL)
         except RuntimeError as error:
             raise ClusterError(
-                f"--dask {address}: its processes have ended while they started, perhaps for lack of memory ({error})"
+                f"--dask {address}: processes have ended while they started ({error}) Give fewer if memory is short."
             ) from error
         with cluster, Client(cluster, direct_to_workers=True) as client:
             cluster.adapt(minimum=int(number), maximum=int(number))  # replaces what no nanny restarts

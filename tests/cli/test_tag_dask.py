@@ -132,7 +132,7 @@ def test_processes_that_do_not_start(run: Run, model: Path, tmp_path: Path, monk
     (tmp_path / "sitecustomize.py").write_text("import os\nos._exit(1)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # new interpreters end at once
     source = write_texts(tmp_path / "a.txt", 1)
-    refused(run("tag", model, source, "-o", tmp_path / "out", "--dask local:1"), "local:1: its processes have ended")
+    refused(run("tag", model, source, "-o", tmp_path / "out", "--dask local:1"), "local:1: processes have ended")
 
 
 UNASKED = """
