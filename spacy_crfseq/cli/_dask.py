@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from ..errors import ConfigError
+from ..errors import ClusterError, ConfigError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,6 +32,7 @@ def connected(address: str) -> Iterator[Client]:
     """Yield a client of the cluster at an address, or of N new processes of one thread each for "local:N".
 
     RAISES ConfigError: If dask is not installed, or no scheduler answers.
+    RAISES ClusterError: If the new processes do not start.
     """
     try:
         from distributed import Client, LocalCluster
@@ -42,10 +43,13 @@ def connected(address: str) -> Iterator[Client]:
         if not number.isdecimal() or not int(number):
             raise ConfigError(f"--dask {address}: give a number of processes, such as local:2.")
         settings: dict[str, Any] = {"n_workers": int(number), "threads_per_worker": 1, "dashboard_address": ":0"}
-        with (
-            LocalCluster(**settings, silence_logs=logging.CRITICAL) as cluster,
-            Client(cluster, direct_to_workers=True) as client,
-        ):
+        try:
+            cluster = LocalCluster(**settings, silence_logs=logging.CRITICAL)
+        except RuntimeError as error:
+            raise ClusterError(
+                f"--dask {address}: processes have ended while they started ({error}) Give fewer if memory is short."
+            ) from error
+        with cluster, Client(cluster, direct_to_workers=True) as client:
             cluster.adapt(minimum=int(number), maximum=int(number))  # replaces what no nanny restarts
             yield client
         return

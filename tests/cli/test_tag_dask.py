@@ -127,6 +127,14 @@ def test_nobody_answers(run: Run, model: Path, tmp_path: Path, monkeypatch: pyte
     refused(run("tag", model, source, "-o", tmp_path / "out", "--dask tcp://127.0.0.1:9"), "no Dask scheduler answers")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a finalizer of Dask's own
+def test_processes_that_do_not_start(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import os\nos._exit(1)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # new interpreters end at once
+    source = write_texts(tmp_path / "a.txt", 1)
+    refused(run("tag", model, source, "-o", tmp_path / "out", "--dask local:1"), "local:1: processes have ended")
+
+
 UNASKED = """
 import importlib, pkgutil, sys
 import spacy, spacy_crfseq

@@ -102,6 +102,7 @@ def test_dask_bag(model: Path, nlp: Language) -> None:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_spark(model: Path, nlp: Language, frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = pytest.importorskip("pyspark.sql")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
