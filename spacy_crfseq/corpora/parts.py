@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError
+from .columns import DOCSTART
 from .layouts import ZIPPED
 
 Mark: TypeAlias = bytes | tuple[bytes, ...]
 """What a line begins with at which a part may begin."""
 LINE: Mark = b""
 BLANK: Mark = (b"\n", b"\r\n")
+DOCUMENT: Mark = tuple(DOCSTART.encode() + end for end in (b" ", b"\t", b"\n", b"\r\n"))
+NEWDOC: Mark = (b"# newdoc\n", b"# newdoc\r\n", b"# newdoc id =")
 
 
 class Part(NamedTuple):
@@ -34,16 +37,19 @@ class Part(NamedTuple):
             file.seek(self.begin)
             return file.read() if self.end is None else file.read(self.end - self.begin)
 
+    def line_in_file(self, line: int) -> int:
+        """Return the number in the file of a line of this part; both from 1."""
+        return line + self._replace(begin=0, end=self.begin).read().count(b"\n")
+
     @contextmanager
     def numbered(self) -> Iterator[None]:
         """Count the lines of errors, which a reader of this part raises, from the beginning of the file."""
         try:
             yield
         except FormatError as error:
-            if not self.begin or not error.line:
-                raise
-            before = self._replace(begin=0, end=self.begin).read().count(b"\n")
-            raise FormatError(error.file, error.line + before, error.what) from None
+            if not self.begin or not error.line or isinstance(error.__cause__, UnicodeError):
+                raise  # bytes that cannot be decoded are searched for in the whole file
+            raise FormatError(error.file, self.line_in_file(error.line), error.what) from None
 
 
 def files_of(path: Path) -> list[Path]:

@@ -126,7 +126,7 @@ def _lines(file: Iterable[bytes], path: Path, start: Place, encoding: str) -> _L
         place = Place(offset, number)
         try:
             line = raw.decode(encoding).rstrip("\r\n")
-            yield (line.removeprefix("\ufeff") if number == 1 else line), place
+            yield (line.removeprefix("\ufeff") if offset == len(raw) else line), place
         except UnicodeDecodeError as error:
             yield undecodable(path, number, offset - len(raw) + error.start, encoding, raw), place
 

@@ -22,6 +22,7 @@ from spacy.vocab import Vocab
 from ..corpora import UPOS, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
+from ..corpora.parts import Part
 from ..errors import ConfigError, DataError, FormatError, suggest
 from ..features.encoder import Columns
 from ..registry import check_types
@@ -114,12 +115,12 @@ class DocBuilder:
         self._keys = {"tag": strings, "lemma": strings, "pos": _Keys(_pos_key), "morph": _Keys(vocab.morphology.add)}
         self.invalid = self._first_invalid = 0
 
-    def warning(self) -> str:
-        """Return a warning that says how many sentences have tags that break the scheme."""
+    def warning(self, part: Part) -> str:
+        """Return a warning that says how many sentences of a part have tags that break the scheme."""
         held, read = f"{self.invalid:,} sentences, the first at this line, hold", "they are"
         if self.invalid == 1:
             held, read = "a sentence holds", "it is"
-        where = f"{self._layout.path}:{self._first_invalid}"
+        where = f"{self._layout.path}:{part.line_in_file(self._first_invalid)}"
         return f"{where}: {held} tags that are not valid {self._layout.scheme}; {read} read as conlleval does."
 
     def entries(self, sentences: list[Sentence], forms: Iterable[Starts]) -> Iterator[Entry]:

@@ -23,10 +23,9 @@ from spacy.vocab import Vocab
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
 from ..corpora._lines import in_bytes
 from ..corpora.annotations import Notes, Tokenize, read_annotations
-from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
-from ..corpora.parts import BLANK, LINE, Mark, Part, cut, files_of
+from ..corpora.parts import BLANK, DOCUMENT, LINE, NEWDOC, Mark, Part, cut, files_of
 from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, read_xml
@@ -102,7 +101,7 @@ def create_conll_reader(
     )
     read = partial(read_columns, columns=columns, encoding=encoding)
     return CorpusReader(
-        lambda _, part: read(part.path, data=_bytes(part)), layout, DOCSTART.encode() if in_bytes(encoding) else None
+        lambda _, part: read(part.path, data=_bytes(part)), layout, DOCUMENT if in_bytes(encoding) else None
     )
 
 
@@ -130,7 +129,7 @@ def create_conllu_reader(
     return CorpusReader(
         lambda _, part: read_conllu(part.path, encoding=encoding, data=_bytes(part)),
         layout,
-        b"# newdoc" if in_bytes(encoding) else None,
+        NEWDOC if in_bytes(encoding) else None,
     )
 
 
@@ -310,10 +309,10 @@ def _bytes(part: Part) -> bytes | None:
 class CorpusReader:
     """The files of a corpus as examples; `read` opens them.  Docs are cached per vocabulary, which is kept alive.
 
-    mark (bytes | None): What the line begins with where a document does, in files that may be cut between sentences.
+    mark (Mark | None): What the line begins with where a document does, in files that may be cut between sentences.
     """
 
-    def __init__(self, read: Read, layout: CorpusLayout, mark: bytes | None = None) -> None:
+    def __init__(self, read: Read, layout: CorpusLayout, mark: Mark | None = None) -> None:
         register_extensions()
         self._read, self._layout, self._mark = read, layout, mark
         self._part: Part | None = None
@@ -330,7 +329,7 @@ class CorpusReader:
         if layout.limit:
             return [None]
         whole = layout.unit == "passage" or layout.joined
-        mark: Mark | None = self._mark if layout.unit == "document" else BLANK
+        mark = self._mark if layout.unit == "document" else BLANK
         mark = None if whole or self._mark is None else mark
         return [part for file in files_of(layout.path) for part in cut(file, size, mark)]
 
@@ -376,7 +375,7 @@ class CorpusReader:
             for chunk in minibatch(islice(self._read(nlp, part), self._layout.limit or None), size):
                 entries = (entry for sentence in chunk for entry in builder.entries([sentence], [None]))
                 yield builder.portion(chunk, columns, annotation) or list(map(example_of, entries))
-        self._warn(builder)
+        self._warn(builder, part)
 
     def _entries(self, nlp: Language) -> Iterator[Entry]:
         """Read all files, and warn of invalid tags at the end of each."""
@@ -388,12 +387,12 @@ class CorpusReader:
         with part.numbered():
             for sentences, forms in self._docs(self._read(nlp, part)):
                 yield from builder.entries(sentences, forms)
-        self._warn(builder)
+        self._warn(builder, part)
 
-    def _warn(self, builder: DocBuilder) -> None:
+    def _warn(self, builder: DocBuilder, part: Part) -> None:
         if builder.invalid and self._layout.path not in self._warned:
             self._warned.add(self._layout.path)
-            warnings.warn(builder.warning(), stacklevel=3)
+            warnings.warn(builder.warning(part), stacklevel=3)
 
     def _docs(self, sentences: Iterator[Sentence]) -> Iterator[tuple[list[Sentence], list[Starts]]]:
         """Yield the sentences of each doc, and its forms."""
@@ -431,11 +430,7 @@ class TextReader:
         """Return parts of about `size` bytes of plain text and JSON Lines, and other files as a whole."""
         if self._limit:
             return [None]
-        return [
-            part
-            for file in self._files()
-            for part in cut(file, size, LINE if self._layout(file).name in ("txt", "jsonl") else None)
-        ]
+        return [part for file in self._files() for part in cut(file, size, self._mark(file))]
 
     def part(self, part: Part | None) -> "TextReader":
         """Return the reader of a part."""
@@ -449,6 +444,10 @@ class TextReader:
         layouts = [self._layout(part.path) for part in parts]
         texts = chain.from_iterable(read_texts(nlp, *one) for one in zip(parts, layouts, strict=True))
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
+
+    def _mark(self, file: Path) -> Mark | None:
+        layout = self._layout(file)
+        return LINE if layout.name in ("txt", "jsonl") and in_bytes(layout.encoding or "utf8") else None
 
     def _layout(self, file: Path) -> Preset:
         return find_layout(file, self._asked, texts=True).layout
