@@ -629,10 +629,10 @@ def _bounds(sizes: Sequence[int], n: int) -> Ints:
     """Return the bounds [n + 1] of n groups of parts, of about equal size; none is empty if there are n parts."""
     each, steps = np.asarray(sizes) + 1, np.arange(n + 1)  # sizes may be unknown: 0
     ends = np.cumsum(each)
-    bounds = np.searchsorted(ends - each / 2, ends[-1] * steps / n)  # a part belongs where its middle is
-    if len(sizes) < n:
-        return bounds.astype(np.int32)
-    return np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(sizes) - n + steps).astype(np.int32)
+    bounds = np.searchsorted(ends - each / 2, ends[-1] * steps / n).astype(np.int32)  # a part is where its middle is
+    if len(sizes) >= n:
+        bounds[:] = np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(sizes) - n + steps)
+    return bounds
 
 
 def _joined(parts: Sequence[CorpusFacts]) -> CorpusFacts:
