@@ -629,7 +629,7 @@ def _bounds(sizes: Sequence[int], n: int) -> Ints:
     """Return the bounds [n + 1] of n groups of parts, of about equal size; none is empty if there are n parts."""
     each, steps = np.asarray(sizes) + 1, np.arange(n + 1)  # sizes may be unknown: 0
     ends = np.cumsum(each)
-    bounds = np.searchsorted(ends - each / 2, ends[-1] * steps / n).astype(np.int32)  # a part is where its middle is
+    bounds: Ints = np.searchsorted(ends - each / 2, ends[-1] * steps / n).astype(np.int32)  # by middles of parts
     if len(sizes) >= n:
         bounds[:] = np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(sizes) - n + steps)
     return bounds
