@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from .errors import ModelFileError
 from .features.encoder import Encoded
+from .features.protocol import Stateful
 from .files import collecting
 from .inference.posterior import Posterior, make_posterior
 from .potentials.layout import Layout, Views
@@ -245,7 +246,7 @@ class LinearChainCRF:
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
-        states = [one.to_state() for one in self.added if isinstance(one, SupportPotential)]
+        states = [one.to_state() for one in self.added if isinstance(one, Stateful)]
         if states:
             message["kernels"] = states  # the first of these were kernels
         data: bytes = srsly.msgpack_dumps(message)
@@ -274,7 +275,7 @@ class LinearChainCRF:
             templates = _unpack_templates(message["state"]), _unpack_templates(message["pair"])
             theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
-            own = [one for one in added if isinstance(one, SupportPotential)]
+            own = [one for one in added if isinstance(one, Stateful)]
             for one, state in zip(own, message.get("kernels", ()), strict=True):
                 one.from_state(state)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:

@@ -521,6 +521,29 @@ class TokenPotential(Protocol):
 
 
 @runtime_checkable
+class NetworkPotential(TokenPotential, Protocol):
+    """A `TokenPotential` without parameters in theta: a neural network, which spaCy's optimizer trains.
+
+    Its `read` returns emissions [T, L], with the present parameters of the network.
+
+    model (thinc.api.Model): The network; spaCy finds listeners in it.
+    sparse_epochs (int): Epochs in which all other parameters are trained without it, before it is trained.
+    """
+
+    model: Any
+    sparse_epochs: int
+
+    def initialize(self, docs: Sequence[Any], n_labels: int) -> None:
+        """Make new parameters for so many labels; sizes are inferred from some Docs."""
+
+    def grow(self, n_labels: int) -> None:
+        """Add labels, whose scores are zero."""
+
+    def begin_update(self, docs: Sequence[Any], drop: float) -> tuple[Floats, Callable[[Floats], None]]:
+        """Return the emissions [T, L] of a batch under dropout, and a function that takes their gradient."""
+
+
+@runtime_checkable
 class SupportPotential(Protocol):
     """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has."""
 

@@ -59,8 +59,6 @@ class FeatureSet:
         unused = sorted(set(self.token_functions) - set().union(*(plan.functions for plan in self.plans())))
         if unused:
             raise ConfigError(f"Token functions {unused} are in no template; add '{unused[0]}[0]' to templates.")
-        if not self.templates and not self.bigram_templates:
-            raise ConfigError("A feature set needs at least one template, for example 'LOWER[-1..1]'.")
 
     def plans(self) -> tuple[Plan, Plan]:
         """Return the parsed templates as plans: for single labels and for label pairs."""

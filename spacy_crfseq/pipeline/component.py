@@ -296,14 +296,20 @@ class CRFComponent(TrainablePipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples := list(examples), "CRFComponent.update")
-        self.training.update(examples, losses)
+        self.training.update(examples, losses, drop)
         if sgd not in (None, False):
             self.finish_update(sgd)
         return losses
 
     def finish_update(self, sgd: Any) -> None:
-        """Run the optimizer of the config on the pending examples; spaCy's own optimizer `sgd` is not used."""
-        self.training.finish_update()
+        """Run the optimizer of the config on the pending examples.
+
+        spaCy's own optimizer `sgd` trains neural networks, for which `update` has run the other one.
+        """
+        if self.doc_model.networks:
+            self.model.finish_update(sgd)
+        else:
+            self.training.finish_update()
 
     def fit(
         self,
@@ -368,8 +374,9 @@ class CRFComponent(TrainablePipe):
 
     @contextmanager
     def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
-        """Do nothing: the optimizer named in the config averages by itself."""
-        yield
+        """Use averages of a neural network's parameters; the optimizer of the config averages all others by itself."""
+        with self.model.use_params(params):
+            yield
 
     # Serialisation
 

@@ -25,7 +25,7 @@ from ..model import LinearChainCRF
 from ..potentials.tag_dictionary import without_dictionary
 from ..training.compatibility import check_candidates, check_global, check_occurrences
 from ..training.dataset import Dataset
-from ..types import MISSING, Bools, Floats, Ints, Loss, OccurrenceRules, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, Loss, NetworkPotential, OccurrenceRules, TextLoss
 from . import storage
 from .doc_posterior import DocPosterior
 from .encode import check_rows, read_inputs, sequence_weights
@@ -191,6 +191,12 @@ class DocModel:
             )
         return self._crf, self._encoder
 
+    @property
+    def networks(self) -> dict[int, NetworkPotential]:
+        """The neural networks among the potentials, by the numbers of their inputs."""
+        each = enumerate(self.method.potentials.values())
+        return {number: one for number, one in each if isinstance(one, NetworkPotential)}
+
     # Labels and weights
 
     def set_tags(self, tags: Iterable[str]) -> None:
@@ -205,6 +211,8 @@ class DocModel:
         self.set_tags([*self.labels.tags, *tags])
         self.partials.resolve(self.labels.tags)
         if self._crf is not None:
+            for network in self.networks.values():
+                network.grow(len(self.labels.tags))
             self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
             self.session.expect_all()
 
@@ -241,7 +249,8 @@ class DocModel:
         def forward(model: Any, docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
             return self._emissions(docs), lambda d_scores: []
 
-        self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None})
+        layers = [network.model for network in self.networks.values()]
+        self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None}, layers=layers)
         self._show(self._thinc)
 
     def _show_parameters(self, crf: LinearChainCRF) -> None:
@@ -348,13 +357,13 @@ class DocModel:
             strings = self.strings if self.method.keep_names or len(self.strings) <= MAX_STRINGS else None
         found = read_docs(docs, columns, self.annotation.reads, self.features, strings)
         if self.first is None:
-            return self._with_inputs(docs, found)
+            return self._with_inputs(docs, found, training)
         labels = np.full(len(found.text.orths), MISSING, np.int32)
         if self.first.has_weights:
             known = self.held_out if training else {}
             labels = self.first.label(docs, found, given, preset, known)
         found = with_labels(found, docs, self.features, labels, self.first.labels.tags, strings)
-        return self._with_inputs(docs, found)
+        return self._with_inputs(docs, found, training)
 
     def label(
         self,
@@ -383,9 +392,12 @@ class DocModel:
         possible = (labels == MISSING) | allowed[np.arange(len(labels)), labels]
         return np.where(possible, labels, allowed.argmax(1).astype(np.int32))
 
-    def _with_inputs(self, docs: list[Doc], found: DocColumns) -> DocColumns:
-        potentials = self.method.potentials
-        inputs = tuple(potential.read(docs) for potential in potentials.values())
+    def _with_inputs(self, docs: list[Doc], found: DocColumns, training: bool = False) -> DocColumns:
+        potentials, networks = self.method.potentials, self.networks if training else {}
+        inputs = tuple(
+            np.zeros(len(found.text.orths), np.int32) if number in networks else potential.read(docs)
+            for number, potential in enumerate(potentials.values())
+        )  # training steps compute the scores of networks
         for (name, potential), values in zip(potentials.items(), inputs, strict=True):
             what = f"{self.name}: the potential {name!r} ({type(potential).__name__})"
             check_rows(values, len(found.text.orths), what)

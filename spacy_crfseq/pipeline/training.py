@@ -25,6 +25,9 @@ from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.seeds import seeded
+from ..potentials.protocol import Potential
+from ..potentials.small import Given
+from ..potentials.sums import Sum
 from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
@@ -46,6 +49,9 @@ from .settings import TermSettings
 from .stages import Noted, jackknife
 from .takeover import aligned, begin_with, check_source, label_factors, summary
 from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
+
+N_SAMPLE = 10
+"""Documents from which the sizes of neural networks are inferred."""
 
 
 class Training:
@@ -127,6 +133,10 @@ class Training:
             tags = list(dict.fromkeys([*self.source.labels.tags, *tags]))
         self._kept = collected._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
         self.begin_anew()
+        if model.networks:
+            docs = [example.predicted for example in islice(get_examples(), N_SAMPLE)]
+            for network in model.networks.values():
+                network.initialize(docs, len(tags))
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
         self._met, self._n_built = ({} if without_data else None), 0
         if without_data:
@@ -382,8 +392,8 @@ class Training:
 
     # spaCy's steps
 
-    def update(self, examples: Sequence[Example], losses: dict[str, float]) -> None:
-        """Add a batch."""
+    def update(self, examples: Sequence[Example], losses: dict[str, float], drop: float = 0.0) -> None:
+        """Add a batch; if there are neural networks, learn from it at once, with this dropout of theirs."""
         model = self.model
         model.trained()
         with model.lock:
@@ -395,6 +405,29 @@ class Training:
             if model.session.initial is not None:
                 self._warn_of_missing_columns()
             model.session.add(examples, keys, model.compile, losses)
+            if model.networks:
+                self._update_networks([example.predicted for example in examples], drop)
+
+    def _update_networks(self, docs: Sequence[Doc], drop: float) -> None:
+        """Run the optimizer of the config on a batch, to whose scores networks add, and give these their gradient."""
+        model, found = self.model, {}
+        for number, network in model.networks.items():
+            emissions, backprop = network.begin_update(docs, drop)
+            found[number] = Given(emissions, number), backprop
+
+        def objective_on(data: Dataset, terms: Sequence[Term]) -> Objective:
+            inputs = list(data.encoded.inputs)
+            for number in found:
+                inputs[number] = np.arange(data.encoded.n_tokens)
+            data = data._replace(encoded=data.encoded._replace(inputs=tuple(inputs)))
+            linear, *others = model.crf.potential.addends
+            others = [found[number][0] if number in found else one for number, one in enumerate(others)]
+            return self.objective(data, (), Sum((linear, *others)))
+
+        crf, _ = model.trained()
+        model.session.work(objective_on, crf.theta, model.name, model.method.inner_iterations)
+        for given, backprop in found.values():
+            backprop(given.gradient)
 
     def content_key(self, example: Example) -> int:
         """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
@@ -424,14 +457,20 @@ class Training:
 
     # All at once
 
-    def objective(self, data: Dataset, terms: Sequence[Term] | None = None) -> Objective:
-        """Return the objective of the current run on data, and on terms or all of their texts."""
+    def objective(
+        self, data: Dataset, terms: Sequence[Term] | None = None, potential: Potential | None = None
+    ) -> Objective:
+        """Return the objective of the current run on data, and on terms or all of their texts.
+
+        potential (Potential | None): In place of the model's.
+        """
         model, session = self.model, self.model.session
         crf, _ = model.trained()
         terms = session.terms if terms is None else terms
-        first = Term(data, model.method.loss, name="the training corpus", sample=session.sample)
+        sample = session.sample if potential is None else None
+        first = Term(data, model.method.loss, name="the training corpus", sample=sample)
         return Objective(
-            crf.potential,
+            potential or crf.potential,
             [term._replace(loss=self.bound(term.loss)) for term in (first, *terms)],
             model.method.regularizer,
             n_total=session.n_total + sum(term.data.n_sequences for term in session.terms),

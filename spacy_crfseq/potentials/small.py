@@ -68,6 +68,27 @@ class TokenScores(Small):
         return scores
 
 
+class Given(Small):
+    """Emissions that are computed elsewhere, in training.  The inputs of a text are its tokens' numbers in them.
+
+    gradient (Floats): [T, L] of the emissions, at the last visit of each token.
+    """
+
+    def __init__(self, emissions: Floats, number: int) -> None:
+        self.emissions, self.gradient, self.number = emissions, np.zeros_like(emissions), number
+        self.n_labels, self.size = emissions.shape[1], 0
+
+    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+        tokens, n = text.inputs[self.number][tokens_of(text.offsets, part)], self.n_labels
+
+        def backprop(d: Scores) -> Floats:
+            self.gradient[tokens] = d.emissions
+            return theta
+
+        shared = np.zeros((1, n, n), theta.dtype), *np.zeros((2, n), theta.dtype)
+        return Scores(self.emissions[tokens].astype(theta.dtype), *shared), backprop
+
+
 class RowScores(Small):
     """Emissions from parameters [R, L] of a `types.SupportPotential`."""
 

@@ -1,0 +1,81 @@
+"""Scores from a neural network: a thinc model from Docs to one vector per token, and a linear layer to emissions.
+
+The network is trained by spaCy's optimizer, and all other parameters (transitions, weights of features) by the
+optimizer of the component.  A training step computes the emissions of a batch, minimises the loss in mini-batches over
+all other parameters, and passes the gradient of the emissions, which was collected on the way, back to the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from spacy.tokens import Doc
+from thinc.api import Linear, Model, chain, set_dropout_rate, with_array, zero_init
+
+from ..types import Floats, Offsets, Scores
+
+
+class Neural:
+    """The scores of a neural network (``spacy_crfseq.Neural.v1``).
+
+    It has no parameters in theta.  What it needs of a vocab, such as static vectors, is that of the Docs.
+
+    tok2vec (Model[list[Doc], list[Floats2d]]): Vectors [tokens, width] of each Doc, for example
+        "spacy.HashEmbedCNN.v2", or "spacy.Tok2VecListener.v1" for those that other components share.
+    sparse_epochs (int): Epochs in which features are trained alone, before the network is.
+    """
+
+    def __init__(self, tok2vec: Model[list[Doc], list[Any]], sparse_epochs: int = 0) -> None:
+        self.sparse_epochs, self._output = sparse_epochs, Linear(init_W=zero_init)
+        self.model: Model[list[Doc], list[Any]] = chain(tok2vec, with_array(self._output))
+
+    def read(self, docs: Sequence[Doc]) -> Floats:
+        """Return the emissions [T, L] of some Docs."""
+        if not any(map(len, docs)):
+            return np.zeros((0, self._output.get_dim("nO")), np.float32)
+        ops = self.model.ops
+        return np.asarray(ops.to_numpy(ops.flatten(self.model.predict(list(docs)))))
+
+    def size(self, n_labels: int) -> int:
+        return 0
+
+    def forward(
+        self, theta: Floats, inputs: Floats, offsets: Offsets, n_labels: int
+    ) -> tuple[Scores, Callable[[Scores], Floats]]:
+        shared = np.zeros((1, n_labels, n_labels), theta.dtype), *np.zeros((2, n_labels), theta.dtype)
+        return Scores(inputs.astype(theta.dtype), *shared), lambda d: theta
+
+    def initialize(self, docs: Sequence[Doc], n_labels: int) -> None:
+        """Make new parameters for so many labels; sizes are inferred from some Docs."""
+        ops = self.model.ops
+        self.model.initialize(list(docs), [ops.alloc2f(len(doc), n_labels) for doc in docs])
+
+    def grow(self, n_labels: int) -> None:
+        """Add labels, whose scores are zero."""
+        layer, grown = self._output, Linear(n_labels, self._output.get_dim("nI"), init_W=zero_init)
+        grown.initialize()
+        for name in layer.param_names:
+            grown.get_param(name)[: layer.get_dim("nO")] = layer.get_param(name)
+        layer.set_dim("nO", n_labels, force=True)
+        for name in layer.param_names:
+            layer.set_param(name, grown.get_param(name))
+
+    def begin_update(self, docs: Sequence[Doc], drop: float) -> tuple[Floats, Callable[[Floats], None]]:
+        """Return the emissions [T, L] of a batch under dropout, and a function that takes their gradient."""
+        model, ops, lengths = self.model, self.model.ops, [len(doc) for doc in docs]
+        set_dropout_rate(model, drop)
+        found, backprop = model.begin_update(list(docs))
+        emissions = np.asarray(ops.to_numpy(ops.flatten(found)))
+
+        def take(gradient: Floats) -> None:
+            backprop(ops.unflatten(ops.asarray2f(gradient), ops.asarray1i(lengths)))
+
+        return emissions, take
+
+    def to_state(self) -> bytes:
+        return self.model.to_bytes()
+
+    def from_state(self, state: Any) -> None:
+        self.model.from_bytes(state)
