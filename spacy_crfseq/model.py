@@ -103,10 +103,14 @@ class LinearChainCRF:
         return self._tables.n_bytes
 
     @property
+    def linear(self) -> Linear:
+        """The linear potential, whose parameters are the first in theta."""
+        return self._tables.potential
+
+    @property
     def potential(self) -> Potential:
         """The potential that the parameters belong to."""
-        linear = self._tables.potential
-        return Sum((linear, *self.small)) if self.added else linear
+        return Sum((self.linear, *self.small)) if self.added else self.linear
 
     def at(self, theta: Floats) -> LinearChainCRF:
         """Return the same model with other parameters [D]."""

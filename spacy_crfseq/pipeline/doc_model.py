@@ -197,6 +197,13 @@ class DocModel:
         each = enumerate(self.method.potentials.values())
         return {number: one for number, one in each if isinstance(one, NetworkPotential)}
 
+    def refuse_networks(self, what: str, advice: str) -> None:
+        """RAISES ConfigError: If scores come from a neural network, which `what` cannot train."""
+        if self.networks:
+            raise ConfigError(
+                f"Component {self.name!r}: scores come from a neural network, which {what} cannot train. {advice}"
+            )
+
     # Labels and weights
 
     def set_tags(self, tags: Iterable[str]) -> None:

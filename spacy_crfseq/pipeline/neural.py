@@ -49,18 +49,21 @@ class Neural:
 
     def initialize(self, docs: Sequence[Doc], n_labels: int) -> None:
         """Make new parameters for so many labels; sizes are inferred from some Docs."""
-        ops = self.model.ops
-        self.model.initialize(list(docs), [ops.alloc2f(len(doc), n_labels) for doc in docs])
+        ops, sample = self.model.ops, list(docs)
+        self.model.initialize(sample, [ops.alloc2f(len(doc), n_labels) for doc in sample])
 
     def grow(self, n_labels: int) -> None:
         """Add labels, whose scores are zero."""
         layer, grown = self._output, Linear(n_labels, self._output.get_dim("nI"), init_W=zero_init)
         grown.initialize()
         for name in layer.param_names:
-            grown.get_param(name)[: layer.get_dim("nO")] = layer.get_param(name)
-        layer.set_dim("nO", n_labels, force=True)
-        for name in layer.param_names:
-            layer.set_param(name, grown.get_param(name))
+            weights: Any = grown.get_param(name)
+            weights[: layer.get_dim("nO")] = layer.get_param(name)
+        self.model.replace_node(layer, grown)
+        self._output = grown
+        for node in (self.model, self.model.layers[-1]):
+            if node.has_dim("nO"):
+                node.set_dim("nO", n_labels, force=True)
 
     def begin_update(self, docs: Sequence[Doc], drop: float) -> tuple[Floats, Callable[[Floats], None]]:
         """Return the emissions [T, L] of a batch under dropout, and a function that takes their gradient."""
@@ -70,7 +73,8 @@ class Neural:
         emissions = np.asarray(ops.to_numpy(ops.flatten(found)))
 
         def take(gradient: Floats) -> None:
-            backprop(ops.unflatten(ops.asarray2f(gradient), ops.asarray1i(lengths)))
+            whole: Any = ops.asarray_f(gradient)  # type: ignore[arg-type]
+            backprop(ops.unflatten(whole, ops.asarray1i(lengths)))
 
         return emissions, take
 

@@ -124,6 +124,13 @@ class Session:
             self._collected, self._cache = [], _Cache()
             self.n_total = self._epoch.n_sequences if self.grows else self.n_total
 
+    def begin(self, objective: Objective, theta: Floats, iterations: int) -> None:
+        """Start a new run at `theta` with some iterations on an objective."""
+        self._state = self._optimizer.start(theta)
+        for _ in range(iterations):
+            self._report = self._optimizer.iterate(objective, self._state)
+        self.stale = True
+
     def work(
         self,
         objective_on: Callable[[Dataset, Sequence[Term]], Objective],

@@ -110,8 +110,8 @@ class Method(NamedTuple):
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..registry import check_types
-        from ..training.compatibility import check_occurrences, check_plugins, check_term
-        from ..types import SupportPotential, TokenPotential
+        from ..training.compatibility import check_network, check_occurrences, check_plugins, check_term
+        from ..types import NetworkPotential, SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -129,8 +129,13 @@ class Method(NamedTuple):
                     f"[components.{component}.attributes.{name}] is {plugin!r}, which has no attributes: it lacks "
                     "templates, and functions, or names and read or read_labels."
                 )
-        if self.attributes and isinstance(self.features, FeatureSet):  # a template file is read when it is needed
-            self.feature_set()
+        if isinstance(self.features, FeatureSet):  # a template file is read when it is needed
+            features = self.feature_set()
+            if not features.templates and not features.bigram_templates and not self.potentials:
+                raise ConfigError(
+                    f"{where}: the feature set needs at least one template, for example 'LOWER[-1..1]', or the "
+                    "component a potential."
+                )
         for name, potential in self.potentials.items():
             if not isinstance(potential, TokenPotential | SupportPotential):
                 raise ConfigError(
@@ -138,6 +143,8 @@ class Method(NamedTuple):
                     "read, size or forward."
                 )
         check_plugins(component, **{name: getattr(self, name) for name in PLUGINS})
+        if any(isinstance(one, NetworkPotential) for one in self.potentials.values()):
+            check_network(component, self.optimizer, self.terms, self.first_stage())
         if self.once or self.order:
             check_occurrences(component, self.decoder, self.tag_dictionary_size)
         if first := self.first_stage():

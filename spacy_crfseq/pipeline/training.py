@@ -404,30 +404,44 @@ class Training:
                 model.session.add_terms(self._complete_terms())
             if model.session.initial is not None:
                 self._warn_of_missing_columns()
+            if model.networks:
+                self._begin_without_networks()
             model.session.add(examples, keys, model.compile, losses)
             if model.networks:
                 self._update_networks([example.predicted for example in examples], drop)
 
+    def _begin_without_networks(self) -> None:
+        """Train all other parameters first, for as many epochs as neural networks ask for."""
+        model, n_epochs = self.model, max(one.sparse_epochs for one in self.model.networks.values())
+        data = model.session.initial
+        if data is not None and n_epochs:
+            none = np.zeros((1, len(model.labels.tags)), model.crf.theta.dtype)  # the inputs of all tokens are 0
+            objective = self._objective_with(data, {number: Given(none, number) for number in model.networks})
+            model.session.begin(objective, model.crf.theta, n_epochs)
+
     def _update_networks(self, docs: Sequence[Doc], drop: float) -> None:
         """Run the optimizer of the config on a batch, to whose scores networks add, and give these their gradient."""
-        model, found = self.model, {}
+        model, found, takers = self.model, {}, []
         for number, network in model.networks.items():
             emissions, backprop = network.begin_update(docs, drop)
-            found[number] = Given(emissions, number), backprop
+            found[number] = Given(emissions, number)
+            takers.append((found[number], backprop))
 
         def objective_on(data: Dataset, terms: Sequence[Term]) -> Objective:
             inputs = list(data.encoded.inputs)
             for number in found:
                 inputs[number] = np.arange(data.encoded.n_tokens)
-            data = data._replace(encoded=data.encoded._replace(inputs=tuple(inputs)))
-            linear, *others = model.crf.potential.addends
-            others = [found[number][0] if number in found else one for number, one in enumerate(others)]
-            return self.objective(data, (), Sum((linear, *others)))
+            return self._objective_with(data._replace(encoded=data.encoded._replace(inputs=tuple(inputs))), found)
 
-        crf, _ = model.trained()
-        model.session.work(objective_on, crf.theta, model.name, model.method.inner_iterations)
-        for given, backprop in found.values():
+        model.session.work(objective_on, model.trained()[0].theta, model.name, model.method.inner_iterations)
+        for given, backprop in takers:
             backprop(given.gradient)
+
+    def _objective_with(self, data: Dataset, found: Mapping[int, Given]) -> Objective:
+        """Return the objective on data with the scores of networks, by the numbers of their inputs."""
+        crf, _ = self.model.trained()
+        others = (found.get(number, one) for number, one in enumerate(crf.small))
+        return self.objective(data, (), Sum((crf.linear, *others)))
 
     def content_key(self, example: Example) -> int:
         """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
@@ -558,6 +572,7 @@ class Training:
         RAISES DataError: If there is nothing to train on.
         """
         model = self.model
+        model.refuse_networks("fit", "Use 'python -m spacy train', or nlp.update.")
         with model.lock:
             model.sync()
             self._add_texts(terms or {})

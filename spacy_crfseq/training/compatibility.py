@@ -95,6 +95,18 @@ def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer,
         )
 
 
+def check_network(component: str, optimizer: Optimizer, terms: object, first_stage: object) -> None:
+    """RAISES ConfigError: If something of a component cannot learn together with a neural network."""
+    where = f"[components.{component}]: scores come from a neural network, which learns from batches. "
+    if not optimizer.online or "best_path" in optimizer.requires:
+        raise ConfigError(
+            f"{where}The optimizer {part_name(optimizer)} does not. Use spacy_crfseq.AdaGrad.v1 or SGD.v1."
+        )
+    if terms or first_stage:
+        what = "terms" if terms else "attributes that read the labels of a first stage"
+        raise ConfigError(f"{where}It cannot be used with {what} yet. Remove them, or the network.")
+
+
 def _accepts(part: object, n_arguments: int) -> bool:
     if not callable(part):
         return False
