@@ -90,7 +90,9 @@ def component(corpus: str, system: str) -> dict[str, Any]:
 def run(corpus: str, system: str, seed: int, epochs: int, data: Path, limit: int | None = None) -> dict[str, float]:
     """Train a system and return its scores in per cent, seconds of training and tokens tagged a second."""
     known = CORPORA[corpus]
-    readers = {part: {**known["reader"], "path": str(data / file)} for part, file in zip(PARTS, known["files"])}
+    readers = {
+        part: {**known["reader"], "path": str(data / file)} for part, file in zip(PARTS, known["files"], strict=True)
+    }
     config = {
         "nlp": {"lang": known["lang"], "pipeline": ["one"]}, "components": {"one": component(corpus, system)},
         "corpora": readers, "training": {"train_corpus": "corpora.train", "dev_corpus": "corpora.dev", "seed": seed},

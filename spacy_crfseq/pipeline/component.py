@@ -4,7 +4,6 @@ No deferred annotations here: spaCy checks the settings of `initialize` against 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -371,12 +370,6 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
         """
         return self.doc_model.prune(threshold)
-
-    @contextmanager
-    def use_params(self, params: dict[Any, Any]) -> Iterator[None]:
-        """Use averages of a neural network's parameters; the optimizer of the config averages all others by itself."""
-        with self.model.use_params(params):
-            yield
 
     # Serialisation
 

@@ -1,0 +1,309 @@
+"""Scores from a neural network: gradients, training by spaCy's steps, storage, questions, settings that cannot work."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.cli._util import app
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
+from thinc.api import fix_random_seed
+from typer.testing import CliRunner
+
+import spacy_crfseq.cli  # noqa: F401
+from spacy_crfseq.errors import ConfigError, ModelFileError
+from spacy_crfseq.pipeline.neural import Neural
+from spacy_crfseq.potentials.small import Given
+from spacy_crfseq.types import CorpusLoss, TextLoss
+from tests import reference
+from tests.pipeline.helpers import (
+    FACTORIES,
+    SCORES,
+    SENTENCES,
+    annotation,
+    examples,
+    gold_doc,
+    inputs,
+    registered,
+    templates,
+)
+from tests.problems import finite_differences, made_losses
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+CNN = {
+    "@architectures": "spacy.HashEmbedCNN.v2", "width": 16, "depth": 1, "embed_size": 100, "window_size": 1,
+    "maxout_pieces": 2, "subword_features": False, "pretrained_vectors": None,
+}  # fmt: skip
+NEURAL = {"potentials": {"network": {"@crf_potentials": "spacy_crfseq.Neural.v1", "tok2vec": CNN}}}
+ALONE = {**NEURAL, "features": templates()}
+SLOPED = sorted(
+    name
+    for name, loss in made_losses().items()
+    if "value_and_grad" in getattr(loss, "provides", {"value_and_grad"}) and not isinstance(loss, CorpusLoss | TextLoss)
+    and "unlabelled" not in getattr(loss, "provides", ()) and "joint" not in getattr(loss, "provides", ())
+)  # fmt: skip
+
+
+def initialized(factory: str = "crf_ner", repeat: int = 1, **config: Any) -> tuple[Any, list[Example], Any]:
+    fix_random_seed(0)
+    nlp = spacy.blank("xx")
+    nlp.add_pipe(factory, config={**ALONE, **config})
+    corpus = examples(nlp, factory, repeat)
+    return nlp, corpus, nlp.initialize(lambda: corpus)
+
+
+def trained(factory: str = "crf_ner", steps: int = 80, **config: Any) -> tuple[Any, list[Example], Any]:
+    nlp, corpus, optimizer = initialized(factory, **config)
+    for _ in range(steps):
+        nlp.update(corpus, sgd=optimizer, drop=0.1)
+    return nlp, corpus, optimizer
+
+
+@pytest.mark.parametrize("name", SLOPED)
+def test_gradients_are_slopes(name: str) -> None:
+    """Of the loss at emissions and at theta by finite differences, and at the network's parameters in a direction."""
+    local = {"decoder": registered("decoders", "LocalViterbi")} if name.startswith("spacy_crfseq.Local") else {}
+    nlp, corpus, _ = initialized(loss={"@crf_losses": name}, precision="float64", **local)
+    pipe = nlp.get_pipe("crf_ner")
+    (network,) = pipe.doc_model.networks.values()
+    rng, docs = np.random.default_rng(0), [example.predicted for example in corpus]
+    for node in network.model.walk():
+        for parameter in node.param_names:
+            noise = rng.normal(0, 0.1, node.get_param(parameter).shape).astype(np.float32)
+            node.set_param(parameter, node.get_param(parameter) + noise)
+    theta = rng.normal(0, 0.5, pipe.crf.theta.shape)
+    data = pipe.training.data
+    text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
+
+    def loss_at(given: Given, theta: np.ndarray) -> tuple[float, Any]:
+        objective = pipe.training._objective_with(data._replace(encoded=text), {0: given})
+        (batch,) = objective.minibatches(data.n_sequences, None)
+        value, rows = batch.loss_and_grad(theta)
+        grad = np.zeros_like(theta)
+        for block, ptr, ids, d in rows:
+            if not (here := objective.blocks[block]).n_rows:
+                continue
+            table = here.of(grad).reshape(here.n_rows, -1)
+            for t in range(len(ptr) - 1):
+                table[ids[ptr[t] : ptr[t + 1]]] += d[t]
+        return value, grad
+
+    emissions, backprop = network.begin_update(docs, 0.0)
+    given = Given(emissions.astype(np.float64), 0)
+    _, grad = loss_at(given, theta)
+    slopes = finite_differences(lambda: loss_at(given, theta)[0], theta)
+    frozen = np.ones_like(theta)
+    pipe.crf.potential.zero_frozen(frozen)
+    np.testing.assert_allclose(grad * frozen, slopes * frozen, rtol=1e-5, atol=1e-6)
+    slopes = finite_differences(lambda: loss_at(given, theta)[0], given.emissions)
+    np.testing.assert_allclose(given.gradient, slopes, rtol=1e-5, atol=1e-6)
+    backprop(given.gradient)
+    # along the gradient, where the slope is its norm; thinc computes in float32
+    parts = [(node, key) for node in network.model.walk() for key in node.param_names if node.has_grad(key)]
+    before = [node.get_param(key).copy() for node, key in parts]
+    along = [node.get_grad(key).copy() for node, key in parts]
+    norm = np.sqrt(sum(float((one**2).sum()) for one in along))
+    values = []
+    for step in (-0.01, 0.01):
+        for (node, key), value, direction in zip(parts, before, along, strict=True):
+            node.set_param(key, value + np.float32(step / norm) * direction)
+        values.append(loss_at(Given(network.begin_update(docs, 0.0)[0].astype(np.float64), 0), theta)[0])
+    assert (values[1] - values[0]) / 0.02 == pytest.approx(norm, rel=0.02)
+
+
+def test_probabilities_are_those_of_all_labellings() -> None:
+    nlp, corpus, _ = trained("crf_tagger", steps=3)
+    pipe = nlp.get_pipe("crf_tagger")
+    docs = [example.predicted[:3].as_doc() for example in corpus]
+    answers = pipe.posterior(docs)
+    source = answers.distribution.source
+    for number, doc in enumerate(docs):
+        scores, _ = source.forward((number, number + 1))
+        expected = reference.marginals(reference.sequence(scores, 0, len(doc)))
+        np.testing.assert_allclose(answers.marginals()[number], expected, atol=1e-5)
+        (best, *_), _ = reference.ranked(reference.sequence(scores, 0, len(doc)))
+        np.testing.assert_array_equal(answers.nbest(1)[number][0].labels, best)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("more", [{}, {"features": {"@crf_features": "spacy_crfseq.Entities.v1"}}])
+def test_it_is_trained_and_saved(factory: str, more: dict[str, Any], tmp_path: Path) -> None:
+    nlp, corpus, _ = trained(factory, **more)
+    pipe = nlp.get_pipe(factory)
+    expected = [annotation(nlp(doc)) for doc in inputs(nlp, factory)]
+    assert nlp.evaluate(corpus)[SCORES[factory]] > 0.9
+    nlp.to_disk(tmp_path / "model")
+    loaded = spacy.load(tmp_path / "model")
+    assert [annotation(loaded(doc)) for doc in inputs(loaded, factory)] == expected
+    optimizer = loaded.resume_training()
+    for _ in range(20):
+        loaded.update(corpus, sgd=optimizer)
+    assert loaded.evaluate(corpus)[SCORES[factory]] > 0.9
+    pipe.add_label("NEW")
+    nlp.update(corpus, sgd=optimizer)
+    assert len(nlp(inputs(nlp, factory)[0]))
+    bare = spacy.blank("xx").add_pipe(factory, config={**ALONE, **more})
+    data = pipe.to_bytes()
+    with pytest.raises(ModelFileError):
+        bare.from_bytes(data.replace(b"\x93NUMPY", b"\x93NOMPY").replace(b"nI", b"nX"))
+
+
+def parameters(network: Any) -> bytes:
+    return b"".join(node.get_param(key).tobytes() for node in network.model.walk() for key in node.param_names)
+
+
+def test_steps_are_those_of_spacy() -> None:
+    """Gradients accumulate until `finish_update`, frozen components stay, and averages are used inside of a context."""
+    nlp, corpus, optimizer = initialized()
+    pipe = nlp.get_pipe("crf_ner")
+    (network,) = pipe.doc_model.networks.values()
+    start = parameters(network)
+    for _ in range(2):
+        nlp.update(corpus, sgd=False)
+    assert parameters(network) == start
+    pipe.finish_update(optimizer)
+    assert parameters(network) != start
+    start = parameters(network)
+    nlp.update(corpus, sgd=optimizer, exclude=["crf_ner"])
+    assert parameters(network) == start
+    optimizer.averages = {}
+    for _ in range(3):
+        nlp.update(corpus, sgd=optimizer)
+    last = parameters(network)
+    with nlp.use_params(optimizer.averages):
+        assert parameters(network) != last
+    assert parameters(network) == last
+    fix_random_seed(0)
+    assert [nlp.update(corpus, drop=0.5)["crf_ner"] for _ in range(2)] != [nlp.update(corpus, drop=0.0)["crf_ner"]] * 2
+
+
+def test_features_are_trained_first() -> None:
+    sparse = {**NEURAL["potentials"]["network"], "sparse_epochs": 3}
+    nlp, corpus, optimizer = initialized(
+        potentials={"network": sparse}, features={"@crf_features": "spacy_crfseq.Entities.v1"}, repeat=3
+    )
+    assert nlp.update(corpus, sgd=optimizer)["crf_ner"] < 0.2
+    nlp, corpus, optimizer = initialized(features={"@crf_features": "spacy_crfseq.Entities.v1"}, repeat=3)
+    assert nlp.update(corpus, sgd=optimizer)["crf_ner"] > 0.2
+
+
+def test_questions_of_all_kinds(tmp_path: Path) -> None:
+    nlp, corpus, _ = trained(scores=True)
+    pipe = nlp.get_pipe("crf_ner")
+    doc = nlp(inputs(nlp, "crf_ner")[0])
+    assert all(0 < score <= 1 for score in doc.spans["crf_ner"].attrs["scores"])
+    first, second = pipe.nbest(doc, 2)
+    assert first.probability > second.probability
+    bare = inputs(nlp, "crf_ner")[0]
+    pipe.clamp(bare, spans=[bare[3:5].char_span(0, len(bare[3:5].text), label="ORG")])
+    assert [(ent.text, ent.label_) for ent in nlp(bare).ents if ent.start == 3] == [("New York", "ORG")]
+    explained = pipe.explain(inputs(nlp, "crf_ner")[0])
+    assert {c.kind for token in explained.tokens for c in token.contributions} & {"added"}
+    assert sum(token.score for token in explained.tokens) == pytest.approx(explained.score, abs=1e-3)
+    data = tmp_path / "dev.spacy"
+    DocBin(docs=[example.reference for example in corpus]).to_disk(data)
+    nlp.to_disk(tmp_path / "model")
+    for command in (("calibrate", "--output", tmp_path / "calibrated"), ("active",), ("report",)):
+        texts = [str(one) for one in (command[0], tmp_path / "model", data, *command[1:])]
+        result = CliRunner().invoke(app, ["crfseq", *texts])
+        assert result.exit_code == 0, result.output + repr(result.exception)
+
+
+def test_partial_labels() -> None:
+    nlp, corpus, optimizer = initialized()
+    docs = [gold_doc(nlp, rows) for rows in SENTENCES]
+    for doc in docs:
+        doc.set_ents(list(doc.ents), default="missing")
+    partial = [Example(example.predicted, doc) for example, doc in zip(corpus, docs, strict=True)]
+    for _ in range(20):
+        losses = nlp.update(partial, sgd=optimizer)
+    assert losses["crf_ner"] < 0.5
+    assert len(corpus) == len(partial)
+
+
+def test_what_cannot_work() -> None:
+    for wrong, message in (
+        ({"optimizer": registered("optimizers", "LBFGS")}, "learns from batches. The optimizer LBFGS does not"),
+        ({"terms": {"raw": {"loss": registered("losses", "Entropy")}}}, "cannot be used with terms yet"),
+        ({"features": templates(), "potentials": {}}, "at least one template"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            spacy.blank("xx").add_pipe("crf_ner", config={**ALONE, **wrong})
+    nlp, corpus, _ = initialized()
+    with pytest.raises(ConfigError, match="which fit cannot train"):
+        nlp.get_pipe("crf_ner").fit(corpus)
+
+
+def test_linear_models_import_none_of_it() -> None:
+    code = (
+        "import spacy, sys; nlp = spacy.blank('xx'); pipe = nlp.add_pipe('crf_ner');"
+        "print('spacy_crfseq.pipeline.neural' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the corpus in all forms that the configs read."""
+    folder = tmp_path_factory.mktemp("neural")
+    nlp = spacy.blank("en")
+    docs = []
+    for rows in SENTENCES:
+        doc, n = gold_doc(nlp, rows), len(rows)
+        parsed = Doc(
+            nlp.vocab, words=[row[0] for row in rows], tags=[row[1] for row in rows], heads=[0] * n,
+            deps=["ROOT", *["obj"] * (n - 1)],
+        )  # fmt: skip
+        parsed.set_ents([Span(parsed, ent.start, ent.end, ent.label) for ent in doc.ents])
+        docs += [parsed] * 8
+    DocBin(docs=docs).to_disk(folder / "docs.spacy")
+    rows = ["\n".join(f"{row[0]} {row[1]} {_iob(row[5])}" for row in rows) for rows in SENTENCES]
+    (folder / "docs.conll").write_text("\n\n".join(rows * 4) + "\n")
+    lines = [
+        "\n".join(f"{i}\t{r[0]}\t_\t{r[2]}\t{r[1]}\t_\t0\tdep\t_\t_" for i, r in enumerate(rows, 1))
+        for rows in SENTENCES
+    ]
+    (folder / "docs.conllu").write_text("\n\n".join(lines * 4) + "\n\n")
+    return folder
+
+
+def _iob(tag: str) -> str:
+    return tag.replace("U-", "B-").replace("L-", "I-")
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("ner_tok2vec", "docs.conll"), ("ner_tok2vec_sparse", "docs.conll"), ("pos_tok2vec", "docs.conllu"),
+     ("shared_tok2vec", "docs.spacy"), ("ner_transformer", "docs.conll")],
+)  # fmt: skip
+def test_configs_train_in_spacy(name: str, file: str, corpora: Path, tmp_path: Path) -> None:
+    tiny = ["--training.max_epochs=3", "--training.eval_frequency=2"]
+    if name == "ner_transformer":
+        pytest.importorskip("spacy_curated_transformers", reason="spacy-curated-transformers is not installed")
+        tiny += ["--components.transformer.model.hidden_width=16"]
+    if name == "shared_tok2vec":
+        tiny += ["--components.parser.min_action_freq=1"]
+    paths = [f"--paths.{part}={corpora / file}" for part in ("train", "dev")]
+    result = CliRunner().invoke(app, ["train", str(CONFIGS / f"{name}.cfg"), "-o", str(tmp_path), *paths, *tiny])
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    nlp = spacy.load(tmp_path / "model-best")
+    meta = json.loads((tmp_path / "model-best" / "meta.json").read_text())
+    assert max(value for key, value in meta["performance"].items() if key in ("ents_f", "tag_acc")) > 0.1
+    assert len(nlp("Anna lives in New York ."))
+    if name == "shared_tok2vec":
+        assert set(nlp.get_pipe("tok2vec").listening_components) == {"crf_tagger", "crf_ner", "parser"}
+
+
+def test_the_plugin_is_its_own_contract() -> None:
+    """A network needs `initialize` before it has sizes, and no Docs have no scores."""
+    nlp, _, _ = initialized()
+    (network,) = nlp.get_pipe("crf_ner").doc_model.networks.values()
+    assert isinstance(network, Neural)
+    assert network.read([]).shape == (0, len(nlp.get_pipe("crf_ner").tags))
