@@ -278,6 +278,22 @@ def _iob(tag: str) -> str:
     return tag.replace("U-", "B-").replace("L-", "I-")
 
 
+def tiny_transformer(folder: Path) -> Path:
+    """Return the config of the transformer with random weights, of a size for tests, that reads characters."""
+    config = spacy.util.load_config(CONFIGS / "ner_transformer.cfg")
+    model, prefix = config["components"]["transformer"]["model"], "spacy-curated-transformers"
+    characters = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *map(chr, range(33, 127))]
+    (folder / "characters.txt").write_text("\n".join(characters))
+    model.update({"@architectures": f"{prefix}.BertTransformer.v1", "vocab_size": len(characters)})
+    model.update(hidden_width=16, intermediate_width=32, num_attention_heads=2, num_hidden_layers=1)
+    model["piece_encoder"] = {"@architectures": f"{prefix}.CharEncoder.v1"}
+    loader = {"@model_loaders": f"{prefix}.CharEncoderLoader.v1", "path": str(folder / "characters.txt")}
+    config["initialize"]["components"]["transformer"] = {"piecer_loader": loader}
+    config["training"]["optimizer"]["learn_rate"] = 0.01
+    config.to_disk(folder / "tiny.cfg")
+    return folder / "tiny.cfg"
+
+
 @pytest.mark.parametrize(
     ("name", "file"),
     [("ner_tok2vec", "docs.conll"), ("ner_tok2vec_sparse", "docs.conll"), ("pos_tok2vec", "docs.conllu"),
@@ -285,13 +301,14 @@ def _iob(tag: str) -> str:
 )  # fmt: skip
 def test_configs_train_in_spacy(name: str, file: str, corpora: Path, tmp_path: Path) -> None:
     tiny = ["--training.max_epochs=3", "--training.eval_frequency=2"]
+    config = CONFIGS / f"{name}.cfg"
     if name == "ner_transformer":
         pytest.importorskip("spacy_curated_transformers", reason="spacy-curated-transformers is not installed")
-        tiny += ["--components.transformer.model.hidden_width=16"]
+        config = tiny_transformer(tmp_path)
     if name == "shared_tok2vec":
         tiny += ["--components.parser.min_action_freq=1"]
     paths = [f"--paths.{part}={corpora / file}" for part in ("train", "dev")]
-    result = CliRunner().invoke(app, ["train", str(CONFIGS / f"{name}.cfg"), "-o", str(tmp_path), *paths, *tiny])
+    result = CliRunner().invoke(app, ["train", str(config), "-o", str(tmp_path), *paths, *tiny])
     assert result.exit_code == 0, result.output + repr(result.exception)
     nlp = spacy.load(tmp_path / "model-best")
     meta = json.loads((tmp_path / "model-best" / "meta.json").read_text())
