@@ -38,6 +38,7 @@ def connected(address: str) -> Iterator[Client]:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise ConfigError("--dask needs Dask, which is not installed. Run: pip install 'spacy-crfseq[dask]'") from error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it logs what is raised here
     if address.startswith(LOCAL):
         number = address.removeprefix(LOCAL)
         if not number.isdecimal() or not int(number):
