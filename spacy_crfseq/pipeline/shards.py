@@ -621,12 +621,16 @@ class DistributedTraining(Training):
         for found in self._cluster.each(name, self._recipe, numbers):
             for known, more in zip(names, found, strict=True):
                 known.update(more)
-        largest = [
-            {int(keys[number]): text for number, text in known.items()}
-            for known, keys in zip(names, crf.keys, strict=True)
-        ]
-        every = [known.get(number, "") for known, size in zip(names, sizes, strict=True) for number in range(size)]
-        self.model.name_features(every if keep else [], (largest[0], largest[1]))
+        if keep:
+            each = zip(names, sizes, strict=True)
+            every = [known.get(number, "") for known, size in each for number in range(size)]
+            self.model.name_features(every, ({}, {}))
+        else:
+            unigrams, bigrams = (
+                {int(keys[number]): text for number, text in known.items()}
+                for known, keys in zip(names, crf.keys, strict=True)
+            )
+            self.model.name_features([], (unigrams, bigrams))
         self._cluster.close()
         self._cluster = None
         return result
