@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
@@ -42,10 +42,15 @@ LOST = "The connection to the scheduler of the Dask cluster is lost."
 
 @dataclass
 class Share:
-    """A value that all workers have, such as parameters; sent again if the last of them that has it dies."""
+    """A value that all workers have, such as parameters; it is sent again when one of them has died.
+
+    copies (dict): By the addresses of workers.
+    losses (int): How many losses of workers it has seen.
+    """
 
     value: Any
-    future: Any = None
+    copies: dict[str, Any] = field(default_factory=dict)
+    losses: int = -1
 
 
 class Summed(NamedTuple):
@@ -74,13 +79,13 @@ class Cluster:
         self._futures: list[Any] = [None] * n_shards
         self._homes: list[str] = [""] * n_shards
         self._applied = [0] * n_shards  # how many of the steps each future has
-        self._size = self._failures = self.bytes_moved = 0
+        self._size = self._failures = self._losses = self.bytes_moved = 0
         self._slow: set[str] = set()
         self._waiter = ThreadPoolExecutor(FAILURES + 1)  # a call that failed may still wait
 
     def send(self, number: int, value: Any) -> Any:
         """Return a large value that is sent to the worker of a shard, for arguments of `make`."""
-        return self._scattered(value, workers=[self._homes[number]])
+        return self._sent(self._homes[number], value)
 
     def make(self, function: Function, arguments: Arguments, done: Callable[[int], None] = lambda n: None) -> None:
         """Replace each shard by function(shard, *arguments(number)); the first call makes them from None.
@@ -131,18 +136,29 @@ class Cluster:
     # Placing
 
     def _on(self, home: str, function: Function, *arguments: Any) -> Any:
-        for one in arguments:
-            if isinstance(one, Share) and (one.future is None or one.future.status != "finished"):
-                one.future = self._scattered(one.value, broadcast=True)
-        given = [one.future if isinstance(one, Share) else one for one in arguments]
+        given = [self._copies(one)[home] if isinstance(one, Share) else one for one in arguments]
         return self._client.submit(function, *given, workers=[home], pure=False)
 
     def _submit(self, function: Function, number: int, *arguments: Any) -> Any:
         return self._on(self._homes[number], function, *arguments)
 
-    def _scattered(self, value: Any, **where: Any) -> Any:
+    def _copies(self, share: Share) -> dict[str, Any]:
+        """Return the copies of a value on all workers, which they make in a tree.
+
+        Dask's own broadcast never ends if a worker dies in it, nor do later ones.
+        """
+        if share.losses < self._losses:
+            homes = list(dict.fromkeys(self._homes))
+            share.losses, copies = self._losses, [self._sent(homes[0], share.value)]
+            for number, home in enumerate(homes[1:]):
+                copies.append(self._on(home, _same, copies[number // 2]))
+            share.copies = dict(zip(homes, copies, strict=True))
+        return share.copies
+
+    def _sent(self, home: str, value: Any) -> Any:
+        scatter = partial(self._client.scatter, [value], workers=[home], hash=False, direct=False)
         try:
-            return self._awaited(partial(self._client.scatter, [value], hash=False, direct=False, **where))[0]
+            return self._awaited(scatter)[0]
         except (OSError, KeyError) as error:  # of the scheduler, about a worker that it cannot reach or has given up
             raise _WorkerLostError(type(error).__name__) from error
 
@@ -161,6 +177,7 @@ class Cluster:
             if home not in alive:
                 self._homes[number] = min(alive, key=lambda one: (loads[one] + 1) / alive[one])
                 loads[self._homes[number]] += 1
+                self._losses += 1
             future = self._futures[number]
             if home not in alive or future is None or future.status in ("lost", "cancelled", "error"):
                 self._futures[number], self._applied[number] = None, 0
@@ -180,7 +197,7 @@ class Cluster:
                 self._failures = 0
                 return found
             except _WorkerLostError as error:
-                self._failures += 1
+                self._failures, self._losses = self._failures + 1, self._losses + 1
                 if self._failures >= FAILURES:
                     raise ClusterError(
                         f"Workers of the Dask cluster have died {FAILURES} times in a row ({error}), perhaps for lack "
@@ -337,6 +354,10 @@ def _run_job(number: int, item: Any, work: Work, run: str) -> None:
 
 def _ready(shard: Any) -> bool:
     return shard is not None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _add_to(so_far: Summed | None, function: Function, shard: Any, theta: Any, *arguments: Any) -> Summed:
