@@ -26,6 +26,9 @@ Dask: TypeAlias = Annotated[
 TIMEOUT = 30
 """Seconds that a scheduler has to answer."""
 
+DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+"""Run by new processes, because Ctrl-C in a terminal reaches them, too."""
+
 
 @contextmanager
 def connected(address: str) -> Iterator[Client]:
@@ -38,13 +41,14 @@ def connected(address: str) -> Iterator[Client]:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise ConfigError("--dask needs Dask, which is not installed. Run: pip install 'spacy-crfseq[dask]'") from error
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it logs what is raised here
     if address.startswith(LOCAL):
         number = address.removeprefix(LOCAL)
         if not number.isdecimal() or not int(number):
             raise ConfigError(f"--dask {address}: give a number of processes, such as local:2.")
         settings: dict[str, Any] = {"n_workers": int(number), "threads_per_worker": 1, "dashboard_address": ":0"}
         try:
-            cluster = LocalCluster(**settings, silence_logs=logging.CRITICAL)
+            cluster = LocalCluster(**settings, silence_logs=logging.CRITICAL, preload=[DEAF])
         except RuntimeError as error:
             raise ClusterError(
                 f"--dask {address}: processes have ended while they started ({error}) Give fewer if memory is short."

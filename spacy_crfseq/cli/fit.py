@@ -24,7 +24,7 @@ from tqdm import tqdm
 from ..corpora.layouts import corpus_block, reader_layout
 from ..corpora.outputs import check_output_folder
 from ..corpora.resumable import locked_folder
-from ..errors import ConfigError, DataError
+from ..errors import ClusterError, ConfigError, DataError
 from ..files import replace_folder
 from ..pipeline.examples import Corpus
 from ..pipeline.scorers import SEQUENCES, scores_alone
@@ -207,22 +207,26 @@ def fit(
             )
         for name in start_from(setup.to_train, start):
             printer().warn(f"{name} begins with weights of zero: {start} has no such component")
-    checkpoint = _checkpoint(setup, output / CHECKPOINT, start, resume, force, checkpoint_every)
+    facts = {"--from": start or "none", "--dask": "no" if client is None else "yes"}
+    checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
     if client is not None:
-        setup = distribute(setup, client, code)
+        setup = distribute(setup, client, code, checkpoint)
     encode(setup)
     with locked_folder(output):
         if not resume:
             checkpoint.path.unlink(missing_ok=True)
         with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
             trainer = Trainer(setup, reporter, evaluate_every, patience, checkpoint)
-            trainer.run()
+            try:
+                trainer.run()
+            except ClusterError as error:
+                raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
         outcome = save(setup, trainer, output)
         checkpoint.path.unlink(missing_ok=True)
         return outcome
 
 
-def _checkpoint(setup: Setup, path: Path, start: str | None, resume: bool, force: bool, every: float) -> Checkpoint:
+def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float) -> Checkpoint:
     """Return the checkpoint of this run, that of an earlier one to resume."""
     from ..training.checkpoint import Checkpoint
 
@@ -235,7 +239,7 @@ def _checkpoint(setup: Setup, path: Path, start: str | None, resume: bool, force
         checkpoint = Checkpoint(path, every=every)
     settings = {name: str(value) for name, value in util.dict_to_dot(setup.nlp.config.interpolate()).items()}
     kept = {name: value for name, value in settings.items() if name not in STOPPING}
-    checkpoint.check("the config", {**kept, "--from": start or "none"})
+    checkpoint.check("the config", {**kept, **facts})
     return checkpoint
 
 
@@ -306,17 +310,21 @@ def set_up_from(config: Config) -> Setup:
     return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev)
 
 
-def distribute(setup: Setup, client: Client, code: Path | None) -> Setup:
-    """Let the components train on the workers of a cluster.  RAISES ConfigError: If one was trained before."""
-    from ..pipeline.shards import DistributedTraining
+def distribute(setup: Setup, client: Client, code: Path | None, checkpoint: Checkpoint) -> Setup:
+    """Let the components train on the workers of a cluster, in the shards that a checkpoint tells of, if any.
+
+    RAISES ConfigError: If one was trained before.
+    """
+    from ..pipeline.shards import SHARDS, DistributedTraining
 
     if setup.resumed:
         what = ", ".join(map(repr, sorted(setup.resumed)))
         raise ConfigError(f"--dask trains from scratch, but {what} comes from a trained pipeline (source).")
     path = None if code is None else str(code.absolute())
-    for pipe in setup.to_train.values():
+    for name, pipe in setup.to_train.items():
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
         pipe.training = DistributedTraining(pipe.doc_model, client, code=path, made=partial(_show_parts, bar))
+        pipe.training.n_shards = int(checkpoint.content.facts.get(name, {}).get(SHARDS, 0))
     setup.train.keeps = False
     return setup._replace(distributed=True)
 

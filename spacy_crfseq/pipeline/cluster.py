@@ -9,9 +9,10 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
 from typing import Any, NamedTuple
@@ -39,19 +40,17 @@ SLOW = 3.0
 LOST = "The connection to the scheduler of the Dask cluster is lost."
 
 
+@dataclass
 class Share:
-    """A value that all workers have, such as parameters; sent again if the last of them that has it dies."""
+    """A value that all workers have, such as parameters; it is sent again when one of them has died.
 
-    def __init__(self, client: Any, value: Any) -> None:
-        self._client, self.value = client, value
-        self._future: Any = None
+    copies (dict): By the addresses of workers.
+    losses (int): How many losses of workers it has seen.
+    """
 
-    @property
-    def future(self) -> Any:
-        """The value on the workers."""
-        if self._future is None or self._future.status != "finished":
-            self._future = self._client.scatter(self.value, broadcast=True, hash=False, direct=False)
-        return self._future
+    value: Any
+    copies: dict[str, Any] = field(default_factory=dict)
+    losses: int = -1
 
 
 class Summed(NamedTuple):
@@ -80,17 +79,13 @@ class Cluster:
         self._futures: list[Any] = [None] * n_shards
         self._homes: list[str] = [""] * n_shards
         self._applied = [0] * n_shards  # how many of the steps each future has
-        self._size = self._failures = self.bytes_moved = 0
+        self._size = self._failures = self._losses = self.bytes_moved = 0
         self._slow: set[str] = set()
-        self._gatherer = ThreadPoolExecutor(FAILURES + 1)  # a call that failed may still wait
-
-    def share(self, value: Any) -> Share:
-        """Return a value to be passed to `make`, `each` and `sum` as an argument."""
-        return Share(self._client, value)
+        self._waiter = ThreadPoolExecutor(FAILURES + 1)  # a call that failed may still wait
 
     def send(self, number: int, value: Any) -> Any:
         """Return a large value that is sent to the worker of a shard, for arguments of `make`."""
-        return self._client.scatter([value], workers=[self._homes[number]], hash=False, direct=False)[0]
+        return self._sent(self._homes[number], value)
 
     def make(self, function: Function, arguments: Arguments, done: Callable[[int], None] = lambda n: None) -> None:
         """Replace each shard by function(shard, *arguments(number)); the first call makes them from None.
@@ -100,6 +95,7 @@ class Cluster:
         """
         self._steps.append((function, arguments))
         self._repeated(lambda: [self._submit(_ready, number, one) for number, one in enumerate(self._futures)], done)
+        done(self.n_shards)
 
     def each(self, function: Function, *arguments: Any) -> list[Any]:
         """Return function(shard, *arguments) of each shard."""
@@ -112,7 +108,7 @@ class Cluster:
 
         Each worker adds up its shards; their sums are added in a tree, always in the same order.
         """
-        shared = self.share(theta)
+        shared = Share(theta)
 
         def submit() -> list[Any]:
             last: dict[str, Any] = {}
@@ -135,16 +131,36 @@ class Cluster:
     def close(self) -> None:
         """Release all shards."""
         self._futures = []
-        self._gatherer.shutdown(wait=False)
+        self._waiter.shutdown(wait=False)
 
     # Placing
 
     def _on(self, home: str, function: Function, *arguments: Any) -> Any:
-        given = [one.future if isinstance(one, Share) else one for one in arguments]
+        given = [self._copies(one)[home] if isinstance(one, Share) else one for one in arguments]
         return self._client.submit(function, *given, workers=[home], pure=False)
 
     def _submit(self, function: Function, number: int, *arguments: Any) -> Any:
         return self._on(self._homes[number], function, *arguments)
+
+    def _copies(self, share: Share) -> dict[str, Any]:
+        """Return the copies of a value on all workers, which they make in a tree.
+
+        Dask's own broadcast never ends if a worker dies in it, nor do later ones.
+        """
+        if share.losses < self._losses:
+            homes = list(dict.fromkeys(self._homes))
+            share.losses, copies = self._losses, [self._sent(homes[0], share.value)]
+            for number, home in enumerate(homes[1:]):
+                copies.append(self._on(home, _same, copies[number // 2]))
+            share.copies = dict(zip(homes, copies, strict=True))
+        return share.copies
+
+    def _sent(self, home: str, value: Any) -> Any:
+        scatter = partial(self._client.scatter, [value], workers=[home], hash=False, direct=False)
+        try:
+            return self._awaited(scatter)[0]
+        except (OSError, KeyError) as error:  # of the scheduler, about a worker that it cannot reach or has given up
+            raise _WorkerLostError(type(error).__name__) from error
 
     def _settle(self) -> None:
         """Give the shards of workers that have died to others, and make them there."""
@@ -161,56 +177,64 @@ class Cluster:
             if home not in alive:
                 self._homes[number] = min(alive, key=lambda one: (loads[one] + 1) / alive[one])
                 loads[self._homes[number]] += 1
-            if home not in alive or self._futures[number].status in ("lost", "cancelled", "error"):
+                self._losses += 1
+            future = self._futures[number]
+            if home not in alive or future is None or future.status in ("lost", "cancelled", "error"):
                 self._futures[number], self._applied[number] = None, 0
-            for function, arguments in self._steps[self._applied[number] :]:
+        for number, done in enumerate(self._applied):
+            for function, arguments in self._steps[done:]:
                 self._futures[number] = self._submit(function, number, self._futures[number], *arguments(number))
-            self._applied[number] = len(self._steps)
+                self._applied[number] += 1
 
     # Waiting
 
     def _repeated(self, submit: Callable[[], list[Any]], done: Callable[[int], None] = lambda n: None) -> list[Any]:
         """Return the results of what `submit` starts; start again if workers die, as they do."""
         while True:
-            futures: list[Any] = []
             try:
-                with _lost_workers():
-                    self._settle()
-                    futures = submit()
-                    found = self._gathered(futures, done)
+                self._settle()
+                found = self._gathered(submit(), done)
                 self._failures = 0
                 return found
             except _WorkerLostError as error:
-                self._failures += 1
+                self._failures, self._losses = self._failures + 1, self._losses + 1
                 if self._failures >= FAILURES:
                     raise ClusterError(
                         f"Workers of the Dask cluster have died {FAILURES} times in a row ({error}), perhaps for lack "
                         "of memory: give them more, or use more of them."
                     ) from error
+                sleep(TICK)
+                _alive(self._client)  # raises an error if the scheduler is lost, too
                 self._report(f"A worker was lost ({error}); its part is computed anew")
-            finally:
-                for future in futures:
-                    future.release()
 
     def _gathered(self, futures: list[Any], done: Callable[[int], None]) -> list[Any]:
-        homes, waiting = set(self._homes), self._gatherer.submit(self._client.gather, futures)
-        shown = 0
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm.core import CommClosedError
+
+        def look() -> None:
+            if (ready := sum(future.done() for future in futures)) < len(futures):
+                done(ready)
+
         try:
-            while True:
-                try:
-                    return list(waiting.result(TICK))
-                except NotYet:
-                    if waiting.done():  # the task itself has raised it
-                        raise _WorkerLostError("a time-out") from None
-                ready = sum(future.done() for future in futures)
-                if ready > shown:
-                    done(shown := ready)
-                if gone := homes - _alive(self._client).keys():
-                    raise _WorkerLostError(", ".join(sorted(gone)))
-        except BaseException:
+            found: list[Any] = self._awaited(partial(self._client.gather, futures), look)
+            return found
+        except BaseException as error:
             if self._client.status == "running":
                 self._client.cancel(futures, force=True)
+            if isinstance(error, CancelledError):  # a shard that has lost its arguments stays pending
+                self._futures = [one if one.status == "finished" else None for one in self._futures]
+            if isinstance(error, CancelledError | KilledWorker | CommClosedError | TimeoutError):
+                raise _WorkerLostError(type(error).__name__) from error
             raise
+
+    def _awaited(self, call: Callable[[], Any], look: Callable[[], None] = lambda: None) -> Any:
+        """Return the result of a call, which may hang if workers die.  RAISES _WorkerLostError: If they do."""
+        homes, waiting = set(self._homes), self._waiter.submit(call)
+        while not wait([waiting], TICK).done:
+            look()
+            if gone := homes - _alive(self._client).keys():
+                raise _WorkerLostError(", ".join(sorted(gone)))
+        return waiting.result()
 
     def _watch(self, seconds: dict[str, float]) -> None:
         """Report a worker that is much slower than the others, once."""
@@ -233,18 +257,6 @@ def _alive(client: Any) -> dict[str, int]:
 
 class _WorkerLostError(Exception):
     """A worker has died during a call."""
-
-
-@contextmanager
-def _lost_workers() -> Iterator[None]:
-    """Raise `_WorkerLostError` instead of what Dask raises when a worker has died."""
-    from distributed import CancelledError, KilledWorker
-    from distributed.comm.core import CommClosedError
-
-    try:
-        yield
-    except (KilledWorker, CancelledError, CommClosedError, TimeoutError) as error:
-        raise _WorkerLostError(type(error).__name__) from error
 
 
 class News(NamedTuple):
@@ -342,6 +354,10 @@ def _run_job(number: int, item: Any, work: Work, run: str) -> None:
 
 def _ready(shard: Any) -> bool:
     return shard is not None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _add_to(so_far: Summed | None, function: Function, shard: Any, theta: Any, *arguments: Any) -> Summed:

@@ -39,7 +39,7 @@ from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
 from .build import layout_for
-from .cluster import Cluster
+from .cluster import Cluster, Share
 from .doc_model import DocModel
 from .encode import EncodedCorpus
 from .evaluator import Evaluator
@@ -52,6 +52,8 @@ from .terms import TermData, Texts, annotated, find_texts, reader_of
 from .training import Collected, Training
 
 TRAIN = "the training corpus"
+SHARDS = "the number of shards"
+"""Name of a fact of checkpoints, because the order in which shards are added up changes the last digits."""
 PARTS, PART_BYTES, SHARD_BYTES = 8, 16 << 20, 32 << 20
 """Parts of a shard, at least; bytes of a part and of a shard, at most, of some ten bytes per token."""
 
@@ -81,24 +83,28 @@ class ConfigPart(NamedTuple):
         return (self.part.path.stat().st_size if end is None else end) - self.part.begin
 
 
-def corpora_of(nlp: Language, settings: Mapping[str, TermSettings], n_threads: int) -> dict[str, list[ConfigPart]]:
-    """Return the parts of the corpora of a config: that of the training and those of terms.
+def corpora_of(
+    nlp: Language, settings: Mapping[str, TermSettings], n_shards: int, n_threads: int
+) -> tuple[dict[str, list[ConfigPart]], int]:
+    """Return the parts of the corpora of a config, that of the training and those of terms, and a number of shards.
 
     A reader without the methods `parts` and `part`, such as one of a user, is one part.
+    n_shards (int): The number to return; 0 for one that suits the size and the threads.
     """
     names = {TRAIN: str(nlp.config.interpolate()["training"]["train_corpus"])}
     names |= {name: one.corpus for name, one in settings.items() if one.corpus is not None}
-    found = {}
+    found: dict[str, list[ConfigPart]] = {}
     for name, corpus in names.items():
         reader: Any = reader_of("[training]", corpus, nlp)
         if not hasattr(reader, "parts"):
-            found[name] = [ConfigPart(corpus, None)]
+            found[name], n_shards = [ConfigPart(corpus, None)], n_shards or n_threads
             continue
         whole = sum(ConfigPart(corpus, part).n_bytes for part in reader.parts(0))
-        parts = reader.parts(min(PART_BYTES, whole // (PARTS * n_threads) + 1))
+        n_shards = n_shards or n_threads * min(MOST, -(-max(1, whole) // (n_threads * SHARD_BYTES)))
+        parts = reader.parts(min(PART_BYTES, whole // (PARTS * n_shards) + 1))
         # workers may have another working directory
         found[name] = [ConfigPart(corpus, part and part._replace(path=part.path.absolute())) for part in parts]
-    return found
+    return found, n_shards
 
 
 # On workers
@@ -473,12 +479,10 @@ class DistributedTraining(Training):
         assert nlp is not None
         names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in self.annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
-        self._parts = corpora_of(nlp, self.settings, n_threads)
-        n_bytes = sum(part.n_bytes for part in self._parts[TRAIN])
-        n_shards = self.n_shards or n_threads * min(MOST, -(-max(1, n_bytes) // (n_threads * SHARD_BYTES)))
-        self.n_shards = n_shards = min(n_shards, len(self._parts[TRAIN]))
+        self._parts, self.n_shards = corpora_of(nlp, self.settings, self.n_shards, n_threads)
+        n_shards = min(self.n_shards, len(self._parts[TRAIN]))
         self._cluster = Cluster(self._client, n_shards, self.report)
-        self._recipe = self._cluster.share(make_recipe(nlp, model.name, names, self._code))
+        self._recipe = Share(make_recipe(nlp, model.name, names, self._code))
         self._cluster.make(encode, self._shard, lambda n: self._made(n, n_shards))
         facts = self._cluster.each(describe, model.method.min_count > 1)
         self._merge(facts)
@@ -561,6 +565,9 @@ class DistributedTraining(Training):
         cluster.make(install, own)
         model.start(crf, model.encoder_of(crf), Session(self.optimizer(), n_total=self._n_sequences[0]), [])
         return crf
+
+    def _facts(self, objective: Objective) -> dict[str, str]:
+        return {**super()._facts(objective), SHARDS: str(self.n_shards)}
 
     def _dictionary(self, words: Sequence[tuple[Hashes, Ints, Ints, Offsets]]) -> TagDictionary | None:
         method, constraints = self.model.method, self.model.labels.constraints

@@ -39,13 +39,11 @@ class Content(NamedTuple):
 
     facts (dict): Of the config, and of each component so far; all as text.
     trained (dict): Results of the components that are trained, by name.
-    extra (dict): Settings of the run that must stay, such as the number of shards.
     run (RunState | None): That of the component in training.
     """
 
     facts: dict[str, dict[str, str]]
     trained: dict[str, FitResult]
-    extra: dict[str, Any]
     component: str = ""
     run: RunState | None = None
     version: int = VERSION
@@ -58,7 +56,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, content: Content | None = None, every: float = 30.0) -> None:
-        self.path, self.content = path, content or Content({}, {}, {})
+        self.path, self.content = path, content or Content({}, {})
         self._every, self._cost, self._last = every, 0.0, perf_counter()
 
     @classmethod
