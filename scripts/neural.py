@@ -127,6 +127,14 @@ def table(corpus: str, results: dict[str, dict[str, float]]) -> str:
     return f"### {CORPORA[corpus]['title']}\n\n" + "\n".join(rows)
 
 
+def page(results: dict[str, dict[str, float]]) -> str:
+    """Return the text of the page."""
+    text = TEMPLATE.read_text(encoding="utf8")
+    for corpus in CORPORA:
+        text = text.replace("{{" + corpus + "}}", table(corpus, results))
+    return text
+
+
 def main(
     only: Annotated[list[str] | None, typer.Option(help="CORPUS/SYSTEM, all by default.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each system.")] = 3,
@@ -142,10 +150,7 @@ def main(
                 results[f"{cell}/{seed}"] = run(corpus, system, seed, epochs, Path(os.environ["CRFSEQ_DATA"]))
                 write_json(RESULTS, results)
                 typer.echo(f"{cell}/{seed} {results[f'{cell}/{seed}']}")
-    text = TEMPLATE.read_text()
-    for corpus in CORPORA:
-        text = text.replace("{{" + corpus + "}}", table(corpus, results))
-    write_text(PAGE, text)
+    write_text(PAGE, page(results))
 
 
 if __name__ == "__main__":

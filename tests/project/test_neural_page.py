@@ -1,0 +1,25 @@
+"""The page on neural scores is what the command makes of its results; a run is that of the named components."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from scripts import neural
+
+
+def test_the_page_is_made_of_the_results() -> None:
+    results = json.loads(neural.RESULTS.read_text(encoding="utf8"))
+    assert neural.PAGE.read_text(encoding="utf8") == neural.page(results)
+    assert {f"{corpus}/{system}/0" for corpus in neural.CORPORA for system in ("spacy", "SequentialLog")} <= {*results}
+
+
+@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA names no folder of corpora")
+@pytest.mark.parametrize("system", ["spacy", "SequentialLog", "sum"])
+def test_a_run(system: str) -> None:
+    found = neural.run("ewt", system, 0, 2, Path(os.environ["CRFSEQ_DATA"]), limit=30)
+    assert 5 < found["dev"] <= 100
+    assert found["seconds"] > 0
