@@ -1,4 +1,4 @@
-"""Shards on the workers of a Dask cluster: where they are, sums over them, and how they are made again when workers die.
+"""Shards on the workers of a Dask cluster: where they are, sums over them, and a new start when workers die.
 
 Each shard stays in the memory of one worker, which Dask moves to disk where it does not fit.  A call is repeated until
 no worker has died in it.
