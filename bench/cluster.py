@@ -86,6 +86,55 @@ def memory_rows(tokens: int, run: Run, peaks: list[float], written: list[float])
     ]
 
 
+CONLL, SETTINGS = "spacy_crfseq.ConllReader.v1", {"columns": ["word", "_", "ent"], "on_invalid": "conlleval"}
+
+
+@benchmark("mixing", "scaling", minutes=5)
+def mixing(options: Options) -> list[Row]:
+    """The best dev score of AdaGrad with default settings, in one process and mixed over four shards: F1 of chunks and
+    entities, accuracy of UPOS. The dev part of CoNLL-2000 is its training part from the 8,001st sentence on."""
+    need("distributed")
+    with scratch() as folder:
+        sentences = options.corpus("conll2000", "train.txt").read_text(encoding="utf8").strip().split("\n\n")
+        chunks = [folder / "train.txt", folder / "dev.txt"]
+        for path, part in zip(chunks, (sentences[:8000], sentences[8000:]), strict=True):
+            path.write_text("\n\n".join(part) + "\n\n", encoding="utf8")
+        tags = [options.corpus("ud-english-ewt", f"en_ewt-ud-{part}.conllu") for part in ("train", "dev")]
+        entities = [options.corpus("conll2002", f"esp.{part}") for part in ("train", "testa")]
+        return [
+            *_mixed("CoNLL-2000 chunks", "crf_chunker", chunks, {"@readers": CONLL, "given": ["tag"]}),
+            *_mixed("UD English EWT, UPOS", "crf_tagger", tags, {"@readers": "spacy_crfseq.ConlluReader.v1"}),
+            *_mixed("CoNLL-2002 Spanish entities", "crf_ner", entities, {"@readers": CONLL, **SETTINGS}),
+        ]
+
+
+def _mixed(what: str, factory: str, paths: list[Path], reader: dict[str, Any]) -> Iterator[Row]:
+    from distributed import Client
+    from spacy import util
+
+    from spacy_crfseq.pipeline.examples import Corpus
+
+    train, dev = ({**reader, "path": str(path)} for path in paths)
+    config = {
+        "nlp": {"lang": "xx", "pipeline": ["crf"]},
+        "components": {"crf": {"factory": factory, "optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}}},
+        "corpora": {"train": train, "dev": dev},
+        "training": {"train_corpus": "corpora.train", "dev_corpus": "corpora.dev"},
+    }
+    for kind, workers in (("one process", 0), ("mixed, four shards", 4)):
+        nlp = util.load_model_from_config(config, auto_fill=True)
+        reading, scored = util.resolve_dot_names(nlp.config.interpolate(), ["corpora.train", "corpora.dev"])
+        pipe: Any = nlp.get_pipe("crf")
+        if workers:
+            with Client(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
+                found = pipe.fit(dev=list(scored(nlp)), client=client, nlp=nlp)
+        else:
+            pipe.initialize(partial(Corpus, partial(reading.stream, nlp), False), nlp=nlp)
+            found = pipe.fit(dev=list(scored(nlp)))
+        say(f"    {what}, {kind}: {found.best_score}")
+        yield Row(f"{what}, {kind}", "%", [100 * found.best_score], kind="value", note=f"{len(found.history)} epochs")
+
+
 def write_parts(options: Options, folder: Path, tokens: int) -> str:
     """Write so many tokens to a few files of about the same size; return their folder."""
     sentences = perturbed(corpora.read_columns(options.corpus("conll2000", "train.txt")), tokens)

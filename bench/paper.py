@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.report import number
+from spacy_crfseq.training.mixing import ROUNDS
 
 TOKENS = tuple(10.0**n for n in range(8, 13))
 WORKERS = (10, 100, 1000)
@@ -97,8 +98,8 @@ def exchange(known: Constants, size: float, workers: float, gbits: float = 10) -
 
 
 def scheduling(known: Constants, tokens: float, workers: float) -> float:
-    """Return the seconds that the scheduler needs for a task of each shard, and for the sums of workers."""
-    return (max(workers, tokens / SHARD) + workers) * known.task
+    """Return the seconds that the scheduler needs for a task of each shard, and for the copies and sums of workers."""
+    return (max(workers, tokens / SHARD) + 2 * workers) * known.task
 
 
 def computing(known: Constants, tokens: float, size: float, workers: float, labels: int = 22) -> float:
@@ -224,11 +225,12 @@ def table_of_sparse(known: Constants) -> str:
 def table_of_mixing(known: Constants) -> str:
     def row(tokens: float, workers: int) -> list[str]:
         size = usual(known, tokens)
-        rest = exchange(known, size, workers) + scheduling(known, tokens, workers)
-        exact = ITERATIONS * (computing(known, tokens, size, workers) + rest)
-        mixed = EPOCHS * (tokens / workers * known.epoch + rest)
+        vectors, tasks = exchange(known, size, workers), scheduling(known, tokens, workers)
+        rests = ITERATIONS * (vectors + tasks), EPOCHS * ROUNDS * (1.5 * vectors + tasks)  # two vectors for each one
+        exact = ITERATIONS * computing(known, tokens, size, workers) + rests[0]
+        mixed = EPOCHS * tokens / workers * known.epoch + rests[1]
         read = tokens / workers * known.encoding
-        shares = (f"{100 * times * rest / all_:.0f} %" for times, all_ in ((ITERATIONS, exact), (EPOCHS, mixed)))
+        shares = (f"{100 * rest / all_:.0f} %" for rest, all_ in zip(rests, (exact, mixed), strict=True))
         each = (f"{_seconds(all_)} ({share})" for all_, share in zip((exact, mixed), shares, strict=True))
         return [_power(tokens), f"{workers:,}", _seconds(read), *each]
 

@@ -180,7 +180,7 @@ FILES: Cases = {
     "unknown encoding": (lambda f: read(f, "a NN O\n", encoding="utf9"), "Unknown encoding 'utf9'", ConfigError),
     "NUL in encoding": (lambda f: read(f, "a NN O\n", encoding="utf8\0"), "Unknown encoding", ConfigError),
     "missing file": (lambda f: create_conll_reader(f / "no.txt")(spacy.blank("xx")), r"no\.txt: no such file"),
-    "folder": (lambda f: create_conll_reader(f)(spacy.blank("xx")), "this is a folder"),
+    "folder": (lambda f: create_conll_reader(f)(spacy.blank("xx")), "no file in this folder", ConfigError),
     "empty file": (lambda f: read(f, ""), "no sentence in the file"),
     "blank lines": (lambda f: read(f, "\n \n\t\n"), "no sentence in the file"),
     "only document lines": (lambda f: read(f, "-DOCSTART- O O\n\n"), "no sentence in the file"),

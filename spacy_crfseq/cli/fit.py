@@ -91,7 +91,7 @@ def fit_cli(
 
     --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
     must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
-    on each part alone, and their parameters are averaged after each epoch. --dask local:2 uses two processes here.
+    on each part alone, and their parameters are mixed eight times in an epoch. --dask local:2 uses two processes here.
 
     \b
     Example:

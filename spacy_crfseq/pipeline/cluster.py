@@ -1,4 +1,4 @@
-"""Shards on the workers of a Dask cluster: where they are, sums over them, and how they are made anew when workers die.
+"""Shards on the workers of a Dask cluster: where they are, sums over them, and a new start when workers die.
 
 Each shard stays in the memory of one worker, which Dask moves to disk where it does not fit.  A call is repeated until
 no worker has died in it.
@@ -70,7 +70,6 @@ class Cluster:
     client (Client): Of `distributed`.
     n_shards (int): Their number; they are spread evenly over the threads of the workers there are.
     report (Callable): Called with lines about workers that died or are slow.
-    bytes_moved (int): Bytes of parameters and gradients that sums have moved so far.
     """
 
     def __init__(self, client: Any, n_shards: int, report: Callable[[str], None]) -> None:
@@ -79,7 +78,7 @@ class Cluster:
         self._futures: list[Any] = [None] * n_shards
         self._homes: list[str] = [""] * n_shards
         self._applied = [0] * n_shards  # how many of the steps each future has
-        self._size = self._failures = self._losses = self.bytes_moved = 0
+        self._size = self._failures = self._losses = 0
         self._slow: set[str] = set()
         self._waiter = ThreadPoolExecutor(FAILURES + 1)  # a call that failed may still wait
 
@@ -116,7 +115,6 @@ class Cluster:
                 home = self._homes[number]
                 last[home] = self._submit(_add_to, number, last.get(home), function, future, shared, *arguments)
             level = list(last.items())
-            self.bytes_moved += 2 * len(level) * int(getattr(theta, "nbytes", 0))
             while len(level) > 1:
                 pairs = zip(level[::2], level[1::2], strict=False)
                 rest = level[len(level) // 2 * 2 :]

@@ -257,9 +257,8 @@ def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]
         texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
         training.texts = find_texts(recipe.component, settings, texts, None)
         readers = [part(nlp) for part in parts[TRAIN]]
-        portions = None
-        if not training.annotators and all(hasattr(reader, "portions") for reader in readers):
-            portions = lambda *given: chain.from_iterable(reader.portions(nlp, *given) for reader in readers)  # noqa: E731
+        fast = not training.annotators and all(hasattr(reader, "portions") for reader in readers)
+        portions = partial(_portions, nlp, readers) if fast else None
         found = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], training.annotators), False, None, portions))
         found.encoder.end()
         return Shard(found.encoder, {TRAIN: found.found, **found.terms}, training.model.partials, found.strings or {})
@@ -385,20 +384,15 @@ def _objective(shard: Shard, own: Own, recipe: Recipe) -> Objective:
 def name(shard: Shard, recipe: Recipe, numbers: tuple[Offsets, Offsets]) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of some features [F], numbers of the model, that a shard knows."""
     assert shard.own is not None
-    origins = Origins(copy_of(shard.encoder), shard.strings, recipe.nlp.vocab)
+    encoder = copy(shard.encoder)  # from which the origins of features can be moved
+    encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
+    origins = Origins(encoder, shard.strings, recipe.nlp.vocab)
     found: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for block, ids in enumerate(shard.own.ids):
         mine = np.flatnonzero(np.isin(ids, numbers[block]))
         names = zip(ids[mine].tolist(), origins.names(block, mine), strict=True)
         found[block].update((number, text) for number, text in names if text is not None)
     return found
-
-
-def copy_of(encoder: Encoder) -> Encoder:
-    """Return an encoder from which the origins of features can be moved."""
-    other = copy(encoder)
-    other.unigrams, other.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
-    return other
 
 
 # On the driver

@@ -198,7 +198,9 @@ class _Run:
         return progress
 
     def reason_to_stop(self) -> str:
-        if self.history and self.history[-1].report.converged:
+        if not self.history:
+            return ""
+        if self.history[-1].report.converged:
             return self.history[-1].report.message
         if self.patience and self._without_gain >= self.patience:
             return f"no better score in {self.patience} evaluations"
