@@ -8,13 +8,15 @@ all other parameters, and passes the gradient of the emissions, which was collec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from spacy.tokens import Doc
-from thinc.api import Linear, Model, chain, set_dropout_rate, with_array, zero_init
 
 from ..types import Floats, Offsets, Scores
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from thinc.api import Model
 
 
 class Neural:
@@ -27,7 +29,9 @@ class Neural:
     sparse_epochs (int): Epochs in which features are trained alone, before the network is.
     """
 
-    def __init__(self, tok2vec: Model[list[Doc], list[Any]], sparse_epochs: int = 0) -> None:
+    def __init__(self, tok2vec: Any, sparse_epochs: int = 0) -> None:
+        from thinc.api import Linear, chain, with_array, zero_init
+
         self.sparse_epochs, self._output = sparse_epochs, Linear(init_W=zero_init)
         self.model: Model[list[Doc], list[Any]] = chain(tok2vec, with_array(self._output))
 
@@ -54,6 +58,8 @@ class Neural:
 
     def grow(self, n_labels: int) -> None:
         """Add labels, whose scores are zero."""
+        from thinc.api import Linear, zero_init
+
         layer, grown = self._output, Linear(n_labels, self._output.get_dim("nI"), init_W=zero_init)
         grown.initialize()
         for name in layer.param_names:
@@ -67,6 +73,8 @@ class Neural:
 
     def begin_update(self, docs: Sequence[Doc], drop: float) -> tuple[Floats, Callable[[Floats], None]]:
         """Return the emissions [T, L] of a batch under dropout, and a function that takes their gradient."""
+        from thinc.api import set_dropout_rate
+
         model, ops, lengths = self.model, self.model.ops, [len(doc) for doc in docs]
         set_dropout_rate(model, drop)
         found, backprop = model.begin_update(list(docs))
