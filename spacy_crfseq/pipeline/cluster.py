@@ -148,8 +148,9 @@ class Cluster:
         if share.losses < self._losses:
             homes = list(dict.fromkeys(self._homes))
             share.losses, copies = self._losses, [self._sent(homes[0], share.value)]
-            for number, home in enumerate(homes[1:]):
-                copies.append(self._on(home, _same, copies[number // 2]))
+            for number, home in enumerate(homes[1:], start=1):
+                parent, is_leaf = copies[(number - 1) // 2], 2 * number + 1 >= len(homes)
+                copies.append(parent if is_leaf else self._on(home, _same, parent))  # a task fetches what it needs
             share.copies = dict(zip(homes, copies, strict=True))
         return share.copies
 
