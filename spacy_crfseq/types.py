@@ -542,6 +542,12 @@ class NetworkPotential(TokenPotential, Protocol):
     def begin_update(self, docs: Sequence[Any], drop: float) -> tuple[Floats, Callable[[Floats], None]]:
         """Return the emissions [T, L] of a batch under dropout, and a function that takes their gradient."""
 
+    def to_state(self) -> Any:
+        """Return the parameters of the network as values of msgpack."""
+
+    def from_state(self, state: Any) -> None:
+        """Use what `to_state` returned.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
+
 
 @runtime_checkable
 class SupportPotential(Protocol):

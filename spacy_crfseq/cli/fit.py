@@ -371,6 +371,8 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
             f"There is no CRF component to train in the pipeline {list(nlp.pipe_names)}. Add one, such as crf_ner, to "
             "[nlp] pipeline, or take it out of [training] frozen_components."
         )
+    for pipe in trainable.values():
+        pipe.doc_model.refuse_networks("crfseq fit", "Use 'python -m spacy train'.")  # type: ignore[attr-defined]
     return trainable  # type: ignore[return-value]
 
 

@@ -301,9 +301,9 @@ class CRFComponent(TrainablePipe):
         return losses
 
     def finish_update(self, sgd: Any) -> None:
-        """Run the optimizer of the config on the pending examples.
+        """Run the optimizer of the config on the pending examples; or, with neural networks, `sgd` on these.
 
-        spaCy's own optimizer `sgd` trains neural networks, for which `update` has run the other one.
+        Where there are networks, `update` has run the optimizer of the config, which needs their scores.
         """
         if self.doc_model.networks:
             self.model.finish_update(sgd)
@@ -339,6 +339,7 @@ class CRFComponent(TrainablePipe):
         RAISES DataError: If there is nothing to train on.
         RAISES ClusterError: If the scheduler is lost, or workers die again and again.
         """
+        self.doc_model.refuse_networks("fit", "Use 'python -m spacy train', or nlp.update.")
         settings: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "callback": callback}
         if client is None:
             return self.training.fit(examples, dev, terms, seed, **settings)

@@ -258,6 +258,8 @@ class DocModel:
 
         layers = [network.model for network in self.networks.values()]
         self._thinc: Model[Any, Any] = Model("linear_chain_crf", forward, dims={"nO": None}, layers=layers)
+        if len(layers) == 1 and layers[0].has_ref("tok2vec"):  # for `spacy debug model` and `spacy pretrain`
+            self._thinc.set_ref("tok2vec", layers[0].get_ref("tok2vec"))
         self._show(self._thinc)
 
     def _show_parameters(self, crf: LinearChainCRF) -> None:
@@ -431,10 +433,10 @@ class DocModel:
 
     # Examples as numbers
 
-    def compile(self, examples: Sequence[Example]) -> list[Dataset]:
+    def compile(self, examples: Sequence[Example], training: bool = True) -> list[Dataset]:
         """Return each example as a data set: features, gold labels and weights as numbers."""
         self.encoder.pinned = True
-        encoded, columns = self.encode([example.predicted for example in examples], training=True)
+        encoded, columns = self.encode([example.predicted for example in examples], training)
         tags = [tag for example in examples for tag in gold_tags(self.annotation, example, self.name)]
         gold = self.labels.numbers(tags, self.partials)
         weights = sequence_weights(examples, columns)

@@ -93,7 +93,8 @@ class _Maker:
         if source.loss is None:
             if not examples:
                 raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
-            return gold_set(source.name, join(self._pipe.doc_model.compile(examples)))
+            model = self._pipe.doc_model
+            return gold_set(source.name, join(model.compile(examples, not model.networks)))
         return self._ranked(source.name, examples, source.loss)
 
     def _ranked(self, name: str, examples: list[Example], loss: Cost) -> TuningSet:

@@ -7,11 +7,13 @@ all other parameters, and passes the gradient of the emissions, which was collec
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..types import Floats, Offsets, Scores
 
 if TYPE_CHECKING:
@@ -27,18 +29,32 @@ class Neural:
     tok2vec (Model[list[Doc], list[Floats2d]]): Vectors [tokens, width] of each Doc, for example
         "spacy.HashEmbedCNN.v2", or "spacy.Tok2VecListener.v1" for those that other components share.
     sparse_epochs (int): Epochs in which features are trained alone, before the network is.
+    RAISES ConfigError: If tok2vec is no model, or sparse_epochs negative.
     """
 
     def __init__(self, tok2vec: Any, sparse_epochs: int = 0) -> None:
-        from thinc.api import Linear, chain, with_array, zero_init
+        from thinc.api import Linear, Model, chain, with_array, zero_init
 
+        if not isinstance(tok2vec, Model) or sparse_epochs < 0:
+            raise ConfigError(
+                "spacy_crfseq.Neural.v1: tok2vec must be a block with @architectures, such as spacy.HashEmbedCNN.v2, "
+                "and sparse_epochs 0 or more."
+            )
+        self._listens = any(node.name == "tok2vec-listener" for node in tok2vec.walk())
         self.sparse_epochs, self._output = sparse_epochs, Linear(init_W=zero_init)
         self.model: Model[list[Doc], list[Any]] = chain(tok2vec, with_array(self._output))
+        self.model.set_ref("tok2vec", tok2vec)
 
     def read(self, docs: Sequence[Doc]) -> Floats:
         """Return the emissions [T, L] of some Docs."""
         if not any(map(len, docs)):
             return np.zeros((0, self._output.get_dim("nO")), np.float32)
+        if self._listens and any(len(doc) and not doc.tensor.size for doc in docs):
+            self._listens = False  # once
+            logging.getLogger("spacy").warning(
+                "A neural network reads the vectors of another component, such as tok2vec, which has not processed "
+                "these Docs: zeros are used. Apply nlp to them first, or list that component in annotating_components."
+            )
         ops = self.model.ops
         return np.asarray(ops.to_numpy(ops.flatten(self.model.predict(list(docs)))))
 
@@ -53,18 +69,25 @@ class Neural:
 
     def initialize(self, docs: Sequence[Doc], n_labels: int) -> None:
         """Make new parameters for so many labels; sizes are inferred from some Docs."""
+        if self._output.has_dim("nO"):  # of an earlier initialization, perhaps for other labels
+            self._replace(n_labels)
         ops, sample = self.model.ops, list(docs)
         self.model.initialize(sample, [ops.alloc2f(len(doc), n_labels) for doc in sample])
 
     def grow(self, n_labels: int) -> None:
         """Add labels, whose scores are zero."""
+        layer = self._output
+        self._replace(n_labels)
+        for name in layer.param_names:
+            weights: Any = self._output.get_param(name)
+            weights[: layer.get_dim("nO")] = layer.get_param(name)
+
+    def _replace(self, n_labels: int) -> None:
+        """Use a new output layer for so many labels."""
         from thinc.api import Linear, zero_init
 
         layer, grown = self._output, Linear(n_labels, self._output.get_dim("nI"), init_W=zero_init)
         grown.initialize()
-        for name in layer.param_names:
-            weights: Any = grown.get_param(name)
-            weights[: layer.get_dim("nO")] = layer.get_param(name)
         self.model.replace_node(layer, grown)
         self._output = grown
         for node in (self.model, self.model.layers[-1]):

@@ -34,7 +34,7 @@ from ..training.dataset import Dataset
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
-from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
 from .build import build_model, carry_over
 from .doc_model import DocModel
 from .encode import EncodedCorpus, Reading, encode_examples, type_for
@@ -110,6 +110,8 @@ class Training:
             check_source(self.source, model)
         self.use_texts(nlp, terms)
         examples, made_up = _look_ahead(get_examples())
+        sample = list(islice(stream := iter(examples), N_SAMPLE)) if model.networks else []
+        examples = chain(sample, stream) if sample else examples
         self._learn_first(None if made_up else get_examples, labels)
         collected = self.collect(examples)
         found = collected.found
@@ -133,10 +135,8 @@ class Training:
             tags = list(dict.fromkeys([*self.source.labels.tags, *tags]))
         self._kept = collected._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
         self.begin_anew()
-        if model.networks:
-            docs = [example.predicted for example in islice(get_examples(), N_SAMPLE)]
-            for network in model.networks.values():
-                network.initialize(docs, len(tags))
+        for network in model.networks.values():
+            network.initialize([example.predicted for example in sample], len(tags))
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
         self._met, self._n_built = ({} if without_data else None), 0
         if without_data:
@@ -396,6 +396,8 @@ class Training:
         """Add a batch; if there are neural networks, learn from it at once, with this dropout of theirs."""
         model = self.model
         model.trained()
+        if model.networks and not any(len(example.predicted) for example in examples):
+            return
         with model.lock:
             keys = [self.content_key(example) for example in examples]
             if self._met is not None:
@@ -406,9 +408,11 @@ class Training:
                 self._warn_of_missing_columns()
             if model.networks:
                 self._begin_without_networks()
+            docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
+            found = {number: one.begin_update(docs, drop) for number, one in model.networks.items()}
             model.session.add(examples, keys, model.compile, losses)
-            if model.networks:
-                self._update_networks([example.predicted for example in examples], drop)
+            if found:
+                self._update_networks(found)
 
     def _begin_without_networks(self) -> None:
         """Train all other parameters first, for as many epochs as neural networks ask for."""
@@ -419,23 +423,20 @@ class Training:
             objective = self._objective_with(data, {number: Given(none, number) for number in model.networks})
             model.session.begin(objective, model.crf.theta, n_epochs)
 
-    def _update_networks(self, docs: Sequence[Doc], drop: float) -> None:
-        """Run the optimizer of the config on a batch, to whose scores networks add, and give these their gradient."""
-        model, found, takers = self.model, {}, []
-        for number, network in model.networks.items():
-            emissions, backprop = network.begin_update(docs, drop)
-            found[number] = Given(emissions, number)
-            takers.append((found[number], backprop))
+    def _update_networks(self, found: Mapping[int, tuple[Floats, Callable[[Floats], None]]]) -> None:
+        """Run the optimizer of the config on a batch with these scores of networks, which get their gradient."""
+        model = self.model
+        given = {number: Given(emissions, number) for number, (emissions, _) in found.items()}
 
         def objective_on(data: Dataset, terms: Sequence[Term]) -> Objective:
             inputs = list(data.encoded.inputs)
-            for number in found:
+            for number in given:
                 inputs[number] = np.arange(data.encoded.n_tokens)
-            return self._objective_with(data._replace(encoded=data.encoded._replace(inputs=tuple(inputs))), found)
+            return self._objective_with(data._replace(encoded=data.encoded._replace(inputs=tuple(inputs))), given)
 
         model.session.work(objective_on, model.trained()[0].theta, model.name, model.method.inner_iterations)
-        for given, backprop in takers:
-            backprop(given.gradient)
+        for number, (_, backprop) in found.items():
+            backprop(given[number].gradient)
 
     def _objective_with(self, data: Dataset, found: Mapping[int, Given]) -> Objective:
         """Return the objective on data with the scores of networks, by the numbers of their inputs."""
@@ -572,7 +573,7 @@ class Training:
         RAISES DataError: If there is nothing to train on.
         """
         model = self.model
-        model.refuse_networks("fit", "Use 'python -m spacy train', or nlp.update.")
+        model.refuse_networks("this", "Use 'python -m spacy train', or nlp.update.")
         with model.lock:
             model.sync()
             self._add_texts(terms or {})

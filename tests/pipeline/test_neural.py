@@ -19,8 +19,10 @@ from typer.testing import CliRunner
 
 import spacy_crfseq.cli  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
+from spacy_crfseq.pipeline.fine_tuning import Source, fine_tune
 from spacy_crfseq.pipeline.neural import Neural
 from spacy_crfseq.potentials.small import Given
+from spacy_crfseq.training.fine_tuning import Settings
 from spacy_crfseq.types import CorpusLoss, TextLoss
 from tests import reference
 from tests.pipeline.helpers import (
@@ -324,3 +326,36 @@ def test_the_plugin_is_its_own_contract() -> None:
     (network,) = nlp.get_pipe("crf_ner").doc_model.networks.values()
     assert isinstance(network, Neural)
     assert network.read([]).shape == (0, len(nlp.get_pipe("crf_ner").tags))
+
+
+def test_it_is_initialized_again() -> None:
+    """With other labels, from an iterator that ends, and after a batch that failed; empty batches change nothing."""
+    nlp, corpus, optimizer = initialized("crf_tagger")
+    words = [token.text for token in corpus[0].predicted]
+    more = [*corpus, Example(corpus[0].predicted, Doc(nlp.vocab, words, tags=["X"] * len(words)))]
+    optimizer = nlp.initialize(lambda: iter(more))
+    pipe = nlp.get_pipe("crf_tagger")
+    (network,) = pipe.doc_model.networks.values()
+    assert network.model.get_dim("nO") == len(pipe.tags) == 11
+    nlp.update([Example(Doc(nlp.vocab), Doc(nlp.vocab))], sgd=optimizer)
+
+    def fail(*given: Any) -> Any:
+        raise MemoryError
+
+    network.begin_update = fail
+    with pytest.raises(MemoryError):
+        nlp.update(corpus, sgd=optimizer)
+    del network.begin_update
+    nlp.update(corpus[:2], sgd=optimizer)
+    with pytest.raises(ConfigError, match="tok2vec must be a block"):
+        Neural(3)
+
+
+def test_augmented_loss_training_keeps_the_network() -> None:
+    nlp, corpus, _ = trained("crf_tagger", steps=10)
+    pipe = nlp.get_pipe("crf_tagger")
+    (network,) = pipe.doc_model.networks.values()
+    before, theta = parameters(network), pipe.crf.theta.copy()
+    fine_tune(nlp, "crf_tagger", [Source("gold", corpus)], Settings(rounds=2))
+    assert parameters(network) == before
+    assert (pipe.crf.theta != theta).any()
