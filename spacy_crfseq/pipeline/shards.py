@@ -593,6 +593,9 @@ class DistributedTraining(Training):
         with model.lock:
             model.encoder.pinned = True
             evaluate = self.evaluator(list(dev)) if dev is not None else None
+        n_workers, n_shards = len(self._client.nthreads()), self._cluster.n_shards
+        moved = 2 * n_workers * model.crf.theta.nbytes / 1e6  # parameters to each worker, a gradient from each
+        self.report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
         try:
             yield (
                 Distributed(
