@@ -211,8 +211,8 @@ def fit(
     checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
     if client is not None:
         setup = distribute(setup, client, code, checkpoint)
-    encode(setup)
-    with locked_folder(output):
+    with locked_folder(output):  # before the corpus is read, which takes long
+        encode(setup)
         if not resume:
             checkpoint.path.unlink(missing_ok=True)
         with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
@@ -231,12 +231,11 @@ def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, f
     from ..training.checkpoint import Checkpoint
 
     if resume:
-        modules = {type(pipe.method.optimizer).__module__ for pipe in setup.to_train.values()}
-        checkpoint = Checkpoint.load(path, modules, every)
+        checkpoint = Checkpoint.load(path, every)
     elif path.exists() and not force:
         raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
     else:
-        checkpoint = Checkpoint(path, every=every)
+        checkpoint = Checkpoint(path, every)
     settings = {name: str(value) for name, value in util.dict_to_dot(setup.nlp.config.interpolate()).items()}
     kept = {name: value for name, value in settings.items() if name not in STOPPING}
     checkpoint.check("the config", {**kept, **facts})

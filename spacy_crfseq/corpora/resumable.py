@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from glob import escape
 from itertools import count
 from operator import add, sub
@@ -295,10 +295,19 @@ def locked(lock: Path, output: Path, patience: float | None = None) -> Iterator[
 
 @contextmanager
 def locked_folder(output: Path) -> Iterator[None]:
-    """Make a folder if need be and lock it for writing.  RAISES ConfigError: If another process writes to it."""
+    """Make a folder if need be and lock it for writing; one that stays empty is removed.
+
+    RAISES ConfigError: If it cannot be written, or another process writes to it.
+    """
     output.mkdir(parents=True, exist_ok=True)
-    with locked(output, output, 0.0):
-        yield
+    if not os.access(output, os.W_OK | os.X_OK):
+        raise ConfigError(f"--output {output} cannot be written. Give another folder, or change its permissions.")
+    try:
+        with locked(output, output, 0.0):
+            yield
+    finally:
+        with suppress(OSError):
+            output.rmdir()
 
 
 def cut_line(path: Path) -> None:

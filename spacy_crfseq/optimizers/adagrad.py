@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class AdaGradState(OnlineState):
     others (list[AdaGradState]): Further runs.
     """
 
+    varying: ClassVar[frozenset[str]] = frozenset({"sums"})  # see `training.checkpoint`
     seen: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0
@@ -144,11 +145,11 @@ class AdaGrad(GradientSteps):
 
     def _epoch(self, objective: OnlineObjective, state: AdaGradState) -> float:
         """Make the steps of an epoch; return the sum of the losses as they were met."""
-        if not state.blocks:
+        if not len(state.seen):
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
         l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
-        if l1:
+        if l1 or len(state.sums) != len(state.weights):
             state.sums = state.sums[:0]
         parts = [
             (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -50,9 +50,6 @@ class BatchState:
     values: list[float] = field(default_factory=list)
     free: list[Floats] = field(default_factory=list)
     done: str = ""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "free": []}
 
     def take(self) -> Floats:
         """Return an uninitialised array [D]."""

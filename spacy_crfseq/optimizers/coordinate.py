@@ -19,7 +19,7 @@ never increases.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,10 @@ class CoordinateState:
 
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
     full (bool): The next sweep visits zeros too.
-    work (Work | None): Indices and scores, recreated in another process.
+    work (Work | None): Indices and scores.
     """
 
+    varying: ClassVar[frozenset[str]] = frozenset({"factors"})  # see `training.checkpoint`
     theta: NDArray[np.float64]
     rng: np.random.Generator
     factors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
@@ -49,9 +50,6 @@ class CoordinateState:
     full: bool = True
     last: StepReport | None = None
     work: Work | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "work": None}
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,9 @@ class BlockCoordinateDescent:
         work = state.work
         before = work.begin(state.theta) + objective.regularizer.value(state.theta)
         full = state.full or state.iterations % self.revisit == 0
-        if not len(state.factors):
-            state.factors = np.full(len(state.theta) if self._single else work.n_rows, self.kappa)
+        n_factors = len(state.theta) if self._single else work.n_rows
+        if len(state.factors) != n_factors:
+            state.factors = np.full(n_factors, self.kappa)
         violation, visited = 0.0, 0  # the squared norm of the gradient as it was met, and sequences passed through
         for chunk in work.chunks(state.rng if self.shuffle else None, self._single):
             found = work.sweep(chunk, self._single, full, state.theta, state.factors, strengths)

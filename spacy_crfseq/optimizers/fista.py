@@ -38,6 +38,7 @@ class FISTAState(BatchState):
     momentum (float): t.
     """
 
+    varying: ClassVar[frozenset[str]] = frozenset({"gradient"})  # that of `point` is empty
     start: Point | None = None
     beyond: float = 0.0
     last: Floats | None = None

@@ -25,6 +25,7 @@ BYTES = 64 << 20
 SHORTEST = 4
 
 
+@dataclass
 class History:
     """The last m steps and gradient changes.
 
@@ -34,13 +35,24 @@ class History:
     slot (int): Index of the next pair.
     """
 
-    def __init__(self, theta: Floats, pairs: int, longest: int, stretch: float) -> None:
+    rows: Floats
+    gram: NDArray[np.float64]
+    stretch: float
+    used: int = 0
+    slot: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= max(self.used - 1, self.slot) < len(self.rows) // 2 or min(self.used, self.slot) < 0:
+            raise ValueError(f"a history of {len(self.rows) // 2} pairs has {self.used}, the next at {self.slot}")
+
+    @classmethod
+    def empty(cls, theta: Floats, pairs: int, longest: int, stretch: float) -> History:
+        """Return a history of so many pairs, 0 for as many as `BYTES` and `longest` permit."""
         if not pairs:
             pairs = min(max(BYTES // max(1, 2 * theta.nbytes), SHORTEST), longest)
-        self.rows: Floats = np.empty((2 * pairs + 1, len(theta)), theta.dtype)
-        self.rows.fill(0)  # unlike the memory of np.zeros, that of np.empty comes in large pages, a fifth of the time
-        self.gram = np.zeros((2 * pairs + 1, 2 * pairs + 1))
-        self.used, self.slot, self.stretch = 0, 0, stretch
+        rows: Floats = np.empty((2 * pairs + 1, len(theta)), theta.dtype)
+        rows.fill(0)  # unlike the memory of np.zeros, that of np.empty comes in large pages, a fifth of the time
+        return cls(rows, np.zeros((2 * pairs + 1, 2 * pairs + 1)), stretch)
 
     @property
     def gradient(self) -> Floats:
@@ -140,7 +152,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
             raise ConfigError(f"{type(self).__name__}: history and epochs must be 0 or more.")
 
     def start(self, theta: Floats) -> QuasiNewtonState:
-        return QuasiNewtonState(theta.copy(), history=History(theta, self.history, self.longest, self.stretch))
+        return QuasiNewtonState(theta.copy(), history=History.empty(theta, self.history, self.longest, self.stretch))
 
     def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
         # weights that are not zero come from earlier training, and are nearer to the optimum than an epoch's

@@ -522,7 +522,9 @@ class Training:
             theta, n_sequences = model.crf.theta, model.n_sequences
             result = None
             if self.checkpoint is not None:
-                result, begun = self.checkpoint.begin(model.name, self._facts(objective))
+                result, begun = self.checkpoint.begin(
+                    model.name, self._facts(objective), theta, partial(optimizer.start, theta), objective.blocks
+                )
                 settings |= {"saver": self.checkpoint, "begun": begun}
             if result is not None:
                 pass  # it was trained before the checkpoint

@@ -1,37 +1,42 @@
 """Checkpoints of long runs: a file from which training continues after the process was killed.
 
 A run reads and encodes its corpus again, which gives the same features and numbers.  A checkpoint therefore has no
-features: only the state of the run, and facts by which another corpus or config is refused.  It is a pickle, read by
-an unpickler that creates nothing but NumPy arrays and generators, and the states of optimizers.
+features: only the state of the run, and facts by which another corpus or config is refused.
+
+The file is a line of text, a digest, a header in JSON and the bytes of all arrays.  It names no types: the state that
+the optimizer of the config starts with says what each value must be, and how long each array.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import os
-import pickle
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import ConfigError, ModelFileError
 from ..files import replacing
-from .fit import FitResult, RunState
+from ..optimizers.batch import Point
+from ..types import Floats, RowBlock, StepReport
+from .fit import FitResult, Progress, RunState
 
-VERSION = 1
+MAGIC = b"spacy_crfseq checkpoint 2\n"
+NO_REPORT = StepReport(0.0, 0.0, 0.0, 0, False, "")
 SHARE = 0.05
 """The largest share of the time that checkpoints may take."""
-PACKAGE = tuple(f"spacy_crfseq.{part}" for part in ("optimizers.", "training.", "kernels.", "types"))
-NUMPY = {
-    "numpy": {"ndarray", "dtype"},
-    "numpy.core.multiarray": {"_reconstruct", "scalar"},
-    "numpy._core.multiarray": {"_reconstruct", "scalar"},
-    "numpy.core.numeric": {"_frombuffer"},
-    "numpy._core.numeric": {"_frombuffer"},
-    "numpy.random._pickle": {"__generator_ctor", "__bit_generator_ctor"},
-    "numpy.random._pcg64": {"PCG64"},
-    "numpy.random.bit_generator": {"SeedSequence", "__pyx_unpickle_SeedSequence"},
-}
+DERIVED = ("blocks", "free", "work", "memory")
+"""Fields of states that are not stored, because they follow from the objective or hold nothing."""
+DAMAGED = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What wrong values in a file lead to."""
+DTYPES = {np.dtype(name).str: np.dtype(name) for name in ("float32", "float64")}
 
 
 class Content(NamedTuple):
@@ -46,7 +51,6 @@ class Content(NamedTuple):
     trained: dict[str, FitResult]
     component: str = ""
     run: RunState | None = None
-    version: int = VERSION
 
 
 class Checkpoint:
@@ -55,36 +59,37 @@ class Checkpoint:
     every (float): Seconds between two checkpoints, at least.
     """
 
-    def __init__(self, path: Path, content: Content | None = None, every: float = 30.0) -> None:
-        self.path, self.content = path, content or Content({}, {})
+    def __init__(self, path: Path, every: float = 30.0) -> None:
+        self.path, self.content, self.n_iterations = path, Content({}, {}), 0
+        self._loaded: dict[str, Any] = {}  # what the file has of components that did not begin yet
         self._every, self._cost, self._last = every, 0.0, perf_counter()
 
     @classmethod
-    def load(cls, path: Path, modules: Collection[str] = (), every: float = 30.0) -> Checkpoint:
+    def load(cls, path: Path, every: float = 30.0) -> Checkpoint:
         """Return the checkpoint in a file.
 
-        modules (Collection[str]): Modules of other packages that may define states, those of the optimizers.
         RAISES ConfigError: If there is none.
         RAISES ModelFileError: If it cannot be read.
         """
+        checkpoint = cls(path, every)
         try:
-            with path.open("rb") as file:
-                content = _Unpickler(file, modules).load()
+            loaded = _unpack(path.read_bytes())
+            facts = {str(name): {str(key): str(one[key]) for key in one} for name, one in loaded["facts"].items()}
+            checkpoint.content = Content(facts, {}, str(loaded["component"]))
+            results = [*loaded["trained"].values(), *filter(None, [loaded["run"]])]
+            checkpoint.n_iterations = sum(len(one["history"]) for one in results)
         except FileNotFoundError:
-            raise ConfigError(f"There is no checkpoint {path} to resume from. Leave --resume out.") from None
-        except Exception as error:  # pickle raises many kinds on foreign bytes
-            raise ModelFileError(
-                f"{path}: this checkpoint cannot be read ({error}). Train again with --force."
-            ) from error
-        if not isinstance(content, Content) or content.version != VERSION:
-            raise ModelFileError(f"{path}: this is no checkpoint of this release. Train again with --force.")
-        return cls(path, content, every)
+            raise ConfigError(
+                f"There is no checkpoint {path} to resume from: a run writes the first one after {every:.0f} seconds "
+                "of training, and removes it at its end. Leave --resume out."
+            ) from None
+        except DAMAGED as error:
+            raise checkpoint._unreadable(error) from error
+        checkpoint._loaded = loaded
+        return checkpoint
 
-    @property
-    def n_iterations(self) -> int:
-        """Iterations so far, of all components."""
-        histories = [result.history for result in self.content.trained.values()]
-        return sum(map(len, histories)) + (len(self.content.run.history) if self.content.run else 0)
+    def _unreadable(self, error: Exception) -> ModelFileError:
+        return ModelFileError(f"{self.path}: this checkpoint cannot be read ({error}). Train again with --force.")
 
     def check(self, name: str, facts: Mapping[str, str]) -> None:
         """Note facts about the config or a component.  RAISES ConfigError: If the run began with others."""
@@ -97,15 +102,40 @@ class Checkpoint:
                     "config and corpus, or train again with --force instead of --resume."
                 )
 
-    def begin(self, component: str, facts: Mapping[str, str]) -> tuple[FitResult | None, RunState | None]:
+    def begin(
+        self,
+        component: str,
+        facts: Mapping[str, str],
+        theta: Floats,
+        start: Callable[[], Any],
+        blocks: Sequence[RowBlock],
+    ) -> tuple[FitResult | None, RunState | None]:
         """Return the result of a component, or the state of its run, if the checkpoint has them.
 
+        theta (Floats): [D] parameters of the type that the run has.
+        start (Callable): Returns the state with which the optimizer starts.
+        blocks (list[RowBlock]): Those of the objective.
         RAISES ConfigError: As `check`.
+        RAISES ModelFileError: If the file has something else than a state of this optimizer.
         """
         self.check(component, facts)
-        if component not in self.content.trained and self.content.component != component:
+        if self.content.component != component:
             self.content = self.content._replace(component=component, run=None)
-        return self.content.trained.get(component), self.content.run
+        loaded, own = self._loaded, component == self._loaded.get("component")
+        history = [Progress(0, 0.0, NO_REPORT, None, False, None)]
+        read = _Reader(loaded.get("arrays", []), theta, blocks)
+        result, run = None, None
+        try:
+            if (stored := loaded.get("trained", {}).get(component)) is not None:
+                result = read(stored, FitResult(theta, theta, history, ""))
+            if own and loaded["run"] is not None:
+                run = read(loaded["run"], RunState(start(), history, None, 0.0, 0))
+        except DAMAGED as error:
+            raise self._unreadable(error) from error
+        if result is not None:
+            self.content.trained[component] = result
+        self.content = self.content._replace(run=run)
+        return result, run
 
     def end(self, component: str, result: FitResult) -> None:
         """Note the result of a component."""
@@ -119,25 +149,133 @@ class Checkpoint:
         if not now and started - self._last < max(self._every, self._cost / SHARE):
             return
         self.content = self.content._replace(run=run)
+        arrays: dict[int, NDArray[Any]] = {}
+        try:
+            stored = _plain(self.content, arrays)
+        except TypeError as error:  # of an optimizer from elsewhere
+            logging.getLogger("spacy_crfseq").warning("This run has no checkpoints: %s", error)
+            self._last = float("inf")
+            return
+        parts = [np.ascontiguousarray(array) for array in arrays.values()]
+        stored["arrays"] = [[part.dtype.str, part.shape] for part in parts]
+        header = json.dumps(stored).encode()
+        found = blake2b(header, digest_size=16)
+        for part in parts:
+            found.update(part.data.cast("B") if part.size else b"")
         with replacing(self.path) as temporary, temporary.open("wb") as file:
-            pickle.dump(self.content, file, protocol=5)
+            file.write(MAGIC + found.digest() + len(header).to_bytes(8, "little") + header)
+            for part in parts:
+                part.tofile(file)
             file.flush()
             os.fsync(file.fileno())
         self._last = perf_counter()
         self._cost = self._last - started
 
 
-class _Unpickler(pickle.Unpickler):
-    """Creates states of optimizers and arrays, nothing else."""
+def _plain(value: Any, arrays: dict[int, NDArray[Any]]) -> Any:
+    """Return a value in terms of JSON, its arrays as numbers of `arrays`, to which they are added once each.
 
-    def __init__(self, file: Any, modules: Collection[str]) -> None:
-        super().__init__(file)
-        self._modules = modules
+    RAISES TypeError: If it is neither a number, text, array or generator nor a list or record of these.
+    """
+    if isinstance(value, np.ndarray):
+        arrays.setdefault(id(value), value)
+        return {"array": list(arrays).index(id(value))}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, dict):
+        return {name: _plain(one, arrays) for name, one in value.items()}
+    if names := _names(value):
+        return {name: _plain(getattr(value, name), arrays) for name in names}
+    if isinstance(value, list | tuple):
+        return [_plain(one, arrays) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
 
-    def find_class(self, module: str, name: str) -> Any:
-        known = name in NUMPY.get(module, ())
-        if known or ((module.startswith(PACKAGE) or module in self._modules) and "." not in name):
-            found = super().find_class(module, name)
-            if known or isinstance(found, type):
-                return found
-        raise pickle.UnpicklingError(f"it refers to {module}.{name}")
+
+def _names(record: Any) -> list[str]:
+    """Return the stored fields of a named tuple or dataclass; none for anything else."""
+    names = [one.name for one in fields(record)] if is_dataclass(record) else getattr(record, "_fields", ())
+    return [name for name in names if name not in DERIVED]
+
+
+def _unpack(data: bytes) -> dict[str, Any]:
+    """Return the header of a checkpoint with its arrays.  RAISES ValueError: If its parts do not fit together."""
+    if not data.startswith(MAGIC):
+        raise ValueError("it is none of this release")
+    begin = len(MAGIC) + 24
+    end = begin + int.from_bytes(data[begin - 8 : begin], "little")
+    if blake2b(memoryview(data)[begin:], digest_size=16).digest() != data[len(MAGIC) : begin - 8]:
+        raise ValueError("it was cut short or changed")
+    loaded: dict[str, Any] = json.loads(data[begin:end])
+    arrays = []
+    for name, shape in loaded["arrays"]:
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        if min(shape, default=0) < 0 or count * DTYPES[name].itemsize > len(data) - end:
+            raise ValueError(f"an array of the shape {shape} is longer than the file")
+        arrays.append(np.frombuffer(data, DTYPES[name], count, end).reshape(shape).copy())
+        end += arrays[-1].nbytes
+    return {**loaded, "arrays": arrays}
+
+
+class _Reader:
+    """Turns the values of a checkpoint into records like those with which a run starts.
+
+    theta, blocks: See `Checkpoint.begin`.
+    """
+
+    def __init__(self, arrays: list[NDArray[Any]], theta: Floats, blocks: Sequence[RowBlock]) -> None:
+        self._arrays, self._blocks, self._theta = arrays, blocks, theta
+        rows = sum(block.n_rows for block in blocks)
+        self._lengths, self._varying = {1: {0, len(theta)}, 2: {0, rows}}, frozenset[str]()
+        # what may be in the place of None, by the beginning of its annotation
+        point = Point(theta, 0.0, 0.0, theta)
+        self._optional = {"Floats": theta, "Point": point, "StepReport": NO_REPORT, "float": 0.0, "int": 0}
+
+    def __call__(self, value: Any, like: Any, name: str = "") -> Any:
+        """Return a value of the kind of `like`.  RAISES ValueError, TypeError, KeyError: If it is of another kind."""
+        if isinstance(like, np.ndarray):
+            return self._array(self._arrays[value["array"]], like, name)
+        if isinstance(like, np.random.Generator):
+            like.bit_generator.state = value
+            return like
+        if _names(like):
+            return self._record(value, like)
+        if isinstance(like, list):
+            first = like[0] if like else 0.0
+            each = value if isinstance(first, Progress) or not like else zip(value, like, strict=True)
+            return [self(*one) if isinstance(one, tuple) else self(one, first) for one in each]
+        if isinstance(like, tuple):
+            return like
+        if type(value) is not type(like) and not (isinstance(like, float) and type(value) is int):
+            raise TypeError(f"{name} is {value!r}")
+        return value
+
+    def _array(self, array: NDArray[Any], like: NDArray[Any], name: str) -> NDArray[Any]:
+        lengths = {len(like)} if like.size else self._lengths[like.ndim]
+        fits = array.dtype == like.dtype and array.shape[1:] == like.shape[1:]
+        if not fits or not (len(array) in lengths or name in self._varying):
+            raise ValueError(f"{name} is an array of {array.dtype}, {array.shape}")
+        return array
+
+    def _record(self, value: Any, like: Any) -> Any:
+        names = _names(like)
+        if value.keys() != set(names):
+            raise ValueError(f"it has {', '.join(value)}, not {', '.join(names)}")
+        kinds = {one.name: one.type for one in fields(like)} if is_dataclass(like) else type(like).__annotations__
+        self._varying = getattr(like, "varying", self._varying)
+        found = {}
+        for name in names:
+            old = getattr(like, name)
+            if old is None and value[name] is not None:
+                kind = getattr(kinds[name], "__forward_arg__", kinds[name])
+                old = self._optional[kind.split()[0]]
+            found[name] = None if old is None else self(value[name], old, name)
+        if not is_dataclass(like):
+            return like._replace(**found)
+        if hasattr(like, "blocks"):
+            found["blocks"] = self._blocks
+        restored = replace(like, **found)  # type: ignore[type-var]
+        return restored

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import pickle
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from spacy_crfseq import registry
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training.checkpoint import Checkpoint
+from spacy_crfseq.training.fit import RunState
 from spacy_crfseq.types import Floats, Optimizer, StepReport
 from tests.problems import Training, made_losses, newton_optimum, training_problem
 
@@ -68,6 +71,18 @@ def problem(rho: float = 1.0) -> tuple[Training, float]:
     return training, newton_optimum(training.objective)[1]
 
 
+def taken_up_again(optimizer: Optimizer, training: Training, state: Any, theta: Floats) -> Any:
+    """Return the state of a run as a new process has it, from a checkpoint."""
+    with TemporaryDirectory() as folder:
+        path, start = Path(folder, "checkpoint"), partial(optimizer.start, theta)
+        checkpoint = Checkpoint(path)
+        checkpoint.begin("x", {}, theta, start, training.objective.blocks)
+        checkpoint.save(RunState(state, [], None, -np.inf, 0), now=True)
+        _, begun = Checkpoint.load(path).begin("x", {}, theta, start, training.objective.blocks)
+    assert begun is not None
+    return begun.optimizer
+
+
 def run(
     optimizer: Optimizer,
     training: Training,
@@ -84,7 +99,7 @@ def run(
     state, reports = optimizer.start(theta), []
     while not reports or not reports[-1].converged:
         if len(reports) == stored_after:
-            optimizer, state = pickle.loads(pickle.dumps((optimizer, state)))
+            state = taken_up_again(optimizer, training, state, theta)
         reports.append(optimizer.iterate(training.objective, state))
         assert len(reports) <= optimizer.max_iterations + 1
     optimizer.export(state, theta)

@@ -1,36 +1,141 @@
-"""Checkpoints: the state of a run when its cluster is lost."""
+"""Checkpoints: the state of a run when its cluster is lost, and files that hold something else."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from spacy_crfseq.errors import ClusterError
+import spacy_crfseq
+from spacy_crfseq.errors import ClusterError, ModelFileError
+from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.training.checkpoint import Checkpoint
-from spacy_crfseq.training.fit import Progress, fit
-from tests.problems import training_problem
+from spacy_crfseq.training.checkpoint import MAGIC, Checkpoint
+from spacy_crfseq.training.fit import FitResult, Progress, RunState, fit
+from spacy_crfseq.types import Optimizer
+from tests.problems import Training, training_problem
 
 
-def test_a_run_whose_cluster_is_lost_continues_from_its_last_iteration(tmp_path: Path) -> None:
-    training = training_problem(3, n_sequences=20)
+@pytest.fixture(scope="module")
+def training() -> Training:
+    return training_problem(3, n_sequences=20)
+
+
+def begin(checkpoint: Checkpoint, training: Training, optimizer: Optimizer) -> tuple[FitResult | None, RunState | None]:
     theta = np.zeros(training.layout.size)
-    path, optimizer = tmp_path / "checkpoint", LBFGS()
+    return checkpoint.begin("ner", {"labels": "A"}, theta, partial(optimizer.start, theta), training.objective.blocks)
 
-    def lose(progress: Progress) -> None:
-        if progress.iteration == 4:
-            raise ClusterError("The scheduler is lost.")
 
-    checkpoint = Checkpoint(path)
-    checkpoint.begin("ner", {"labels": "A"})
-    with pytest.raises(ClusterError):
-        fit(training.objective, optimizer, theta, callback=lose, saver=checkpoint)
-    whole = fit(training.objective, optimizer, theta)
+def lose(progress: Progress) -> None:
+    if progress.iteration == 4:
+        raise ClusterError("The scheduler is lost.")
+
+
+@pytest.fixture
+def stored(training: Training, tmp_path: Path) -> Callable[[Optimizer], Path]:
+    """Return a function that makes a checkpoint of a run after four iterations."""
+
+    def store(optimizer: Optimizer) -> Path:
+        checkpoint = Checkpoint(tmp_path / "checkpoint")
+        begin(checkpoint, training, optimizer)
+        theta = np.zeros(training.layout.size)
+        with pytest.raises(ClusterError):
+            fit(training.objective, optimizer, theta, callback=lose, saver=checkpoint, evaluate=np.sum)
+        return tmp_path / "checkpoint"
+
+    return store
+
+
+def test_a_run_whose_cluster_is_lost_continues_from_its_last_iteration(training: Training, stored: Any) -> None:
+    theta, optimizer = np.zeros(training.layout.size), LBFGS()
+    path = stored(optimizer)
+    whole = fit(training.objective, optimizer, theta, evaluate=np.sum)
     resumed = Checkpoint.load(path)
-    _, begun = resumed.begin("ner", {"labels": "A"})
     assert resumed.n_iterations == 4
-    result = fit(training.objective, optimizer, theta, saver=resumed, begun=begun)
+    _, begun = begin(resumed, training, optimizer)
+    result = fit(training.objective, optimizer, theta, evaluate=np.sum, saver=resumed, begun=begun)
     assert [one.report for one in result.history] == [one.report for one in whole.history]
     assert result.last.tobytes() == whole.last.tobytes()
+    assert result.best.tobytes() == whole.best.tobytes()
+
+
+def test_results_of_trained_components_are_kept(training: Training, stored: Any) -> None:
+    optimizer = AdaGrad(tolerance=0.0)
+    result = fit(training.objective, optimizer, np.zeros(training.layout.size))
+    checkpoint = Checkpoint(stored(optimizer))
+    begin(checkpoint, training, optimizer)
+    checkpoint.end("ner", result)
+    checkpoint.save(RunState(optimizer.start(result.last), [], None, -np.inf, 0), now=True)
+    known, _ = begin(Checkpoint.load(checkpoint.path), training, optimizer)
+    assert known is not None
+    assert known.last.tobytes() == result.last.tobytes()
+    assert repr(known[2:4]) == repr(result[2:4])
+
+
+def change(path: Path, edit: Callable[[Any], None]) -> None:
+    """Edit the header of a checkpoint, and give it the digest that then fits."""
+    data = path.read_bytes()
+    begin = len(MAGIC) + 24
+    size = int.from_bytes(data[begin - 8 : begin], "little")
+    header, arrays = json.loads(data[begin : begin + size]), data[begin + size :]
+    edit(header)
+    new = json.dumps(header).encode()
+    digest = blake2b(new + arrays, digest_size=16).digest()
+    path.write_bytes(MAGIC + digest + len(new).to_bytes(8, "little") + new + arrays)
+
+
+def edit(*keys: Any, value: Any) -> Callable[[Any], None]:
+    def apply(header: Any) -> None:
+        for key in keys[:-1]:
+            header = header[key]
+        header[keys[-1]] = value
+
+    return apply
+
+
+STATE = ("run", "optimizer")
+
+
+@pytest.mark.parametrize(("optimizer", "wrong"), [
+    (LBFGS(), edit("arrays", 0, value=["<f8", [1 << 60]])),
+    (LBFGS(), edit("arrays", 0, value=["|O", [1]])),
+    (LBFGS(), edit("arrays", 0, value=["<f8", [-1]])),
+    (LBFGS(), edit(*STATE, "history", "slot", value=10**6)),
+    (LBFGS(), edit(*STATE, "history", "used", value=-1)),
+    (LBFGS(), edit(*STATE, "theta", value=10**9)),
+    (LBFGS(), edit(*STATE, "done", value=3)),
+    (LBFGS(), edit(*STATE, "point", value={"theta": {"array": 0}})),
+    (LBFGS(), edit("run", "history", 0, value=None)),
+    (AdaGrad(), edit(*STATE, "rng", "state", "state", value=1 << 200)),
+    (AdaGrad(), edit(*STATE, "rng", "bit_generator", value="MT19937")),
+    (AdaGrad(), edit(*STATE, "seen", value={"array": 0})),
+    (AdaGrad(), edit(*STATE, "others", value=[{}])),
+])  # fmt: skip
+def test_wrong_content_under_a_right_digest_is_refused(
+    optimizer: Any, wrong: Callable[[Any], None], training: Training, stored: Any
+) -> None:
+    path = stored(optimizer)
+    change(path, lambda header: None)
+    assert begin(Checkpoint.load(path), training, optimizer)[1] is not None
+    change(path, wrong)
+    with pytest.raises(ModelFileError, match="this checkpoint cannot be read"):
+        begin(Checkpoint.load(path), training, optimizer)
+
+
+def test_nothing_unpickles() -> None:
+    """A pickle runs code; results of workers are pickles of this process's own, see docs/scaling.md."""
+    risky = re.compile(r"\b(pickle|marshal|shelve|dill|joblib)\.(loads?|Unpickler|open)\b|\b(eval|exec)\(|allow_pickle")
+    folder = Path(spacy_crfseq.__file__).parent
+    found = {
+        (file.relative_to(folder).as_posix(), match[0])
+        for file in folder.rglob("*.py")
+        for match in risky.finditer(file.read_text(encoding="utf8"))
+    }
+    assert found == {("pipeline/cluster.py", "pickle.loads")}
