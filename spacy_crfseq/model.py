@@ -32,7 +32,7 @@ from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary
 from .types import Bools, Constraints, Floats, Hashes, Numbers, OccurrenceRules, SupportPotential, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
-VERSION, DICTIONARY_VERSION, SPARSE_VERSION = 1, 2, 3
+VERSION = 1
 """A release that does not know tag dictionaries, or that zeros are left out, must refuse such a file."""
 Added: TypeAlias = TokenPotential | SupportPotential
 
@@ -231,15 +231,14 @@ class LinearChainCRF:
         used = self._theta != 0
         message: dict[str, Any] = {
             "format": FORMAT,
-            "version": VERSION if self.dictionary is None else DICTIONARY_VERSION,
+            "version": VERSION,
             "labels": self.labels,
             "boundaries": self.layout.boundaries,
             "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
             "theta": self._theta,
         }
         if not used.all():
-            sparse = {"theta": self._theta[used], "used": np.packbits(used), "n_theta": len(used)}
-            message.update(version=SPARSE_VERSION, **sparse)
+            message |= {"theta": self._theta[used], "used": np.packbits(used), "n_theta": len(used)}
         for name, rows, keys in zip(
             ("state", "pair"), (self.layout.unigrams, self.layout.bigrams), self.keys, strict=True
         ):
@@ -331,14 +330,22 @@ def _unpack(data: bytes, source: str) -> dict[str, Any]:
         raise ModelFileError(
             f"{source}: this is no spacy_crfseq model, or it was cut short ({error}). Train or copy it again."
         ) from error
-    if not isinstance(message, dict) or message.get("format") != FORMAT:
+    head: dict[str, Any] = message if isinstance(message, dict) else {}
+    if not isinstance(head.get("format"), str) or head["format"] != FORMAT:
         raise ModelFileError(f"{source}: this is no spacy_crfseq model. Train a model, or check the path.")
-    if message.get("version") not in (VERSION, DICTIONARY_VERSION, SPARSE_VERSION):
+    check_version(head.get("version"), VERSION, source)
+    return head
+
+
+def check_version(stored: Any, known: int, source: str) -> None:
+    """RAISES ModelFileError: If a stored format is of another version than the known one."""
+    if type(stored) is int and stored > known:
         raise ModelFileError(
-            f"{source}: stored in version {message.get('version')} of the format, but this package reads versions "
-            f"{VERSION} to {SPARSE_VERSION}. Install the matching release, or train the model again."
+            f"{source}: stored by a newer release of spacy_crfseq, in version {stored} of the format; this one reads "
+            f"version {known}. Run 'pip install --upgrade spacy-crfseq'."
         )
-    return message
+    if type(stored) is not int or stored != known:
+        raise ModelFileError(f"{source}: stored in version {stored!r} of the format. Train or copy it again.")
 
 
 def _unpack_labels(stored: Any) -> list[str]:

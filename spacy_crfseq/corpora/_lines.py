@@ -9,9 +9,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, AnyStr, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError
 
@@ -19,6 +20,8 @@ OnError: TypeAlias = Callable[[FormatError], None]
 """Receives an error in a file; reading continues after the line or sentence."""
 Parse: TypeAlias = Callable[[Path, Iterable[tuple[int, str]], OnError | None], Iterator["Sentence"]]
 """Yields the sentences of the numbered lines of a file."""
+MAX_LINE = 1 << 26
+"""Characters or bytes of a line, at most; a small packed file may hold a line of any length."""
 SAMPLE = 1 << 16
 """Bytes of a file that its encoding is guessed from."""
 _MARKS = {
@@ -110,7 +113,7 @@ def read_lines(
             return
         part = None if data is None else TextIOWrapper(BytesIO(data), encoding, newline="\n")
         with part or path.open(encoding=encoding, newline="\n") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(bounded_lines(path, file), start=1):
                 yield number, _clean(path, number, line)
     except UnicodeError as error:
         raise _encoding_error(path, encoding) from error
@@ -118,12 +121,20 @@ def read_lines(
         raise FormatError(path, 0, f"cannot be read: {error.strerror}.") from error
 
 
+def bounded_lines(path: Path, file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """Yield the lines of a file.  RAISES FormatError: If one is longer than `MAX_LINE`, without reading more of it."""
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE), file.read(0)), start=1):
+        if len(line) == MAX_LINE:
+            raise FormatError(path, number, f"the line is longer than {MAX_LINE:,} characters. Split it.")
+        yield line
+
+
 def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[int, str]]:
     # decoded one by one, which is slower
     offset = 0
     with path.open("rb") as stream:
         file, encoding = byte_lines(stream, encoding)
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(bounded_lines(path, file), start=1):
             try:
                 line = raw.decode(encoding)
             except UnicodeDecodeError as error:

@@ -19,6 +19,8 @@ from ..errors import ModelFileError
 from ._lines import check_file
 
 MAGIC = b"lCRF"
+LEAST, MOST = 16 << 20, 64
+"""Bytes that the transitions of any model may take, and how many for each byte of a larger file."""
 _HEADER, _DATABASE, _CHUNK = Struct("<4sI4s9I"), Struct("<4s5I"), Struct("<4sII")
 _FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 _BYTE_ORDER = 0x62445371
@@ -85,7 +87,7 @@ def _of_bytes(data: bytes, encoding: str) -> SavedModel:
     chunk, _, n_features = _CHUNK.unpack_from(data, places[0])
     if chunk != b"FEAT":
         raise ValueError("its features are not where the header says")
-    return _assembled(labels, attributes, np.frombuffer(data, _FEATURE, n_features, places[0] + _CHUNK.size))
+    return _assembled(labels, attributes, np.frombuffer(data, _FEATURE, n_features, places[0] + _CHUNK.size), len(data))
 
 
 def _names(data: bytes, begin: int, number: int, encoding: str) -> list[str]:
@@ -107,9 +109,10 @@ def _names(data: bytes, begin: int, number: int, encoding: str) -> list[str]:
     return [data[first:last].decode(encoding) for first, last in bounds]
 
 
-def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.void]) -> SavedModel:
+def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.void], size: int) -> SavedModel:
     """Return a model from its features.  RAISES ValueError: If they do not fit the labels and attributes."""
     check_names(labels, attributes)
+    check_transitions(len(labels), size)
     kind, source, target = (features[name].astype(np.int64) for name in ("kind", "source", "target"))
     weights, state, n = features["weight"].astype(np.float64), kind == 0, len(labels)
     if (kind > 1).any() or (source >= np.where(state, len(attributes), n)).any() or (target >= n).any():
@@ -120,6 +123,16 @@ def _assembled(labels: list[str], attributes: list[str], features: NDArray[np.vo
     transitions[source[~state], target[~state]] = weights[~state]
     named = NamedWeights(attributes, source[state], target[state], weights[state])
     return SavedModel(labels, named, NO_WEIGHTS, transitions)
+
+
+def check_transitions(n_labels: int, n_bytes: int) -> None:
+    """RAISES ValueError: If the transitions of so many labels take far more memory than a model's file has bytes."""
+    needed, limit = 8 * n_labels**2, max(LEAST, MOST * n_bytes)
+    if needed > limit:
+        raise ValueError(
+            f"the transitions of its {n_labels:,} labels would take {needed:,} bytes, and at most {limit:,} are taken "
+            f"for a file of {n_bytes:,}"
+        )
 
 
 def check_names(labels: Sequence[str], *attributes: Sequence[str]) -> None:

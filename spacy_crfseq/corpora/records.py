@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import FormatError
-from ._lines import Parse, byte_lines, check_encoding, undecodable
+from ._lines import Parse, bounded_lines, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
@@ -118,10 +118,10 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
 
 
-def _lines(file: Iterable[bytes], path: Path, start: Place, encoding: str) -> _Lines:
+def _lines(file: IO[bytes], path: Path, start: Place, encoding: str) -> _Lines:
     """Yield lines, without their ends and a byte order mark, and the position after each; only a line feed ends one."""
     offset, number = start
-    for raw in file:
+    for raw in bounded_lines(path, file):
         offset, number = offset + len(raw), number + 1
         place = Place(offset, number)
         try:

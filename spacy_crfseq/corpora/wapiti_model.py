@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelFileError
 from ._lines import check_file
-from .crfsuite_model import NamedWeights, SavedModel, check_names
+from .crfsuite_model import NamedWeights, SavedModel, check_names, check_transitions
 
 MAGIC = b"#mdl#"
 _HEAD = re.compile(rb"#mdl#(?:(\d+)#)?(\d+)\n#rdr#(\d+)/\d+(?:/(\d+))?\n")
@@ -50,6 +50,7 @@ def _of_bytes(data: bytes) -> SavedModel:
         raise ValueError(f"it has {len(lines)} of {int(n_weights)} weights; copy it again")
     values = [float.fromhex(value) if "x" in value else float(value) for _, _, value in lines]
     places = np.array([int(place) for place, _, _ in lines], np.int64)
+    check_transitions(len(labels), len(data))
     return _assembled(patterns, labels, observations, places, np.array(values, np.float64))
 
 

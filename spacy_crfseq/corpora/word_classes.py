@@ -18,6 +18,8 @@ import srsly
 from ..errors import ConfigError, FormatError
 from ._lines import check_file
 
+MOST = 100
+"""How many times as long as its file an unpacked one may be."""
 _BITS = re.compile("[01]+")
 _TABLE = "_lexeme_cluster.json.gz"
 
@@ -60,7 +62,11 @@ def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+            limit = MOST * len(data)
+            with gzip.open(path) as file:
+                data = file.read(limit + 1)
+            if len(data) > limit:
+                raise FormatError(path, 0, f"unpacked, it is more than {MOST} times as long. Give it unpacked.")
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(path, 0, f"the file cannot be read ({error}).") from error
     try:

@@ -32,6 +32,8 @@ from .templates import MAX_OFFSET
 
 Ids: TypeAlias = NDArray[np.uint32]
 KEEP = ("all", "seen")
+MOST = 8
+"""Words for each byte of their packed hashes, at most: differences of sorted hashes hardly compress."""
 
 
 class ClassTable:
@@ -78,6 +80,8 @@ class ClassTable:
     def from_state(cls, state: Mapping[str, Any]) -> ClassTable:
         """Return the table that `to_state` stored.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
         n, names = int(state["n"]), [str(name) for name in state["names"]]
+        if not 0 <= n <= MOST * len(state["gaps"]):
+            raise ValueError(f"{n} words in {len(state['gaps'])} bytes, of which each has at most {MOST}")
         hashes, numbers = np.cumsum(_unpack(state["gaps"], n), dtype=np.uint32), _unpack(state["numbers"], n)
         if numbers.max(initial=0) >= max(len(names), 1):
             raise ValueError("a word has a class that is not there")
@@ -96,7 +100,7 @@ def _pack(numbers: Ids) -> bytes:
 
 def _unpack(data: bytes, n: int) -> Ids:
     try:
-        planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(4, n)
+        planes = np.frombuffer(zlib.decompressobj().decompress(data, 4 * n + 1), np.uint8).reshape(4, n)
     except zlib.error as error:
         raise ValueError(str(error)) from error
     return np.ascontiguousarray(planes.T).view("<u4").reshape(n).astype(np.uint32)

@@ -562,7 +562,6 @@ class DocModel:
 
     def use_settings(self, stored: dict[str, Any]) -> None:
         """Restore what `settings` returned.  RAISES ModelFileError: If a value is of the wrong type or out of range."""
-        self.cfg["temperature"] = 1.0  # of models from before there was any
         tags = stored.get("tags", [])
         wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from ..corpora.crfsuite_model import NO_WEIGHTS, NamedWeights, SavedModel
+from ..corpora.crfsuite_model import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
 from ..errors import DataError, ModelFileError, NotFittedError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
@@ -134,6 +134,12 @@ def _bound(potential: Any, table: NamedWeights, n_labels: int) -> Floats:
     """Return the parameters of a potential, for `Values` the weights of a table."""
     if not isinstance(potential, Values):
         return np.zeros(potential.size(n_labels))
+    needed, entries = 8 * len(table.names) * n_labels, 8 * (3 * len(table.values) + 4 * len(table.names))
+    if needed > max(LEAST, MOST * entries):
+        raise ModelFileError(
+            f"The model has {len(table.names):,} attributes and {n_labels:,} labels, but few weights: a table of them "
+            f"for attributes with values would take {needed:,} bytes. Give --no-numbers to read values as names."
+        )
     hashes = np.array([hash_of_name(name) for name in table.names], np.uint64)
     weights, order = np.zeros((len(hashes), n_labels)), np.argsort(hashes)
     weights[table.rows, table.columns] = table.values

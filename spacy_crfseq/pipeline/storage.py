@@ -16,9 +16,17 @@ from ..features.protocol import Stateful
 from ..features.sets import FeatureSet
 from ..features.template_file import TemplateFile
 from ..files import collecting, replacing
-from ..model import LinearChainCRF
+from ..model import LinearChainCRF, check_version
 from .feature_names import LargestNames
 from .settings import Method
+
+VERSION = 1
+HEAD: dict[str, Any] = {
+    "version": int, "template_file": list | None, "templates": list, "bigram_templates": list, "functions": dict,
+    "attributes": dict | None, "names": list, "largest": list, "n_sequences": int, "seen_all": bool,
+    "first": bytes | None, "model": bytes, "digest": bytes,
+}  # fmt: skip
+"""The types of the entries of a model file."""
 
 
 class Packed(NamedTuple):
@@ -53,6 +61,7 @@ def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
         crf = crf.without_unused()
         names = names_left(names, model.crf, crf)
     head = {
+        "version": VERSION,
         "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
         "templates": list(features.templates),
         "bigram_templates": list(features.bigram_templates),
@@ -101,20 +110,21 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
     try:
         with collecting():
             head = srsly.msgpack_loads(data)
-        if head.get("digest") not in (None, _digest(head)):  # None in models from before it was stored
-            raise ValueError("its parts are not those that were written")
-        templates = list(head["templates"]), list(head["bigram_templates"])
-        names, body, n_sequences = list(head["names"]), head["model"], int(head["n_sequences"])
-        seen_all = bool(head.get("seen_all", True))
-        unigrams, bigrams = (
-            {int(key): str(name) for key, name in one.items()} for one in head.get("largest", ({}, {}))
-        )
-        functions = dict(head["functions"])
-        lines, attributes, first = head.get("template_file"), head.get("attributes", {}), head.get("first")
+        if isinstance(head["version"], int):
+            check_version(head["version"], VERSION, source)
+        wrong = [name for name, kind in HEAD.items() if not isinstance(head[name], kind)]
+        if wrong or head["digest"] != _digest(head):
+            raise ValueError(f"{', '.join(wrong) or 'its parts'} are not what was written")
+        templates = head["templates"], head["bigram_templates"]
+        unigrams, bigrams = ({int(key): str(name) for key, name in one.items()} for one in head["largest"])
+        names = list(map(str, head["names"]))
+    except ModelFileError:
+        raise
     except Exception as error:  # msgpack raises many kinds on foreign bytes
         raise ModelFileError(
             f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
         ) from error
+    lines, functions, attributes = head["template_file"], head["functions"], head["attributes"]
     if lines and isinstance(method.features, TemplateFile):
         method.features.from_state(lines)
     if attributes is not None:
@@ -126,13 +136,12 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
             f"{source}: the model was trained with other feature templates than the config of component "
             f"{component!r} names. Use the config that lies beside the model, or train again."
         )
-    for name, state in functions.items():
-        _functions(features)[name].from_state(state)
-    crf = LinearChainCRF.from_bytes(body, source, tuple(method.potentials.values()))
+    _restore({name: _functions(features)[name] for name in functions}, functions, source)
+    crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return Packed(crf, names, n_sequences, seen_all, (unigrams, bigrams), first)
+    return Packed(crf, names, head["n_sequences"], head["seen_all"], (unigrams, bigrams), head["first"])
 
 
 def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: str) -> None:
@@ -146,8 +155,8 @@ def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: s
     for name, state in states.items():
         try:
             attributes[name].from_state(state)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{source}: the data of [attributes.{name}] are damaged ({error!r}).") from error
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            raise ModelFileError(f"{source}: the data of {name!r} are damaged ({error!r}).") from error
 
 
 def read_settings(file: Path) -> dict[str, Any]:

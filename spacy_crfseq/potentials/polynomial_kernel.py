@@ -23,6 +23,9 @@ from .protocol import Part
 from .row_sums import listed
 from .small import Backprop, Small
 
+MOST = 64
+"""Numbers of features for each entry of the supports, at most: tables of them take memory."""
+
 
 @dataclass
 class PolynomialKernel:
@@ -74,6 +77,8 @@ class PolynomialKernel:
         ptr, ids = np.array(state[0], np.int64), np.array(state[1], np.int32)
         if len(ptr) < 1 or ptr[0] or ptr[-1] != len(ids) or (np.diff(ptr) < 0).any() or (ids < 0).any():
             raise ValueError("supports and their features do not fit together")
+        if ids.max(initial=0) > MOST * (len(ids) + MOST):  # nearly all features of the model are in its training text
+            raise ValueError(f"the feature {ids.max()} among {len(ids)} entries")
         self.supports = ptr, ids
 
 

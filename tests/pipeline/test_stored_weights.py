@@ -9,6 +9,8 @@ import pytest
 import srsly
 from spacy.language import Language
 
+from spacy_crfseq.errors import ModelFileError
+from spacy_crfseq.pipeline import storage
 from tests.pipeline.helpers import FACTORIES, blank, examples, inputs, pipe_of, predictions
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
@@ -111,22 +113,36 @@ def test_nothing_is_dropped_after_a_new_label(factory: str) -> None:
     assert pipe_of(again).crf.layout.size == pipe_of(nlp).crf.layout.size
 
 
-def test_a_file_from_before_zeros_were_left_out() -> None:
-    nlp = initialized("crf_ner")
-    pipe = pipe_of(nlp)
-    pipe.fit()
+def stored_again(nlp: Any, **changed: Any) -> bytes:
+    """Return the bytes of a recognizer with some entries of its model file changed, under a right digest."""
     stored = srsly.msgpack_loads(nlp.get_pipe("crf_ner").to_bytes(exclude=["vocab"]))
-    head = srsly.msgpack_loads(stored["model"])
-    body = srsly.msgpack_loads(pipe.crf.to_bytes())
-    del body["used"], body["n_theta"], head["seen_all"], head["digest"]
-    body.update(version=1, theta=pipe.crf.theta)
-    head["model"] = srsly.msgpack_dumps(body)
-    stored["model"] = srsly.msgpack_dumps(head)
-    old = blank("crf_ner", **OWLQN)
-    pipe_of(old).from_bytes(srsly.msgpack_dumps(stored))
-    assert n_features(old) == n_features(nlp)
-    assert predictions(old, "crf_ner") == predictions(nlp, "crf_ner")
-    assert n_features(copied(old, "crf_ner")) == with_weights(nlp)
+    head = {**srsly.msgpack_loads(stored["model"]), **changed, "digest": None}
+    digest = changed.get("digest", storage._digest(head))
+    return bytes(srsly.msgpack_dumps({**stored, "model": srsly.msgpack_dumps({**head, "digest": digest})}))
+
+
+@pytest.mark.parametrize(("changed", "said"), [
+    ({}, ""),
+    ({"version": 99}, "newer release.*pip install --upgrade"),
+    ({"digest": None}, "no model of spacy_crfseq, or it was cut short"),
+    ({"digest": b"0" * 16}, "no model of spacy_crfseq, or it was cut short"),
+    ({"templates": np.zeros(3)}, "templates are not what was written"),
+    ({"n_sequences": np.zeros(3)}, "n_sequences are not what was written"),
+    ({"version": np.zeros(3)}, "version are not what was written"),
+    ({"model": srsly.msgpack_dumps({"format": "spacy_crfseq.LinearChainCRF", "version": 99})}, "newer release"),
+    ({"model": srsly.msgpack_dumps({"format": np.zeros(3), "version": 1})}, "no spacy_crfseq model"),
+    ({"functions": {"a": 1}}, "other feature templates"),
+])  # fmt: skip
+def test_a_model_file_with_other_entries(changed: dict[str, Any], said: str) -> None:
+    nlp, other = initialized("crf_ner"), blank("crf_ner", **OWLQN)
+    pipe_of(nlp).fit()
+    data = stored_again(nlp, **changed)
+    if said:
+        with pytest.raises(ModelFileError, match=said):
+            pipe_of(other).from_bytes(data)
+    else:
+        pipe_of(other).from_bytes(data)
+        assert predictions(other, "crf_ner") == predictions(nlp, "crf_ner")
 
 
 def test_a_new_label_has_to_be_seen_everywhere() -> None:
