@@ -50,7 +50,7 @@ from .types import Bools, Constraints, Floats, Ints, Offsets, TextLoss
 
 Sequences: TypeAlias = Sequence[Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]
-_READING = Lock()
+_READING = threads.surviving(Lock())
 """Held while a text is read, because estimators remember entries and sets of attributes."""
 _ITERATIONS = {"max_iterations": 100, "epsilon": 0.0}
 _DEFAULTS: dict[str, dict[str, Any]] = {

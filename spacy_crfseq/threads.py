@@ -1,6 +1,7 @@
 """Run kernels in parallel: they release the GIL, so plain threads suffice.
 
-Each call starts its own threads, so that a forked process never inherits a pool.
+Each call starts its own threads, so that a forked process never inherits a pool.  A fork waits until other threads
+have left what our locks guard, so that a child has whole tables and free locks.
 """
 
 from __future__ import annotations
@@ -9,11 +10,67 @@ import multiprocessing
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from threading import Thread
-from typing import TypeVar
+from threading import Thread, local
+from time import monotonic
+from typing import Any, Generic, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+PATIENCE = 5.0
+"""Seconds for which a fork waits for other threads, at most."""
+_locks, _forking = WeakKeyDictionary[Any, bool](), local()
+
+
+def surviving(lock: Item, *, waits: bool = True) -> Item:
+    """Return a Lock or RLock that is free in forked children, whatever other threads do at the fork.
+
+    waits (bool): Whether a fork waits for it; not if it is held for long, and guards nothing that children use.
+    """
+    _locks[lock] = waits
+    return lock
+
+
+def _before_fork() -> None:
+    until = monotonic() + PATIENCE
+    waiting = [lock for lock, waits in _locks.items() if waits]
+    _forking.held = [lock for lock in waiting if lock.acquire(timeout=max(0.0, until - monotonic()))]
+
+
+def _in_parent() -> None:
+    for lock in _forking.held:
+        lock.release()
+
+
+def _in_child() -> None:
+    for lock in list(_locks):
+        lock._at_fork_reinit()  # what the locks of the standard library do
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+class cached_property(Generic[Item]):  # noqa: N801
+    """As that of functools, which up to Python 3.11 has one lock for all instances.
+
+    That serialises threads, and a lock that is taken at a fork stays taken in the child.
+    """
+
+    def __init__(self, function: Callable[[Any], Item]) -> None:
+        self._function, self._name, self.__doc__ = function, function.__name__, function.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> cached_property[Item]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: Any = None) -> Item: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._function(instance)
+        return value
 
 
 def available() -> int:

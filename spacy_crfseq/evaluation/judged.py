@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..schemes import OUTSIDE, Span, decode_lenient
+from ..threads import cached_property
 from .calibration import Calibration, Certainty, calibration, reliability
 from .errors import Pair, confusion, pair_spans, span_counts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ..features.plan import Plan
 from ..model import LinearChainCRF
 from ..potentials.rows import DenseRows, Rows
+from ..threads import cached_property
 from ..types import Floats, Ints, Offsets
 
 UNKNOWN = "unknown"

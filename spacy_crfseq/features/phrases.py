@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -23,6 +22,7 @@ import numpy as np
 from .. import kernels
 from ..corpora import check_file, read_lines
 from ..errors import ConfigError, FormatError
+from ..threads import cached_property, surviving
 from ..types import Hashes, Ints, Offsets
 from .index import Growable, HashIndex, hash_of_name
 from .templates import MAX_OFFSET
@@ -39,7 +39,7 @@ BITMAP = 1 << 21
 """Words of 64 bits of a bitmap that is filled; it is then folded."""
 MAX_WORDS = 1 << 17
 """Words whose hashes are cached."""
-_LOCK = Lock()
+_LOCK = surviving(Lock())
 
 
 class Table(NamedTuple):

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Set
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -33,6 +32,7 @@ from ..corpora.template_files import (
     read_template_file,
 )
 from ..errors import ConfigError, FormatError, suggest
+from ..threads import cached_property
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN
 from .plan import Plan

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError, FormatError
+from ..threads import cached_property
 from ..types import Batch, Bools, Ints, Scores
 from ._expected import ROUNDING, ExpectedLabels, Values, kl_divergence, squared_distance, tags_of
 from ._labelled_features import FeatureSets, LabelledFeature, read_features

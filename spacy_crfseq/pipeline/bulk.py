@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_dumps
 
+from .. import threads
 from ..corpora import DOCBIN, Preset
 from ..corpora.layouts import STDIN
 from ..corpora.records import Piece, Place, Record
@@ -132,7 +133,7 @@ def annotate_on(client: Any, settings: Settings, jobs: Sequence[Job]) -> Iterato
 
 
 _taggers: dict[str, Tagger] = {}
-_turn = Lock()
+_turn = threads.surviving(Lock(), waits=False)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ class DocModel:
         self.session = Session(method.optimizer)
         self._show = show
         self._make_thinc()
-        self.lock = RLock()
+        self.lock = threads.surviving(RLock())
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
         self._packed: bytes | None = None
@@ -414,8 +414,18 @@ class DocModel:
 
     def read(self, docs: list[Doc], columns: Sequence[str], training: bool = True) -> DocColumns:
         """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
-        self.words = docs[0].vocab if docs else self.words
+        self._look_up_in(docs)
         return self.columns_of(docs, columns, training=training)
+
+    def _look_up_in(self, docs: list[Doc]) -> Any:
+        """Look up words in the vocab of the first Doc from now on, and return it; it gets those of other vocabs."""
+        vocab: Any = docs[0].vocab if docs else self.words
+        self.words = vocab
+        for doc in docs:
+            if doc.vocab is not vocab:
+                for token in doc:
+                    vocab.strings.add(token.text)
+        return vocab
 
     def encode(self, docs: list[Doc], training: bool = False) -> tuple[Encoded, DocColumns]:
         """Return Docs as numbers, and the columns that were read."""
@@ -496,8 +506,7 @@ class DocModel:
     ) -> tuple[DocPosterior, dict[int, DocEvidence]]:
         with self.lock:  # new words and sums are added to shared tables
             crf, encoder, labels = self.crf, self.encoder, self.labels
-            vocab: Any = docs[0].vocab if docs else self.words
-            self.words = vocab
+            vocab = self._look_up_in(docs)
             if vocab.in_memory_zone:
                 encoder.trim(ZONE_BYTES, crf.cached_bytes)
             source = crf.source(encoder.encode(columns.text))

@@ -6,7 +6,6 @@ Everything is computed on demand.  It respects the scheme of the tags, whitespac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from spacy.tokens import Doc, Span
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
+from ..threads import cached_property
 from ..types import Bools, Floats, Ints, Offsets
 from . import notebook
 from .labels import LabelSet

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from spacy.tokens import Doc
 
 from ..errors import ConfigError, DataError, suggest
 from ..schemes import occurrence_rules
+from ..threads import cached_property
 from ..training.dataset import CandidateTable
 from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence

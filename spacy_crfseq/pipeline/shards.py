@@ -21,6 +21,7 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Config
 
+from .. import threads
 from ..corpora.parts import Part
 from ..errors import ConfigError
 from ..evaluation.weights import features_with_largest_weights
@@ -110,7 +111,7 @@ def corpora_of(
 # On workers
 
 
-LOCK = RLock()
+LOCK = threads.surviving(RLock(), waits=False)
 """Held by the thread of a worker that uses a pipeline."""
 
 

@@ -10,14 +10,14 @@ strategies of `row_sums` sum the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..features.encoder import Encoded
-from ..threads import run
+from ..threads import cached_property, run
 from ..types import Floats, RowBlock, RowGradient, Scores
 from .layout import Layout, Views, shards
 from .protocol import Part, tokens_of

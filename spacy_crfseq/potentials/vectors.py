@@ -18,6 +18,7 @@ from .. import kernels
 from ..errors import ConfigError
 from ..features.encoder import Encoded
 from ..features.index import Growable, HashIndex
+from ..threads import surviving
 from ..types import Floats, Hashes, Ints, Offsets
 from .small import Adder, RowScores
 
@@ -52,7 +53,7 @@ class Vectors:
     width: int = field(default=0, init=False)
     _least: int = field(default=0, init=False, repr=False)
     _table: _Table | None = field(default=None, init=False, repr=False, compare=False)
-    _lock: Any = field(default_factory=Lock, init=False, repr=False, compare=False)
+    _lock: Any = field(default_factory=lambda: surviving(Lock()), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.window <= 16 or not 0 <= self.scale < np.inf:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import partial
 from heapq import merge
 from operator import itemgetter
 from types import MappingProxyType
@@ -29,6 +29,7 @@ from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.shifted import Shifted
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
+from ..threads import cached_property
 from ..types import Batch, Bools, ChainText, Floats, Loss, Numbers, Occurrences, Offsets, Regularizer, RowBlock
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .terms import FullPass, MiniBatch, Term

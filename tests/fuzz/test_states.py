@@ -84,16 +84,16 @@ def give_values(doc: Doc) -> Doc:
 @st.composite
 def odd_array(draw: Any, array: np.ndarray[Any, Any]) -> Any:
     """Draw an array in the place of another: cut, reordered, of another type or shape, or with extreme numbers."""
-    flat = array.reshape(-1)
-    at = draw(st.integers(0, max(0, len(flat) - 1)))
-    extreme = flat.copy()
-    if len(flat):
+    at, kind, number = (draw(st.integers(0, size)) for size in (max(0, array.size - 1), 6, 3))
+    if kind == 0 and array.size:
         limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.finfo(np.float32)
-        extreme[at] = draw(st.sampled_from([limits.max, limits.min, 0, limits.max // 2]))
-    dtype = draw(st.sampled_from(["<f4", "<i8", "|u1", "<U3", "<c8", "<f8"]))
-    odd = [array[:at], array[::-1], extreme.reshape(array.shape), array[None], np.repeat(array, 3, 0), array[:0]]
-    with np.errstate(all="ignore"):
-        return draw(st.sampled_from([*odd, array.astype(dtype)]))
+        extreme = array.copy()
+        extreme.reshape(-1)[at] = [limits.max, limits.min, 0, limits.max // 2][number]
+        return extreme
+    if kind == 1:
+        with np.errstate(all="ignore"):
+            return array.astype(["<f4", "<i8", "|u1", "<c8"][number])
+    return [array[:at], array[::-1], array[None], np.repeat(array, 3, 0), array[:0]][min(kind, 6) - 2]
 
 
 @st.composite

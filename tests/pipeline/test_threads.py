@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+import spacy
 
 from spacy_crfseq.inference import posterior
 from spacy_crfseq.potentials import layout
@@ -35,3 +42,47 @@ def test_callers_in_several_threads() -> None:
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: [annotation(nlp(doc.copy())) for doc in docs], range(20)):
             assert found == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_beside_a_thread_that_predicts() -> None:
+    nlp = trained("crf_ner")
+    doc, taken, left = inputs(nlp, "crf_ner")[0], threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with pipe_of(nlp).doc_model.lock:
+            taken.set()
+            time.sleep(0.2)
+        left.set()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads
+        child = os.fork()
+    if not child:
+        signal.alarm(20)
+        os._exit(0 if left.is_set() and nlp(doc).ents else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert nlp(doc).ents  # the lock is free here, too
+
+
+@pytest.mark.parametrize("attr", ["tag", "morph", "ents", "chunks"])
+def test_docs_of_two_vocabs_in_one_batch(attr: str) -> None:
+    factory = {"ents": "crf_ner", "chunks": "crf_chunker"}.get(attr, "crf_tagger")
+    nlp = trained(factory, **({} if factory != "crf_tagger" else {"attr": attr}))
+
+    def found(doc: Any) -> Any:
+        if attr in ("ents", "chunks"):
+            spans = doc.ents if attr == "ents" else doc.spans["chunks"]
+            return [(span.text, span.label_) for span in spans]
+        return [token.tag_ if attr == "tag" else str(token.morph) for token in doc]
+
+    expected = [found(nlp(doc)) for doc in inputs(nlp, factory)]
+    others = inputs(spacy.blank("xx"), factory)  # whose words and labels the pipeline's vocab may lack
+    mixed = [doc for pair in zip(inputs(nlp, factory), others, strict=True) for doc in pair]
+    pipe = pipe_of(nlp)
+    pipe.set_annotations(mixed, pipe.predict(mixed))
+    assert [found(doc) for doc in mixed] == [one for one in expected for _ in range(2)]

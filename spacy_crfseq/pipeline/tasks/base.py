@@ -123,6 +123,11 @@ class Annotation(ABC):
         return ""
 
 
+def vocabs_of(docs: Iterable[Doc]) -> list[Vocab]:
+    """Return the vocabs of Docs, each once; those of one batch may differ."""
+    return list(dict.fromkeys(doc.vocab for doc in docs))
+
+
 def keep_string(vocab: Vocab, text: str) -> int:
     """Add a text to the vocab so that it survives memory zones, and return its key."""
     add: Any = vocab.strings.add  # spaCy's stub does not know of zones

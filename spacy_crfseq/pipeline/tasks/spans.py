@@ -18,7 +18,7 @@ from ...schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_o
 from ...types import Floats, Hashes
 from ..evidence import SpanLike
 from ..structs import write_spans
-from .base import Annotation, Prediction, keep_string
+from .base import Annotation, Prediction, keep_string, vocabs_of
 
 
 class Spans(Annotation):
@@ -109,5 +109,6 @@ def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
 
 
 def type_hashes(types: Sequence[str], docs: Sequence[Doc]) -> Hashes:
-    """Add the types to the vocab of `docs` and return their hashes."""
-    return np.array([keep_string(docs[0].vocab, name) for name in types] if docs else [], np.uint64)
+    """Add the types to the vocabs of `docs` and return their hashes."""
+    found = [[keep_string(vocab, name) for name in types] for vocab in vocabs_of(docs)]
+    return np.array(found[0] if found else [], np.uint64)

@@ -19,7 +19,7 @@ from ...errors import ConfigError, DataError, suggest
 from ..confidence import store_token_scores
 from ..evidence import Partial, Tags
 from ..structs import write_tokens
-from .base import Annotation, Prediction, keep_string
+from .base import Annotation, Prediction, keep_string, vocabs_of
 
 ATTRIBUTES = ("tag", "pos", "morph")
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
@@ -81,7 +81,8 @@ class TokenTags(Annotation):
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         if not docs:
             return
-        values = self._values(docs[0].vocab, tags)[prediction.labels]
+        each = [self._values(vocab, tags) for vocab in vocabs_of(docs)]
+        values = each[0][prediction.labels]
         scores = prediction.scores
         if not self.overwrite:
             old = prediction.state[:, 0]
