@@ -76,7 +76,7 @@ def word_classes_cli(
 
     With several --sizes, the output has the most classes, and files such as FILE-100.tsv in its folder have fewer, each
     improved on its own. The memory grows with the number of different pairs of words, not with the length of the text.
-    Results do not depend on the number of threads. Ctrl-C writes the classes so far; --resume continues.
+    Results do not depend on the number of threads. Ctrl-C keeps the state; --resume continues.
 
     \b
     Example:
@@ -170,7 +170,6 @@ def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], check
     size, done, start = settings.sizes[0], 0, None
     if resume:
         size, done, start = _load(checkpoint, identity)
-    interrupted = False
     rows = Rows(COLUMNS, NAMES, (7, 4, 10, 10, 8), "rrrrr")
     rows.begin()
     for n_classes in (n for n in settings.sizes if n <= size):
@@ -186,14 +185,12 @@ def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], check
                 if number and exchange.objective - before < MIN_GAIN * abs(before):
                     break
         except KeyboardInterrupt:
-            interrupted = True
-            print("\nWriting the classes so far; --resume continues.", file=sys.stderr)
             _save(checkpoint, identity, n_classes, number, exchange.classes)
+            print("\nThe classes so far are kept; --resume continues.", file=sys.stderr)
+            raise
         with _bar(n_classes, "merging", " classes") as bar:
             tree = merge(exchange, settings.n_threads, bar.update)
         _write(outputs[n_classes], exchange, tree)
-        if interrupted:
-            raise KeyboardInterrupt
         done, smaller = 0, [n for n in settings.sizes if n < n_classes]
         start = cut(tree, smaller[0])[exchange.classes[:-2]] if smaller else None
     checkpoint.unlink(missing_ok=True)

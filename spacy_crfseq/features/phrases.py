@@ -225,7 +225,7 @@ class Phrases:
         kinds = {"bits": np.uint64, "keys": np.uint64, "entries": np.int32}
         names = [str(name) for name in state["names"]]
         # copies, since those of a file cannot be written, for which numba would compile all kernels once more
-        bits, keys, entries = (np.array(state[name], kind) for name, kind in kinds.items())
+        bits, keys, entries = (np.array(state[name]).astype(kind, casting="same_kind") for name, kind in kinds.items())
         if bits.ndim != 1 or len(bits).bit_count() != 1 or keys.ndim != 1 or entries.shape != (len(keys), 2):
             raise ValueError("arrays of wrong shapes")
         if not len(keys) or entries.min() < 0 or entries[:, 0].max() >= len(names) or entries[-1, 1] % 2:

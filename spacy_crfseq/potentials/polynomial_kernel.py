@@ -74,7 +74,8 @@ class PolynomialKernel:
 
     def from_state(self, state: Sequence[NDArray[Any]]) -> None:
         """Take up what `to_state` returned."""
-        ptr, ids = np.array(state[0], np.int64), np.array(state[1], np.int32)
+        kinds = zip(state, (np.int64, np.int32), strict=True)
+        ptr, ids = (np.array(part).astype(kind, casting="same_kind") for part, kind in kinds)
         if len(ptr) < 1 or ptr[0] or ptr[-1] != len(ids) or (np.diff(ptr) < 0).any() or (ids < 0).any():
             raise ValueError("supports and their features do not fit together")
         if ids.max(initial=0) > MOST * (len(ids) + MOST):  # nearly all features of the model are in its training text

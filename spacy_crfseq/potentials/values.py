@@ -81,7 +81,7 @@ class Values:
         return self.names
 
     def from_state(self, state: Any) -> None:
-        names = np.array(state, np.uint64)
+        names = np.array(state).astype(np.uint64, casting="same_kind")
         if names.ndim != 1 or (names[1:] <= names[:-1]).any():
             raise ValueError("the names of values are not in order")
         self.names = names

@@ -26,6 +26,8 @@ BUFFER = 1 << 21
 BLOCK = 1 << 13
 """How many rows of counts are read for words whose classes are chosen at the same time."""
 TABLE = 1 << 16
+STOPS = 25
+"""Classes for each part of the work before the first merging; Ctrl-C takes effect between two parts."""
 
 
 class Bigrams(NamedTuple):
@@ -210,7 +212,8 @@ def merge(exchange: Exchange, n_threads: int, show: Callable[[int], object] = la
     """
     n = exchange.n_classes
     counts, gains = (exchange.both.copy(), exchange.sizes.copy(), exchange.table), np.zeros((n, n))
-    threads.run([partial(kernels.exchange.merge_gains, i, n_threads, *counts, gains) for i in range(n_threads)])
+    parts = n_threads * (1 + n // STOPS)
+    threads.over(lambda i: kernels.exchange.merge_gains(i, parts, *counts, gains), range(parts), n_threads)
     children, alive, nodes = np.empty((n - 1, 2), np.int32), np.arange(n, dtype=np.int32), np.arange(n)
     a, b = 0, 0
     for m in range(n - 1):
