@@ -5,6 +5,8 @@ imports this module in each of its own commands, so numba and modules that use i
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
 
+from . import _interrupts  # noqa: F401, I001 - before imports that take long
+
 from spacy.cli._util import app
 
 from ..pipeline import factories as _factories  # noqa: F401

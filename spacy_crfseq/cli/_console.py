@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -159,6 +160,7 @@ def _watch_interrupts() -> tuple[list[int], Callable[[], object]]:
         signal.default_int_handler(number, frame)
 
     signal.signal(signal.SIGINT, note)
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the output is complete when Python shuts down
     return seen, lambda: signal.signal(signal.SIGINT, usual)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.resource_tracker import ensure_running
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -26,8 +28,11 @@ Dask: TypeAlias = Annotated[
 TIMEOUT = 30
 """Seconds that a scheduler has to answer."""
 
-DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""Run by new processes, because Ctrl-C in a terminal reaches them, too."""
+
+def _block_interrupts(blocks: bool) -> None:
+    """Let Ctrl-C wait while a cluster starts; processes that it starts inherit this, and a terminal sends it to all."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK if blocks else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager
@@ -47,13 +52,17 @@ def connected(address: str) -> Iterator[Client]:
         if not number.isdecimal() or not int(number):
             raise ConfigError(f"--dask {address}: give a number of processes, such as local:2.")
         settings: dict[str, Any] = {"n_workers": int(number), "threads_per_worker": 1, "dashboard_address": ":0"}
+        ensure_running()  # when it starts, it unblocks signals
+        _block_interrupts(True)
         try:
-            cluster = LocalCluster(**settings, silence_logs=logging.CRITICAL, preload=[DEAF])
+            cluster = LocalCluster(**settings, silence_logs=logging.CRITICAL)
         except RuntimeError as error:
+            _block_interrupts(False)
             raise ClusterError(
                 f"--dask {address}: processes have ended while they started ({error}) Give fewer if memory is short."
             ) from error
         with cluster, Client(cluster, direct_to_workers=True) as client:
+            _block_interrupts(False)
             cluster.adapt(minimum=int(number), maximum=int(number))  # replaces what no nanny restarts
             yield client
         return

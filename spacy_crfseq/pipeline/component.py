@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from ..evaluation.explanation import Explanation
 from ..features.plan import column_names
 from ..model import LinearChainCRF
@@ -168,8 +169,11 @@ class CRFComponent(TrainablePipe):
         return Prediction(*found, keep, scores if stored else None, self.name)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
-        """Write predictions to `docs`."""
-        self.annotation.write(docs := list(docs), scores, self.tags)
+        """Write predictions to `docs`.  RAISES DataError: If one has another number of tokens than when it was read."""
+        docs = list(docs)
+        if list(map(len, docs)) != np.diff(scores.doc_offsets).tolist():
+            raise DataError(f"{self.name}: a Doc was retokenized during its prediction; another thread must not do so.")
+        self.annotation.write(docs, scores, self.tags)
         remember(self, docs)
         for number, doc in enumerate(docs):
             if number in scores.preset or evidence.KEY in doc.user_data:

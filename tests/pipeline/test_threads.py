@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import spacy
 
+from spacy_crfseq.errors import DataError
 from spacy_crfseq.inference import posterior
 from spacy_crfseq.potentials import layout
 from tests.pipeline.helpers import FACTORIES, annotation, inputs, pipe_of, trained
@@ -67,6 +68,16 @@ def test_a_fork_beside_a_thread_that_predicts() -> None:
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
     assert nlp(doc).ents  # the lock is free here, too
+
+
+def test_a_doc_that_is_retokenized_during_its_prediction() -> None:
+    nlp = trained("crf_ner")
+    doc, pipe = inputs(nlp, "crf_ner")[0], pipe_of(nlp)
+    found = pipe.predict([doc])
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    with pytest.raises(DataError, match="crf_ner: a Doc was retokenized"):
+        pipe.set_annotations([doc], found)
 
 
 @pytest.mark.parametrize("attr", ["tag", "morph", "ents", "chunks"])
