@@ -60,7 +60,7 @@ def make_bags(texts: Texts) -> Bags:
 
 
 def length_class(text: Sequence[str]) -> int:
-    """Return the class of a text's length: 1, 2, 3, 4, 5, 6-7, 8-11, 12-15, 16-22, 23-31 tokens and so on.
+    """Return the class of a text's length: 0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, 16-22, 23-31 tokens and so on.
 
     From 4 tokens on, there are two classes for each doubling.
     """

@@ -53,8 +53,8 @@ def scores(bags: Bags, theta: Floats) -> NDArray[np.float64]:
 
 def _features(texts: Texts) -> Bags:
     """Return which words each text has, and the class of its length."""
-    # the class joins the words under a name that no word in lower case has
-    bags = make_bags([[*text, f"LENGTH\0{length_class(text)}"] for text in texts])
+    # the class joins the words under a name that no word has, and that has neither digits nor case
+    bags = make_bags([[*text, "\0" * (1 + length_class(text))] for text in texts])
     return bags._replace(counts=np.ones_like(bags.counts))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ import pytest
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.types import Weighting
-from spacy_crfseq.weightings._shared import make_bags, normalised
+from spacy_crfseq.weightings._shared import length_class, make_bags, normalised
 from spacy_crfseq.weightings.clusters import Clusters, fit_mixture
 from spacy_crfseq.weightings.density_ratio import DensityRatio, Logistic
-from spacy_crfseq.weightings.exact_counts import ExactCounts
+from spacy_crfseq.weightings.exact_counts import OBSERVATIONS, ExactCounts
 
 WEIGHTINGS: dict[str, Callable[..., Weighting]] = registry.weightings.get_all()
 EVERY = pytest.mark.parametrize("make", WEIGHTINGS.values(), ids=WEIGHTINGS)
@@ -127,3 +128,56 @@ def test_the_density_ratio_minimises_its_objective() -> None:
         step = np.eye(len(theta))[i] * 1e-6
         after = objective.value_and_grad(theta + step, np.empty_like(theta))[0]
         assert (after - value) / 1e-6 == pytest.approx(slope[i], abs=1e-5)
+
+
+def test_classes_of_length() -> None:
+    found = [[*group] for _, group in groupby(range(46), lambda n: length_class(["a"] * n))]
+    bounds = [[n] for n in range(4)] + [[4, 5], [6, 7], [*range(8, 12)], [*range(12, 16)], [*range(16, 23)]]
+    assert found[:-1] == [*bounds, [*range(23, 32)], [*range(32, 46)]][: len(found) - 1]
+
+
+def test_shapes_are_shares_in_thirds() -> None:
+    shape = OBSERVATIONS["shape"][0]
+    assert shape(["GENOA", "2", "Lazio", "won"]) == (4, 0, 0, 0)
+    assert shape(["GENOA", "AC", "2", "won"]) == (4, 1, 0, 0)
+    assert shape(["Genoa", "Lazio", "1-0", "2"]) == (4, 0, 1, 1)
+    assert shape(["LA", "AC", "UN", "won"]) == (4, 2, 0, 0)
+    assert shape([]) == (0, 0, 0, 0)
+
+
+def test_the_number_of_clusters_is_chosen_on_texts_held_out() -> None:
+    rng = np.random.default_rng(0)
+    texts = [[f"w{chr(97 + i)}" for i in rng.integers(0, 20, 6)] for _ in range(60)]  # of one kind
+    assert "k = 1 of 1, 12" in Clusters(k=[1, 12], restarts=1)(texts[:40], texts[40:]).note
+
+
+def test_density_ratios_are_those_of_a_logistic_regression() -> None:
+    """Newton's method on a dense table of words and classes of length; both sides have the same mass."""
+    rng = np.random.default_rng(1)
+
+    def text(most: int) -> list[str]:
+        return [f"w{chr(97 + i)}" for i in rng.integers(0, 5, rng.integers(1, most))]
+
+    labelled, target = [text(30) for _ in range(40)], [text(8) for _ in range(20)]
+    texts, rho, folds = [*labelled, *target], 0.5, 3
+    words = sorted({word for one in texts for word in one})
+    classes = sorted({length_class(one) for one in texts})
+    table = np.array([
+        [*(word in one for word in words), *(length_class(one) == c for c in classes), True] for one in texts
+    ], float)  # fmt: skip
+    sign = np.repeat([-1.0, 1.0], [40, 20])
+    mass = np.repeat([60 / 80, 60 / 40], [40, 20])
+    parts = np.array([zlib.crc32("\0".join(one).encode()) % folds for one in texts])
+    penalty = np.diag([rho] * (table.shape[1] - 1) + [0.0])
+    odds = np.zeros(60)
+    for part in range(folds):
+        x, y, m = table[parts != part], sign[parts != part], mass[parts != part]
+        theta = np.zeros(table.shape[1])
+        for _ in range(50):
+            p = 1 / (1 + np.exp(-y * (x @ theta)))
+            slope = x.T @ (-m * y * (1 - p)) + penalty @ theta
+            theta -= np.linalg.lstsq((x.T * (m * p * (1 - p))) @ x + penalty, slope, rcond=None)[0]
+        odds[parts == part] = table[parts == part] @ theta
+    expected = np.exp(odds[:40])
+    found = DensityRatio(rho=rho, folds=folds)(labelled, target)
+    np.testing.assert_allclose(found.values, expected / expected.mean(), rtol=0.02)
