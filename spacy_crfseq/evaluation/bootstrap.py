@@ -1,11 +1,14 @@
 """Variation of scores between samples of texts: the bootstrap over sentences or documents.
 
 Many samples of N texts are drawn from the N texts with replacement, and each is scored.  The middle 95 % of these
-scores are the percentile interval (Efron & Tibshirani 1993, section 13.3).  Two systems are compared on
-the same samples (Koehn 2004, "Statistical significance tests for machine translation evaluation").  The p value is that
-of Berg-Kirkpatrick, Burkett & Klein (2012, "An empirical investigation of statistical significance in NLP", section
-2.2) in both directions: the share of samples whose difference is as far from the observed one, d, as 0 is,
-p = (1 + #{|d* - d| >= |d|}) / (1 + samples), with 1 added so that it is never 0 (Davison & Hinkley 1997, section 4.2).
+scores are the percentile interval (Efron & Tibshirani 1993, section 13.3).  Where no text has a mistake, all samples
+are equal; then the interval is the exact one of n successes in n trials (Clopper & Pearson 1934), n being the texts
+that count for the score.  Two systems are compared on the same samples (Koehn 2004, "Statistical significance tests
+for machine translation evaluation").  The p value is that of Berg-Kirkpatrick, Burkett & Klein (2012, "An empirical
+investigation of statistical significance in NLP", section 2.2) in both directions: the share of samples whose
+difference is as far from the observed one, d, as 0 is, p = (1 + #{|d* - d| >= |d|}) / (1 + samples), with 1 added so
+that it is never 0 (Davison & Hinkley 1997, section 4.2).  The interval of a difference has all values that this test
+does not reject, so it is without 0 just where p is at most 0.05.
 
 N texts, K counts, R samples; nan after a division by zero.
 """
@@ -79,7 +82,9 @@ def interval(
     """Return a score of all texts together, and its percentile interval; counts [N, K] of each text."""
     table = np.asarray(counts, np.float64)
     low, high = _percentiles(score(resampled(table, n_samples, seed)), level, len(table))
-    return Interval(score(table.sum(0)), low, high)
+    value, least = score(table.sum(0)), ((1 - level) / 2) ** (1 / np.maximum(1, (~np.isnan(score(table))).sum(0)))
+    low, high = np.where((low == 1) & (high == 1), least, low), np.where((low == 0) & (high == 0), 1 - least, high)
+    return Interval(value, low, high)
 
 
 def compare(
@@ -97,10 +102,12 @@ def compare(
     sums = resampled(np.concatenate([a, b], axis=1), n_samples, seed)
     moved = score(sums[:, a.shape[1] :]) - score(sums[:, : a.shape[1]])
     observed = score(b.sum(0)) - score(a.sum(0))
-    low, high = _percentiles(moved, LEVEL, len(a))
     # differences of equal scores are equal only up to rounding; a sample without a score is no evidence against chance
     far = ~(np.abs(moved - observed) < np.abs(observed) - 1e-12) | (len(a) < TEXTS)
-    return Difference(observed, low, high, (1 + far.sum(0)) / (1 + n_samples))
+    rejected = int((1 - LEVEL) * (1 + n_samples) + 1e-9)  # samples as far as a difference that is just not rejected
+    moves = np.sort(np.abs(moved - observed), 0)  # those without a score come last
+    room = moves[-rejected] if rejected and len(a) >= TEXTS else np.full(np.shape(observed), np.nan)
+    return Difference(observed, observed - room, observed + room, (1 + far.sum(0)) / (1 + n_samples))
 
 
 def doubt(n_texts: int) -> str:

@@ -15,7 +15,7 @@ from spacy.tokens import Doc, Span, Token
 
 from ..errors import ConfigError
 from ..types import Floats
-from .evidence import crosses_sentences
+from .evidence import crosses_sentences, read_evidence
 
 KEY = "spacy_crfseq.scores"
 """Key in ``doc.user_data`` of a dictionary with the token scores [tokens] of each tagger."""
@@ -54,7 +54,8 @@ def span_score(span: Span) -> float | None:
     """Return the probability that a span is there, with its boundaries and label, as ``span._.crf_score``.
 
     It is the stored score if there is one.  Otherwise a component computes it, for which the model runs over the whole
-    Doc.  None means that no component has the label, as with spans of an entity ruler.
+    Doc.  None means that no component has predicted it or could have: none has the label, as with spans of an entity
+    ruler, or it was given to the component that has, as a span that was there before or that `clamp` noted.
     RAISES ConfigError: If no trained crf_ner or crf_chunker works on this Doc, or if several could be meant.
     """
     doc, wanted = span.doc, (span.start, span.end, span.label)
@@ -63,11 +64,17 @@ def span_score(span: Span) -> float | None:
     if not _components_of(doc, lambda pipe: pipe.annotation.scheme):
         raise ConfigError(_missing("span", "crf_ner or crf_chunker"))
     knowing = _components_of(doc, lambda pipe: pipe.annotation.scheme and span.label_ in pipe.labels)
+    knowing = [pipe for pipe in knowing if not _is_given(doc, pipe.name, span.start, span.end, span.label_)]
     home = [pipe for pipe in knowing if any((s.start, s.end, s.label) == wanted for s in pipe.annotation.spans_in(doc))]
     meant = home or knowing
     if len(meant) > 1:
         raise ConfigError(_ambiguous("span", meant, f"have the label {span.label_!r}"))
     return span_probability(meant[0], span) if meant else None
+
+
+def _is_given(doc: Doc, component: str, start: int, end: int, label: str) -> bool:
+    """Whether a component took a span as given, so that its probability of 1 says nothing."""
+    return (start, end, label) in read_evidence(doc, component).spans
 
 
 def span_probability(pipe: Any, span: Span) -> float:
@@ -80,9 +87,9 @@ def span_probability(pipe: Any, span: Span) -> float:
 
 def _stored_score(span: Span) -> float | None:
     """Return the stored score of an equal span, None if there is none."""
-    for group in span.doc.spans.values():
+    for name, group in span.doc.spans.items():
         scores = group.attrs.get("scores")
-        if scores is None or len(scores) != len(group):
+        if scores is None or len(scores) != len(group) or _is_given(span.doc, name, span.start, span.end, span.label_):
             continue
         try:
             spans = list(group)
@@ -98,7 +105,7 @@ def _stored_score(span: Span) -> float | None:
 def token_score(token: Token) -> float | None:
     """Return the probability of a token's tag, as ``token._.crf_score``: stored, or computed by the tagger.
 
-    None means that the tagger does not have the tag.
+    None means that the tagger does not have the tag, or that the tag was given by `clamp`.
     RAISES ConfigError: If no trained crf_tagger works on this Doc, or if several do.
     """
     stored: dict[str, Any] = token.doc.user_data.get(KEY, {})
@@ -112,6 +119,8 @@ def token_score(token: Token) -> float | None:
     if len(taggers) > 1:
         raise ConfigError(_ambiguous("token", taggers, "tag this document"))
     tag = taggers[0].annotation.tag_of(token)
+    if _is_given(token.doc, taggers[0].name, token.i, token.i + 1, tag):
+        return None
     return float(taggers[0].posterior([token.doc]).probability(token.i, [tag])) if tag in taggers[0].tags else None
 
 

@@ -95,7 +95,8 @@ def test_a_difference_is_that_of_both_scores_on_the_same_samples():
     moved = [slow_f1(*sums[3:]) - slow_f1(*sums[:3]) for sums in slow_samples(joined, 100, 6)]
     observed = slow_f1(*second.sum(0)) - slow_f1(*first.sum(0))
     assert found.value[2] == pytest.approx(observed)
-    assert (found.low[2], found.high[2]) == pytest.approx(tuple(np.quantile(moved, [0.025, 0.975])))
+    room = sorted(abs(one - observed) for one in moved)[-5]  # 5 of 101 are 5 % at most
+    assert (found.low[2], found.high[2]) == pytest.approx((observed - room, observed + room))
     far = sum(abs(one - observed) >= abs(observed) - 1e-12 for one in moved)
     assert found.p[2] == pytest.approx((1 + far) / 101)
 
@@ -161,9 +162,28 @@ def test_p_values_count_samples_one_by_one(first, others):
     result = compare(first, second, lambda counts: prf(counts)[..., 2], 40)
     np.testing.assert_allclose(result.value, observed)
     assert result.p == pytest.approx((1 + far) / 41)
-    some = [one for one in moved if not np.isnan(one)]
-    ends = np.quantile(some, [0.025, 0.975]) if some else [np.nan] * 2
-    np.testing.assert_allclose([result.low, result.high], ends, atol=1e-12)
+    room = sorted((abs(one - observed) for one in moved), key=lambda one: (np.isnan(one), one))[-2]
+    np.testing.assert_allclose([result.low, result.high], [observed - room, observed + room], atol=1e-12)
+
+
+def test_the_interval_and_the_p_value_of_a_difference_agree():
+    rng, answers = np.random.default_rng(9), set()
+    for seed in range(150):
+        tables = [np.stack([rng.random(60) < share, np.ones(60)], axis=1) for share in (0.5, 0.64)]
+        found = compare(*tables, accuracy, 200, seed=seed)
+        assert (found.low > 0 or found.high < 0) == (found.p <= 0.05)
+        answers.add(bool(found.p <= 0.05))
+    assert answers == {True, False}
+
+
+def test_without_a_mistake_the_interval_is_that_of_as_many_trials():
+    """Clopper & Pearson: the least share of which 6 of 6 is seen in 2.5 % of cases; texts without spans are none."""
+    counts = [[1, 1, 1]] * 6 + [[0, 0, 0]] * 4
+    found = interval(counts, prf, 200)
+    assert (found.value[2], found.high[2]) == (1, 1)
+    assert found.low[2] == pytest.approx(0.025 ** (1 / 6))
+    wrong = interval([[0, 1]] * 6, accuracy, 200)
+    assert (wrong.value, wrong.low, wrong.high) == pytest.approx((0, 0, 1 - 0.025 ** (1 / 6)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))

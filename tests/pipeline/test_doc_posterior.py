@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
-import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
@@ -185,9 +184,10 @@ def test_pipelines_that_share_a_vocab_score_their_own_docs() -> None:
 def test_two_components_that_could_be_meant_are_named() -> None:
     nlp = trained("crf_ner")
     nlp.add_pipe("crf_ner", name="second", source=trained("crf_ner", **WEAK))
-    [first, *_] = nlp(" ".join(WORDS)).ents
+    doc = nlp(" ".join(WORDS))
+    assert doc.ents[0]._.crf_score == pytest.approx(span_probability(nlp.get_pipe("crf_ner"), doc.ents[0]))
     with pytest.raises(ConfigError, match=r"'crf_ner', 'second' have the label"):
-        _ = first._.crf_score
+        _ = Span(doc, 1, 2, doc.ents[0].label_)._.crf_score
 
 
 def test_the_label_of_a_ruler_has_no_score() -> None:
@@ -305,7 +305,8 @@ def test_a_given_span_ends_where_it_ends() -> None:
     doc.spans["given"] = [Span(doc, 2, 3, "NP")]
     pipe_of(nlp).clamp(doc, spans=doc.spans["given"])
     assert (2, 3, "NP") in triples(nlp(doc).spans["chunks"])
-    assert Span(doc, 2, 3, "NP")._.crf_score == pytest.approx(1.0)
+    assert Span(doc, 2, 3, "NP")._.crf_score is None
+    assert span_probability(pipe_of(nlp), Span(doc, 2, 3, "NP")) == pytest.approx(1.0)
     assert Span(doc, 2, 4, "NP")._.crf_score == 0.0
 
 
@@ -488,17 +489,6 @@ def test_the_score_of_a_tag_that_was_there() -> None:
     assert [token._.crf_score for token in doc[1:]] == pytest.approx(expected)
 
 
-def test_a_model_from_before_there_were_temperatures(tmp_path: Path) -> None:
-    pipe = pipe_of(trained("crf_ner"))
-    pipe.to_disk(tmp_path / "ner", exclude=["vocab"])
-    settings = srsly.read_json(tmp_path / "ner" / "cfg")
-    del settings["temperature"], settings["scores"]
-    srsly.write_json(tmp_path / "ner" / "cfg", settings)
-    pipe.cfg["temperature"] = 2.0
-    pipe.from_disk(tmp_path / "ner", exclude=["vocab"])
-    assert pipe.cfg["temperature"] == 1.0
-
-
 def test_no_labelling_is_left() -> None:
     nlp = trained("crf_ner")
     answers = pipe_of(nlp).posterior([nlp("Anna saw New York")], allowed={0: ["L-LOC"]})
@@ -515,3 +505,25 @@ def test_answers_tell_what_they_can_be_asked() -> None:
     assert "2 Docs" in told
     for name in re.findall(r"(\w+)(?:\(|,|>)", told.partition(":")[2]):
         assert hasattr(answers, name)
+
+
+def test_what_was_given_has_no_score() -> None:
+    for settings in ({}, {"scores": True}):
+        nlp = trained("crf_ner", **settings)
+        doc = inputs(nlp, "crf_ner")[0]
+        doc.set_ents([Span(doc, 2, 3, "LOC")])
+        nlp(doc)
+        scores = {ent.text: ent._.crf_score for ent in doc.ents}
+        assert scores.pop(doc[2].text) is None
+        assert scores
+        assert None not in scores.values()
+        later = nlp(inputs(nlp, "crf_ner")[0])
+        later.set_ents([Span(later, 2, 3, "LOC")])
+        assert 0 < later.ents[0]._.crf_score < 1
+    nlp = trained("crf_tagger")
+    doc = inputs(nlp, "crf_tagger")[0]
+    pipe_of(nlp).clamp(doc, spans=[Span(doc, 0, 1, "NN")])
+    nlp(doc)
+    assert doc[0].tag_ == "NN"
+    assert doc[0]._.crf_score is None
+    assert 0 < doc[1]._.crf_score < 1
