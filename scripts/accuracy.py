@@ -5,7 +5,7 @@
     python scripts/accuracy.py --report
 
 A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` writes; `no-NAME`, the accurate config
-without the block `attributes.NAME` or `potentials.NAME`; `none`, without all of them.  Each is made by the commands
+without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them.  Each is made by the commands
 `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so
 a run can be stopped and continued.
 """
@@ -118,7 +118,13 @@ def _chosen(only: Sequence[str], data: Path) -> Iterator[tuple[str, str]]:
             continue
         config = make_config(name, "accurate", data, WORK / name / "accurate")
         names = [block for _, _, block in sources(config)]
-        cells = ["fast", "accurate", *(f"no-{block}" for block in names), *(["none"] if len(names) > 1 else [])]
+        cells = [
+            "fast",
+            "fast-none",
+            "accurate",
+            *(f"no-{block}" for block in names),
+            *(["none"] if len(names) > 1 else []),
+        ]
         for row in cells:
             known.update((name, f"{name}/{row}"))
             if not only or {name, f"{name}/{row}"} & {*only}:
@@ -154,10 +160,10 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     """Write the config of a cell to its folder and return it."""
     corpus, files, file = CORPORA[name], parts_of(name, data), folder / "config.cfg"
     options = ("--task", corpus.task, "--lang", corpus.lang, "--train", str(files["train"]), "--dev", str(files["dev"]))
-    command("init-config", str(file), *options, "--goal", "fast" if row == "fast" else "accurate", "--force")
+    command("init-config", str(file), *options, "--goal", "fast" if "fast" in row else "accurate", "--force")
     config = Config().from_disk(file, interpolate=False)
     for pipe, setting, block in sources(config):
-        if row in ("none", f"no-{block}"):
+        if row in ("none", "fast-none", f"no-{block}"):
             del config["components"][pipe][setting][block]
     if row not in ("fast", "accurate"):
         config.to_disk(file, interpolate=False)
@@ -223,7 +229,7 @@ def table(name: str) -> str:
     rows = {row.removeprefix(f"{name}-"): result for row, result in found.items()}
     if not rows:
         return "Not run yet."
-    order = ("accurate", *(row for row in rows if row.startswith("no-")), "none", "fast")
+    order = ("accurate", *(row for row in rows if row.startswith("no-")), "none", "fast", "fast-none")
     whole = rows.get("accurate", {})
     lines = ["| configuration | dev | change | seen | unseen | test | seconds | MB |", "| --- |" + " ---: |" * 7]
     for row, result in ((row, rows[row]) for row in order if row in rows):
@@ -243,6 +249,8 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
     if row in ("fast", "accurate"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
+    if row == "fast-none":
+        return "`--goal fast`, without these"
     return "without any of these" if row == "none" else f"without `{row.removeprefix('no-')}`"
 
 

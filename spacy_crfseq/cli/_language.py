@@ -13,23 +13,25 @@ from ..corpora import DOCBIN, Preset
 from ..corpora.annotations import read_annotations
 from ..corpora.presets import ANNOTATIONS, read_layout
 
-DEFAULT = "en"
+DEFAULT, ANY = "en", "xx"
+"""The language without a corpus, and spaCy's code for a language that is not clear."""
 LANGUAGES = tuple("ca da de el en es fi fr hr hu it lt nb nl pl pt ro ru sv tr uk".split())  # noqa: SIM905
 SENTENCES = 1000
 """Sentences that are read; of a DocBin, Docs."""
-LEAST = 0.2
-"""Share of stop words among the words below which a corpus is in none of these languages; running text has 0.3."""
+LEAST, LEAD = 0.2, 1.3
+"""Share of stop words among the words below which a corpus is in none of these languages; running text has 0.3.  And
+how many times as large as that of the next language it must be."""
 
 
 def likely_language(path: Path, layout: Preset) -> str:
-    """Return the code of the language of a corpus; `DEFAULT` if it is not clear, or the file cannot be read."""
+    """Return the code of the language of a corpus; `ANY` if it is not clear, or the file cannot be read."""
     try:
         counts = Counter(word.lower() for word in _words(path, layout) if word.isalpha())
     except ValueError:  # which the commands that train report
-        return DEFAULT
+        return ANY
     shares = {code: sum(counts[word] for word in _stop_words(code)) for code in LANGUAGES}
-    best = max(shares, key=shares.__getitem__)
-    return best if shares[best] > LEAST * counts.total() else DEFAULT
+    second, best = sorted(shares, key=shares.__getitem__)[-2:]
+    return best if shares[best] > max(LEAST * counts.total(), LEAD * shares[second]) else ANY
 
 
 def _words(path: Path, layout: Preset) -> Iterator[str]:

@@ -17,7 +17,7 @@ from spacy_crfseq.cli import init_config
 from spacy_crfseq.cli._language import LANGUAGES, likely_language
 from spacy_crfseq.cli.fit import load_config
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
-from spacy_crfseq.corpora.layouts import GOLD, NAMES
+from spacy_crfseq.corpora.layouts import GOLD, NAMES, Asked
 from spacy_crfseq.errors import ConfigError, FormatError
 from tests.cli.conftest import Run, refused, worked, write_trees
 
@@ -78,11 +78,12 @@ def test_every_config_loads_with_nothing_to_add(tasks: tuple[str, ...], tmp_path
         (corpus,) = util.resolve_dot_names(nlp.config.interpolate(), ["corpora.train"])
         example = next(iter(corpus(nlp)))
         assert len(example.reference)
-        assert nlp.get_pipe(nlp.pipe_names[-1]).method.optimizer == resolved_optimizer(goal, tasks[-1])
+        assert nlp.get_pipe(nlp.pipe_names[-1]).method.optimizer == resolved_optimizer(goal, tasks[-1], name)
 
 
-def resolved_optimizer(goal: str, task: str) -> Any:
-    quick = {} if task == "ner" else {"tolerance": 0.2}
+def resolved_optimizer(goal: str, task: str, layout: str) -> Any:
+    quick: dict[str, Any] = {} if task == "ner" else {"tolerance": 0.2}
+    quick |= {"runs": 3} if layout == "xml" else {}
     return {
         "fast": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(**quick),
         "accurate": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(runs=3),
@@ -238,7 +239,8 @@ def test_sections_stand_where_spacy_has_them() -> None:
 
 def test_asks_for_the_files_and_derives_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train = tmp_path / "esp.train"
-    train.write_bytes("El SP B-NP\nniño NC I-NP\nse P B-VP\nfue VM I-VP\na SP B-PP\nla DA B-NP\n\n".encode("latin-1"))
+    words = ["El", "niño", "se", "fue", "a", "la", "pero", "cuando"]
+    train.write_bytes("\n".join([*(f"{word} SP B-NP" for word in words), ""]).encode("latin-1"))
     answers = iter([str(tmp_path / "none"), str(train), ""])
     asked: list[str] = []
 
@@ -274,6 +276,33 @@ def test_accurate_entities_read_the_document_or_a_passage(corpora: Path, tmp_pat
         attributes = config["components"][TASKS[task]]["attributes"]
         assert list(attributes) == ([] if unit == "sentence" else ["context", "labels"])
         assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
+
+
+def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = tmp_path / "train.iob"
+    train.write_text("The O\nand O\nof O\nwas O\nhouse O\n", encoding="utf8")
+    monkeypatch.setattr(import_module("spacy_crfseq.cli.init_config"), "lookups_languages", dict)
+    said = " ".join(run("init-config", tmp_path / "c.cfg", "--train", train).stdout.split())
+    assert "The language seems to be 'en'" in said
+    assert "pip install 'spacy-crfseq[lookups]'" in said
+    said = run("init-config", tmp_path / "c.cfg", "--train", train, "--lang xx --force").stdout
+    assert "seems" not in said
+    assert "lookups" not in said
+
+
+def test_the_language_is_checked_when_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = iter(["qq", "python -m spacy", "es"])
+    made = complete(
+        Wanted(layout=Asked("conll2003")),
+        lambda question, choices, default: next(answers) if question.startswith("Language") else default,
+    )
+    assert made.lang == "es"
+    assert "spaCy has no language 'qq'" in capsys.readouterr().err
+
+
+def test_the_language_of_texts_that_are_in_none(tmp_path: Path) -> None:
+    (tmp_path / "train.iob").write_text("قطة O\nعلى O\nde O\n", encoding="utf8")
+    assert likely_language(tmp_path / "train.iob", GOLD["iob"]) == "xx"
 
 
 def test_takes_up_word_classes_where_a_language_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
