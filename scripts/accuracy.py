@@ -5,9 +5,9 @@
     python scripts/accuracy.py --report
 
 A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` writes; `no-NAME`, the accurate config
-without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them.  Each is made by the commands
-`init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so
-a run can be stopped and continued.
+without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them.  Each is made by
+the commands `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not
+run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ..corpora.presets import ANNOTATIONS, read_layout
 from ..corpora.splitting import WORDS
 from ..corpora.xml import check_corpus
 from ..errors import ConfigError, CrfError, DataError, FormatError
-from ..evaluation.corpus import KEPT, PLAIN, Part, count, overlap
+from ..evaluation.corpus import KEPT, PLAIN, Part, count
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 from ..pipeline.texts import load_docs
 from ..schemes import encode
@@ -155,7 +155,7 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
         elif not broken[name].count:
             findings.append(Finding("fail", f"{path}: no sentence in the file."))
     if all(parts[name].lengths for name in files) and dev:
-        findings += overlap_findings(overlap(parts["train"], parts["dev"]))
+        findings += overlap_findings(parts["train"], parts["dev"])
     components: dict[str, Component] = {}
     expense = suspects = None
     if how.config and any(finding.severity == "fail" for finding in findings):

@@ -303,8 +303,11 @@ def set_up_from(config: Config) -> Setup:
     last = max(nlp.pipe_names.index(name) for name in to_train)
     annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
 
+    times = 2 if corpus_block(filled, "train_corpus").get("twice") else 1
+
     def report(docs: int, tokens: int) -> None:
-        printer().info(f"Encoded {docs:,} documents, {tokens:,} tokens")
+        twice = ", each twice" if times > 1 else ""
+        printer().info(f"Encoded {docs // times:,} documents, {tokens // times:,} tokens{twice}")
 
     return Setup(nlp, training, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev)
 

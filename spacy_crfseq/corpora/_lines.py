@@ -30,6 +30,10 @@ _MARKS = {
 }  # fmt: skip
 
 
+DOCBIN_MARK = b"x\x9c"
+"""The first bytes of a DocBin, which zlib writes."""
+
+
 class Sentence(NamedTuple):
     """A sentence of T tokens in a file.
 
@@ -209,6 +213,9 @@ def undecodable(path: Path, line: int, byte: int, encoding: str, sample: bytes |
             if byte >= SAMPLE:
                 file.seek(byte)
                 sample += file.readline(SAMPLE)
+    if sample.startswith(DOCBIN_MARK):
+        what = "this is spaCy's binary format. Give --format spacy, in a config the reader spacy.Corpus.v1."
+        return FormatError(path, 0, what)
     probable = probable_encoding(sample)
     hint = "The rest of the file looks right: correct this line."
     if codecs.lookup(probable).name != codecs.lookup(encoding).name:

@@ -51,6 +51,11 @@ def read_columns(
     return read_sentences(check_file(path), encoding, parse, on_error, data)
 
 
+_NAMES = "word words token tokens form text lemma pos tag tags xpos upos morph chunk ent entity ner label labels"
+HEADERS = frozenset(_NAMES.split())
+"""What a line of names of columns consists of."""
+
+
 def parse_columns(
     path: Path,
     lines: Iterable[tuple[int, str]],
@@ -67,6 +72,8 @@ def parse_columns(
     for at, line in chain(lines, [(0, "")]):
         number, fields = at or number + 1, _split(line, separator)
         if fields and fields[0] != DOCSTART:
+            if number == 1 and len(fields) > 1 and HEADERS.issuperset(field.lower() for field in fields):
+                raise FormatError(path, 1, "this line has names of columns, not a word. Remove it.")
             if len(fields) != len(columns):
                 error = _wrong_number(path, number, fields, columns)
                 if on_error is None:

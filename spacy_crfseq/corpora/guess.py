@@ -52,6 +52,16 @@ def guess(path: Path) -> Preset | None:
     return _named(names, scheme, encoding)
 
 
+def separator_of(path: Path) -> str:
+    """Return the name of the sign between the columns of a file where that is no white space, else an empty string."""
+    lines = [line for line in (_read(path) or ([], ""))[0] if line.strip()]
+    for sign, name in ((",", "commas"), (";", "semicolons"), ("|", "vertical bars")):
+        (count, number), *_ = Counter(line.count(sign) for line in lines).most_common(1) or [(0, 0)]
+        if count and number > 0.9 * len(lines) > 1:
+            return name
+    return ""
+
+
 def fits(path: Path, layout: Preset) -> bool:
     """Whether the first lines of a file fit a layout: number of columns, and columns of spans where they are clear."""
     rows = [row for sentence in _sentences((_read(path) or ([], ""))[0]) for row in sentence]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ..errors import ConfigError, FormatError, suggest
 from ._lines import check_encoding
 from .columns import check_columns
-from .guess import fits, guess
+from .guess import fits, guess, separator_of
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
 from .xml import XMLForm, check_corpus
 
@@ -141,6 +141,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
         if path != STDIN and not path.stat().st_size:
             raise FormatError(path, 0, "the file is empty.")
         ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
+        if separated := separator_of(path):
+            raise FormatError(path, 1, f"the columns are separated by {separated}. Separate them by spaces or tabs.")
         advice = f"Give --format, in a config format ({', '.join(known)}), or --columns."
         raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
     seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for

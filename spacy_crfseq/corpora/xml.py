@@ -52,6 +52,7 @@ class XMLForm(NamedTuple):
     join: bool = False
     pattern: str = SPACES
     between: str = "words"
+    rename: tuple[tuple[str, str], ...] = ()
 
     def check(self) -> Splitter:
         """Return the function that splits texts; RAISES ConfigError: On settings that cannot be used."""
@@ -199,6 +200,7 @@ class _Reader:
             if not (segment.inside and form.nested == "outermost"):
                 values = (attributes.get(key, "") for key in form.attributes)
                 label = "-".join([name, *filter(None, values)]).replace(" ", "_")
+                label = dict(self._form.rename).get(label, label)
                 segment = _Segment(self._parser.CurrentByteIndex + 1, label, True)
         self._open.append((segment, len(self._pieces)))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from .corpus import COMPARED, PLAIN, Column, Overlap, Part, Places, lengths_of
+from .corpus import COMPARED, PLAIN, Column, Part, Places, lengths_of, overlap
 
 RARE = 5
 """Labels on fewer tokens or spans are rare: they may be missing in one of the parts."""
@@ -16,6 +17,9 @@ LEAK = 0.01
 """Share of development sentences in the training part from which scores are unreliable."""
 INVALID = 0.05
 """Share of sentences with invalid tags from which the scheme is probably wrong."""
+
+IOBES = re.compile(r"\b[SE]-\w")
+"""Tags of another alphabet of BILUO."""
 
 Where = Callable[[int], str]
 """Formats a position in a file: "train.conll:12"."""
@@ -64,7 +68,10 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
     found = []
     if column.unreadable.count:
         number = _number(column.unreadable.count, "sequence")
-        text = f"{name}: {number} with tags that are none of {column.scheme}. Check which column is {name!r}."
+        advice = f"Check which column is {name!r}."
+        if any(IOBES.search(text) for _, text in column.unreadable.first):
+            advice = "They look like IOBES: write U- for S-, L- for E-, and give --scheme BILUO."
+        text = f"{name}: {number} with tags that are none of {column.scheme}. {advice}"
         found.append(Finding("fail", text, _listed(column.unreadable, where)))
     broken = column.invalid.count - column.unreadable.count
     if broken > 0:
@@ -103,15 +110,18 @@ def _of_labels(name: str, column: Column, where: Where) -> list[Finding]:
     ]
 
 
-def overlap_findings(shared: Overlap) -> list[Finding]:
+def overlap_findings(train: Part, dev: Part) -> list[Finding]:
     """Return the findings about the two parts together."""
+    shared = overlap(train, dev)
     share = shared.same / max(1, shared.compared)
     text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in train, too"
     if share > LEAK:
         first = Finding("warn", f"{text} ({100 * share:.1f} %): scores will be too good. Take them out of one.")
     else:
         first = Finding("good", text)
-    warnings = [
+    larger = len(dev.lengths) > len(train.lengths)
+    warnings = ["dev has more sentences than train. Are the files swapped?"] if larger else []
+    warnings += [
         f"{name}: {_number(len(labels), 'label')} in dev only, which can never be predicted: {_some(labels)}."
         for name, labels in shared.new_labels.items()
         if labels

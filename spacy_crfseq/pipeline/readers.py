@@ -29,7 +29,7 @@ from ..corpora.parts import BLANK, DOCUMENT, LINE, NEWDOC, Mark, Part, cut, file
 from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, read_xml
-from ..errors import ConfigError
+from ..errors import ConfigError, FormatError
 from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
@@ -172,6 +172,7 @@ def create_xml_reader(
     limit: int = 0,
     weight: float = 1.0,
     encoding: str = "",
+    rename: dict[str, str] = {},  # noqa: B006
 ) -> "CorpusReader":
     """Create a reader of XML elements whose children are labelled segments (``spacy_crfseq.XMLReader.v1``).
 
@@ -189,10 +190,13 @@ def create_xml_reader(
     part (str): "train" leaves out each tenth sequence, "dev" takes only these, "all" takes all: for a corpus without
         development data.
     encoding (str): The encoding of the file; by default, the one that the file declares.
+    rename (dict[str, str]): Other names of labels; labels of one name are merged.
     The other settings and the errors are those of `create_conll_reader`.
     """
     check_setting("part", part, ("all", "train", "dev"))
-    form = XMLForm(sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between)
+    form = XMLForm(
+        sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between, tuple(rename.items())
+    )
     form.check()
     xml = get_preset("xml")
     layout = CorpusLayout(
@@ -349,7 +353,13 @@ class CorpusReader:
         """Return an iterator over the examples; raises FormatError, at once, on a line that cannot be read."""
         vocab = nlp.vocab
         if id(vocab) not in self._built:
-            self._built[id(vocab)] = vocab, list(self._entries(nlp))
+            try:
+                self._built[id(vocab)] = vocab, list(self._entries(nlp))
+            except FormatError as error:
+                main = getattr(sys.modules["__main__"], "__spec__", None)
+                if main is None or main.name != "spacy.__main__" or "crfseq" in sys.argv[1:2]:
+                    raise
+                raise SystemExit(f"\u2718 {error}") from None  # as spaCy's commands report what their files lack
         return map(example_of, self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:

@@ -118,6 +118,8 @@ class Training:
         without_data = made_up and not found.tags
         if without_data:
             labels = labels or model.labels.tags
+            if model.has_weights and model.crf.theta.any():
+                util.logger.warning("[%s] initialized again without examples: its weights are gone.", model.name)
         if not found.tags and not (without_data and (labels or annotation.scheme)):
             what = ", ".join(f"{key} = {value!r}" for key, value in annotation.settings().items())
             raise DataError(

@@ -39,6 +39,26 @@ def look(tmp_path: Path) -> Callable[..., Report]:
     return look
 
 
+@pytest.mark.parametrize(("content", "columns", "said"), [
+    ("word,tag\nAda,B-PER\nruns,O\n", "", "the columns are separated by commas"),
+    ("word tag ner\nAda NNP B-PER\n", "word,tag,ent", "t.conll:1: this line has names of columns"),
+    ("Ada S-PER\nruns O\n\nNew B-LOC\nYork E-LOC\n", "word,ent", "They look like IOBES: write U- for S-"),
+])  # fmt: skip
+def test_causes_are_named(content: str, columns: str, said: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.conll").write_text(content, encoding="utf8")
+    found = run("debug-data", tmp_path / "t.conll", *(["--columns", columns] if columns else []))
+    assert found.exit_code == 1
+    assert said in " ".join((found.stdout + found.stderr).split())
+
+
+def test_a_dev_part_that_is_larger_than_train(run: Run, tmp_path: Path) -> None:
+    for name, n in (("train", 2), ("dev", 3)):
+        text = "".join(f"Ada{i} B-PER\nruns O\n\n" for i in range(n))
+        (tmp_path / f"{name}.conll").write_text(text, encoding="utf8")
+    found = run("debug-data", tmp_path / "train.conll", "--dev", tmp_path / "dev.conll", "--columns word,ent")
+    assert "dev has more sentences than train" in found.stdout
+
+
 def test_counts(look: Callable[..., Report]) -> None:
     part = look(GOOD * 5).parts["train"]
     assert (len(part.lengths), part.tokens, len(part.words)) == (10, 55, 10)

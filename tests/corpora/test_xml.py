@@ -125,3 +125,10 @@ def test_the_outermost_elements_with_enough_segments_are_sequences() -> None:
     nested = "<list><place><city>x</city><at><road>y</road><number>z</number></at></place></list>"
     assert likely_sequence(nested) == "place"
     assert Splitter().pattern == XMLForm().pattern
+
+
+def test_labels_are_renamed_and_merged(write: Write) -> None:
+    path = write("<s><a>New</a><b>York</b><c>in</c></s>")
+    [sentence] = read_xml(path, XMLForm(rename=(("a", "place"), ("b", "place")), join=True))
+    assert sentence.columns["tag"] == ["place", "place", "c"]
+    assert sentence.columns["ent"] == ["B-place", "I-place", "B-c"]
