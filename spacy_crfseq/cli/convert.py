@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
 from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_file, check_scheme, write_columns
@@ -75,6 +76,11 @@ def convert_cli(
         str | None,
         typer.Option(help="For models: regular expression of tokens, all else is left out [rules of --lang]"),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="SHARES", help="Write OUTPUT-train, -dev and -test, in shares: 80,10,10"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
     code: options.Code = None,
     force: options.Force = False,
 ) -> None:
@@ -107,6 +113,8 @@ def convert_cli(
           --from crfsuite --to spacy
       python -m spacy crfseq convert annotated.jsonl train.spacy --lang es
       python -m spacy crfseq convert labeled.xml train.txt --to columns
+      python -m spacy crfseq convert all.conll my.conll --from iob --to iob \\
+          --split 80,10,10
       python -m spacy crfseq convert model.crfsuite pipeline \\
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
@@ -126,8 +134,9 @@ def convert_cli(
             from_, found, from_scheme = _source(source, Asked(columns=of_source, encoding=encoding), from_scheme)
             names = found or names
         settings = Settings(
-            from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word
-        )
+            from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word,
+            _shares(split), seed,
+        )  # fmt: skip
         count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
 
@@ -202,6 +211,9 @@ def _target(path: Path) -> str:
     return to
 
 
+PARTS = ("train", "dev", "test")
+
+
 class Settings(NamedTuple):
     """Settings of a conversion; see the help of the command."""
 
@@ -216,6 +228,8 @@ class Settings(NamedTuple):
     columns: tuple[str, ...] = ()
     labels: str = "tag"
     word: str = WORD
+    shares: tuple[int, ...] = ()
+    seed: int = 0
 
     @property
     def layout(self) -> Preset:
@@ -242,16 +256,53 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
     RAISES CrfError: On unknown names, on an unreadable file, and if it lacks annotation that the target holds.
     """
     _check(settings)
-    check_output_file(target, source, force=force)
+    targets = [target.with_stem(f"{target.stem}-{part}") for part, _ in zip(PARTS, settings.shares, strict=False)]
+    for one in targets or [target]:
+        check_output_file(one, source, force=force)
     if settings.target == DOCBIN:
-        from spacy.tokens import DocBin
+        found: Iterable[Any] = _read_docs(source, settings)
+    else:
+        sentences = (_sentences_of if settings.source == DOCBIN else _read_sentences)(source, settings)
+        found = _recoded(sentences, source, settings)
+    if not targets:
+        return _write(target, found, settings)
+    return sum(_write(one, part, settings) for one, part in zip(targets, _parts(list(found), settings), strict=True))
 
-        binary = DocBin(docs=_read_docs(source, settings), store_user_data=True)
-        with replacing(target) as temporary:
-            binary.to_disk(temporary)
-        return len(binary)
-    sentences = (_sentences_of if settings.source == DOCBIN else _read_sentences)(source, settings)
-    return write_columns(target, _recoded(sentences, source, settings), settings.written)
+
+def _write(target: Path, found: Iterable[Any], settings: Settings) -> int:
+    if settings.target != DOCBIN:
+        return write_columns(target, found, settings.written)
+    from spacy.tokens import DocBin
+
+    binary = DocBin(docs=found, store_user_data=True)
+    with replacing(target) as temporary:
+        binary.to_disk(temporary)
+    return len(binary)
+
+
+def _shares(text: str | None) -> tuple[int, ...]:
+    shares = [part.strip() for part in (text or "").split(",")]
+    if text is None:
+        return ()
+    if not 2 <= len(shares) <= 3 or not all(part.isdecimal() and int(part) for part in shares):
+        raise ConfigError(f"--split {text}: give two or three numbers above 0, such as 80,10,10: train, dev, test.")
+    return tuple(map(int, shares))
+
+
+def _parts(found: list[Any], settings: Settings) -> list[list[Any]]:
+    """Return Docs or sentences by part, in their order; documents, and copies of a sentence, stay together."""
+    whole = settings.target != DOCBIN and any(sentence.document for sentence in found)
+    units = [sentence.document if whole else sentence.text for sentence in found]
+    names = list(dict.fromkeys(units))
+    order = np.random.default_rng(settings.seed).permutation(len(names))
+    ends = np.cumsum(settings.shares) * len(names) // sum(settings.shares)
+    part_of = {names[i]: int(np.searchsorted(ends, place, side="right")) for place, i in enumerate(order.tolist())}
+    parts: list[list[Any]] = [[] for _ in settings.shares]
+    for unit, one in zip(units, found, strict=True):
+        parts[part_of[unit]].append(one)
+    if not all(parts):
+        raise DataError(f"--split: {len(names)} texts or documents are too few for {len(parts)} parts of these shares.")
+    return parts
 
 
 def _check(settings: Settings) -> None:

@@ -49,6 +49,29 @@ def converted(source: Path, settings: Settings) -> str:
     return target.read_text()
 
 
+def test_a_split_keeps_documents_and_copies_together(run: Run, tmp_path: Path) -> None:
+    marked = "".join(f"-DOCSTART- -X- -X- O\n\nA{i} NN O O\n\nB{i} NN O O\n\n" for i in range(20))
+    plain = "".join(f"A{i % 12} O\n\n" for i in range(24))
+    for name, text, extra in (("m", marked, "--from conll2003 --to conll2003"), ("p", plain, "--from iob --to iob")):
+        (tmp_path / name).write_text(text, encoding="utf8")
+        for target in ("one.conll", "two.conll"):
+            worked(run("convert", tmp_path / name, tmp_path / target, extra, "--split 70,15,15 --seed 3 --force"))
+        words = [
+            [line.split()[0] for line in (tmp_path / f"one-{part}.conll").read_text().splitlines() if line.strip()]
+            for part in ("train", "dev", "test")
+        ]
+        assert (tmp_path / "one-train.conll").read_bytes() == (tmp_path / "two-train.conll").read_bytes()
+        units = [{word[1:] for word in part if word != "-DOCSTART-"} for part in words]
+        assert all(units)
+        assert sum(map(len, units)) == len(set().union(*units)) == (20 if name == "m" else 12)
+        assert sum(map(len, words)) >= (40 if name == "m" else 24)
+    refused(run("convert", tmp_path / "p", tmp_path / "one.conll", "--from iob --to iob --split 1,1,1"), "exists")
+    refused(run("convert", tmp_path / "p", tmp_path / "q", "--from iob --to iob --split 80"), "--split 80: give two or")
+    refused(run("convert", tmp_path / "p", tmp_path / "q", "--from iob --to iob --split 998,1,1"), "are too few")
+    worked(run("convert", tmp_path / "p", tmp_path / "b.spacy", "--from iob --split 1,1"))
+    assert {path.name for path in tmp_path.glob("b*.spacy")} == {"b-train.spacy", "b-dev.spacy"}
+
+
 def test_schemes(source: Path) -> None:
     assert "-DOCSTART- O O O\n\n" + converted(source, Settings("conll2003", "conll2003", scheme="IOB1")) == IOB1
     iob2 = converted(source, Settings("conll2003", "conll2003"))
