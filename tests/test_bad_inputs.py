@@ -22,6 +22,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError
 from spacy_crfseq.features.sets import FeatureSet
+from spacy_crfseq.pipeline import storage
 from spacy_crfseq.pipeline.batchers import full_batch
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
 from spacy_crfseq.regularizers.l2 import L2
@@ -134,18 +135,22 @@ def store(folder: Path, change: Callable[[bytes], bytes], **config: Any) -> Path
     return folder / "model"
 
 
+def resealed(head: dict[str, Any]) -> bytes:
+    return bytes(srsly.msgpack_dumps({**head, "digest": storage._digest(head)}))
+
+
 def nan_weights(data: bytes) -> bytes:
     head = srsly.msgpack_loads(data)
     body = srsly.msgpack_loads(head["model"])
     body["theta"] = np.full_like(body["theta"], np.nan)
-    return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body), "digest": None})
+    return resealed({**head, "model": srsly.msgpack_dumps(body)})
 
 
 def changed_body(**changes: Any) -> Callable[[bytes], bytes]:
     def change(data: bytes) -> bytes:
         head = srsly.msgpack_loads(data)
         body = {**srsly.msgpack_loads(head["model"]), **changes}
-        return srsly.msgpack_dumps({**head, "model": srsly.msgpack_dumps(body), "digest": None})
+        return resealed({**head, "model": srsly.msgpack_dumps(body)})
 
     return change
 
@@ -291,7 +296,10 @@ MODELS: Cases = {
     "foreign model": (lambda f: stored(f, lambda data: b"\x80PK nothing of ours"), "crf_ner/model"),
     "foreign message": (lambda f: stored(f, lambda data: srsly.msgpack_dumps([1, 2])), "no model of"),
     "foreign body": (lambda f: stored(f, changed_body(format="x")), "no spacy_crfseq model"),
-    "later version": (lambda f: stored(f, changed_body(version=99)), "version 99.*Install"),
+    "later version": (
+        lambda f: stored(f, changed_body(version=99)),
+        "newer release.*version 99.*--upgrade",
+    ),
     "labels missing": (lambda f: stored(f, changed_body(labels=["O"])), "not there"),
     "other scheme": (lambda f: stored(f, changed_body(labels=[*"OabcdefG"])), "'a'", (ModelFileError, DataError)),
     "too few weights": (lambda f: stored(f, changed_body(theta=np.zeros(3, np.float32))), "3 parameters where"),

@@ -280,3 +280,9 @@ def test_spans_of_refuses(ids: list[int], offsets: list[int]) -> None:
 def test_may_follow_refuses_foreign_tags_on_both_sides() -> None:
     assert not may_follow("L-A", "O", "IOB2")
     assert not may_follow("O", "L-A", "IOB2")
+
+
+def test_a_sequence_never_goes_on_with_the_span_of_the_one_before() -> None:
+    table = TagTable(["O", "B-A", "I-A"], "IOB2")
+    spans = spans_of(np.array([1, 2, 2], np.int32), np.array([0, 1, 3]), table)
+    assert (spans.start.tolist(), spans.end.tolist()) == ([0, 1], [1, 3])

@@ -10,9 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spacy_crfseq import registry
+from spacy_crfseq.losses.pointwise_exp import PointwiseExp
 from spacy_crfseq.types import MISSING, Candidates, CorpusLoss, Loss, Scores, TextLoss
 from tests import reference
-from tests.problems import Problem, made_losses, one_sided_differences, problems, text_of
+from tests.problems import Problem, made_losses, one_sided_differences, problems, random_problem, text_of
 
 LOSSES = made_losses()
 
@@ -255,3 +256,12 @@ def test_the_joint_log_loss_sums_over_the_labellings_that_agree(problem: Problem
             counts[first:last] = weight * reference.expectations(one, gold).emissions
     assert value == pytest.approx(expected, rel=1e-5, abs=1e-5)
     np.testing.assert_allclose(gradient.emissions, -counts, atol=1e-5)
+
+
+def test_the_pointwise_exponential_loss_counts_known_labels_only() -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[4], shared=True, weighted=False)
+    scores = problem.scores._replace(emissions=np.zeros((4, 3)), transitions=np.zeros((1, 3, 3)))
+    scores = scores._replace(start=np.zeros(3), end=np.zeros(3))
+    gold = np.array([0, MISSING, MISSING, 1], np.int32)
+    loss = PointwiseExp()(scores, problem.batch._replace(gold=gold), scores.zeros_like())
+    assert loss == pytest.approx(2 * 3)  # 1 / P of each known label

@@ -107,3 +107,13 @@ def test_a_span_as_long_as_the_text() -> None:
     assert model.log_z[0] == pytest.approx(0, abs=1e-9)
     labels = chain.best_spans(model, chain.make_span_chain(model, inside), np.zeros(2, np.bool_), 2.0, 0.8)
     assert labels.tolist() == [0] + [1] * (n - 1)
+
+
+def test_labels_of_a_sample_are_drawn_one_by_one() -> None:
+    """Without transitions, all pairs of labels are equally likely."""
+    scores = Scores(np.zeros((4, 2)), np.zeros((1, 2, 2)), np.zeros(2), np.zeros(2))
+    offsets = np.array([0, 4])
+    found = np.empty((4000, 4), np.int32)
+    chain.sample(chain.make_chain(scores, offsets), np.random.default_rng(0).random((4, 4000)), found)
+    shares = np.bincount((found * [[1, 2, 4, 8]]).sum(1), minlength=16) / len(found)
+    np.testing.assert_allclose(shares, 1 / 16, atol=0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import spacy
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
@@ -72,3 +73,11 @@ def test_spacys_methods_work_where_the_layout_differs(monkeypatch: pytest.Monkey
         assert len(structs.read_tokens(docs, ["ORTH"])) == sum(SIZES)
     finally:
         structs.layout.cache_clear()
+
+
+def test_a_norm_of_the_token_goes_before_that_of_its_word() -> None:
+    nlp = spacy.blank("en")
+    doc = nlp("Gonna run")
+    doc[1].norm_ = "walk"
+    expected = doc.to_array(["NORM"])
+    assert structs.read_tokens([doc], ["NORM"])[:, 0].tolist() == expected.tolist()

@@ -60,3 +60,13 @@ def test_attributes_are_observed_with_the_labels_that_sets_and_spans_tell_of() -
     assert pairs(found) == {(a, k) for token, those in labels.items() for a in ids[token] for k in those}
     assert found.n_sequences == data.n_sequences + 5
     np.testing.assert_array_equal(found.encoded.offsets[: data.n_sequences + 1], data.encoded.offsets)
+
+
+def test_sequences_with_a_known_label() -> None:
+    """A set of candidates is no known label."""
+    data = training_problem(1, n_sequences=4).objective.data
+    offsets, gold = data.encoded.offsets, np.full(data.encoded.n_tokens, MISSING, np.int32)
+    full = np.flatnonzero(np.diff(offsets))
+    gold[offsets[full[0]]], gold[offsets[full[1]]] = MISSING - 1, 0
+    found = data._replace(gold=gold, weights=np.arange(4.0)).labelled()
+    assert found.weights.tolist() == [float(full[1])]

@@ -30,3 +30,9 @@ def test_sizes_seeds_and_what_cannot_be() -> None:
         folds(range(9), 1)
     with pytest.raises(DataError, match="has only 2 different documents"):
         folds(["a", "a", "b"], 3)
+
+
+def test_folds_of_groups_of_many_sizes_are_of_equal_size() -> None:
+    keys = [*"aaaaaaaabbbbcccdddee"]
+    for seed in range(5):
+        assert [len(part) for part in folds(keys, 2, seed)] == [10, 10]

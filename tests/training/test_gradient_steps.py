@@ -299,3 +299,22 @@ def test_runs_are_averaged() -> None:
     assert len({theta.tobytes() for theta in found}) == 4
     with pytest.raises(ConfigError, match="runs at least 1"):
         AdaGrad(runs=0)
+
+
+def test_rates_and_means_of_sgd() -> None:
+    sgd = SGD(average=True)
+    state = sgd.start(np.zeros(3))
+    state.rate, state.steps = 0.4, 200.0
+    assert sgd._rate_at(state, 1.0, 0.0, 100) == pytest.approx(0.4 * EPOCH_DECAY**2)
+    assert sgd._rate_at(state, 0.0, 2.0, 100) == pytest.approx(0.4 / (1 + 0.02 * 0.4 * 200) ** 0.75)
+    assert SGD(average=False)._rate_at(state, 0.0, 2.0, 100) == pytest.approx(0.4 / (1 + 0.02 * 0.4 * 200))
+    assert SGD(schedule="epochs")._rate_at(state, 1.0, 2.0, 100) == pytest.approx(0.4 / 3)
+    state.steps = 100.0  # the first epoch is left out of the mean
+    sgd._average(state, 10, 100)
+    assert state.a_frac == 0
+    state.steps = 110.0
+    sgd._average(state, 10, 100)
+    assert (state.a_div, state.a_frac) == (1.0, 1 / state.w_div)
+    state.steps = 120.0
+    sgd._average(state, 10, 100)
+    assert state.a_frac / state.a_div == pytest.approx((0.5 + 0.5) / state.w_div)

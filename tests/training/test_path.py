@@ -133,3 +133,8 @@ def test_an_interrupt_keeps_what_is_finished() -> None:
         raise KeyboardInterrupt
 
     assert follow(training.objective, OWLQN(), [4.0], theta, density, watch=stop_at_once) is None
+
+
+def test_of_equal_sizes_the_better_score_is_chosen() -> None:
+    steps = [PathStep(1.0, 0.0, 0.0, 4, 1, score, 1, 0.0) for score in (0.80, 0.82, 0.81)]
+    assert choose(steps, within=0.05) == 1

@@ -176,3 +176,14 @@ def test_each_merge_is_the_one_that_costs_least() -> None:
     paths = paths_of(tree)
     assert not any(one != other and other.startswith(one) for one in paths for other in paths)
     assert sum(0.5 ** len(path) for path in paths) == 1  # a full binary tree
+
+
+def test_no_move_that_gains_anything_is_left() -> None:
+    bigrams = count(sentences(60, seed=4))
+    exchange = Exchange(bigrams, 4)
+    while exchange.pass_over(1):
+        pass
+    classes, best = exchange.classes.tolist(), exchange.objective
+    for word in range(len(bigrams.words)):
+        for c in range(4):
+            assert likelihood(bigrams, [*classes[:word], c, *classes[word + 1 :]]) <= best + 1e-6
