@@ -104,3 +104,13 @@ def test_online_methods_are_mixed(name: str) -> None:
 
 def test_every_online_method_is_here() -> None:
     assert {"spacy_crfseq.AdaGrad.v1", "spacy_crfseq.SGD.v1"} <= set(ONLINE)
+
+
+def test_a_mean_change_is_larger_where_more_shards_have_a_feature() -> None:
+    """The sum of shares is 1 where all shards have the feature, and the fourth root of two shards is the growth."""
+    training = training_problem(5, n_sequences=30, regularizer=L2(0.1))
+    optimizer = Mixed(registry.optimizers.get("spacy_crfseq.AdaGrad.v1")())
+    for n_shards in (1, 2):
+        state = optimizer.start(np.zeros(training.objective.potential.size))
+        optimizer.iterate(split(training.objective, n_shards), state)
+        np.testing.assert_allclose(state.factors, n_shards**0.25)
