@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from ..types import Offsets
 
 BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
+COMPARED, PARAGRAPH = 100 << 20, 60
+"""Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
 STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience", "eval_frequency")}
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
@@ -207,6 +209,8 @@ def fit(
             )
         for name in start_from(setup.to_train, start):
             printer().warn(f"{name} begins with weights of zero: {start} has no such component")
+    if overlaps(setup.nlp.config.interpolate()):
+        printer().warn("Most sentences of the dev corpus are in the training corpus, too: its scores will be too good.")
     facts = {"--from": start or "none", "--dask": "no" if client is None else "yes"}
     checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
     if client is not None:
@@ -224,6 +228,19 @@ def fit(
         outcome = save(setup, trainer, output)
         checkpoint.path.unlink(missing_ok=True)
         return outcome
+
+
+def overlaps(config: Any) -> bool:
+    """Whether most of fifty paragraphs of a dev file are in the training file; False for folders and large files."""
+    blocks = [corpus_block(config, name) for name in ("train_corpus", "dev_corpus")]
+    train, dev = (Path(str(block.get("path"))) for block in blocks)
+    if any(block.get("part", "all") != "all" for block in blocks) or not (train.is_file() and dev.is_file()):
+        return False
+    if max(train.stat().st_size, dev.stat().st_size) > COMPARED:
+        return False
+    found = [part for part in dev.read_bytes().split(b"\n\n") if len(part) > PARAGRAPH]
+    sample, whole = found[:: len(found) // 50 + 1], train.read_bytes()
+    return sum(part in whole for part in sample) > 0.5 * len(sample)
 
 
 def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float) -> Checkpoint:

@@ -42,6 +42,16 @@ def log_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
+def test_a_dev_corpus_that_is_in_the_training_corpus(train_on: Run, corpus: Any, tmp_path: Path) -> None:
+    text = corpus.train.read_text()
+    (tmp_path / "all.conll").write_text(text * 2 + "\n" + corpus.dev.read_text())
+    said = " ".join(
+        train_on("fit", "crf_ner", args=["--patience 1", "--paths.train", tmp_path / "all.conll"]).stdout.split()
+    )
+    assert "Most sentences of the dev corpus are in the training corpus" in said
+    assert "Most sentences" not in train_on("fit", "crf_ner", args=["--patience 1 --force"]).stdout
+
+
 def test_writes_two_models_that_load_and_a_log(trained: Path) -> None:
     assert sorted(path.name for path in trained.iterdir()) == ["log.jsonl", "model-best", "model-last"]
     for name in ("model-best", "model-last"):
