@@ -113,8 +113,8 @@ def convert_cli(
           --from crfsuite --to spacy
       python -m spacy crfseq convert annotated.jsonl train.spacy --lang es
       python -m spacy crfseq convert labeled.xml train.txt --to columns
-      python -m spacy crfseq convert all.conll my.conll --from iob --to iob \\
-          --split 80,10,10
+      python -m spacy crfseq convert train.conll my.conll --from conll2003 \\
+          --to conll2003 --split 80,10,10
       python -m spacy crfseq convert model.crfsuite pipeline \\
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
