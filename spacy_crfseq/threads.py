@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-PATIENCE = 5.0
-"""Seconds for which a fork waits for other threads, at most."""
+PATIENCE = 30.0
+"""Seconds for which a fork waits for other threads, at most; some kernels take ten to compile."""
 _locks, _forking = WeakKeyDictionary[Any, bool](), local()
 
 
@@ -33,8 +33,16 @@ def surviving(lock: Item, *, waits: bool = True) -> Item:
 
 def _before_fork() -> None:
     until = monotonic() + PATIENCE
-    waiting = [lock for lock, waits in _locks.items() if waits]
-    _forking.held = [lock for lock in waiting if lock.acquire(timeout=max(0.0, until - monotonic()))]
+    waiting = [lock for reference in _locks.keyrefs() if (lock := reference()) and _locks[lock]]
+    while True:  # waits for one lock while it holds none, because threads take them in any order
+        left = max(0.0, until - monotonic())
+        held = [lock for number, lock in enumerate(waiting) if lock.acquire(timeout=0.0 if number else left)]
+        if len(held) == len(waiting) or not left:
+            break
+        for lock in held:
+            lock.release()
+        waiting.sort(key=held.__contains__)
+    _forking.held = held
 
 
 def _in_parent() -> None:

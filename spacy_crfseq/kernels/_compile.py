@@ -27,8 +27,11 @@ import llvmlite.binding
 import numba
 import numba.extending
 from llvmlite import ir
-from numba.core import caching, cgutils, codegen, compiler, event, types
+from numba.core import caching, cgutils, codegen, compiler, compiler_lock, event, types
 
+from ..threads import surviving
+
+surviving(compiler_lock.global_compiler_lock._lock)
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from importlib import import_module
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 import numpy as np
+
+from ..threads import surviving
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,6 +24,14 @@ STEPS, LARGE = 40_000, 400
 """Lengths of the first arguments of light kernels, in all and in one call.  A token takes about a hundred steps, each
 some 8 microseconds, so that Python runs for a third of a second at most."""
 _left = STEPS
+_LOADING = surviving(RLock())
+"""Held while numba is imported: a fork in the middle would leave modules locked in the child."""
+
+
+@cache
+def _policies() -> Any:
+    with _LOADING:
+        return import_module("._compile", __package__)
 
 
 class Kernel:
@@ -46,7 +57,7 @@ class Kernel:
     def compiled(self) -> Any:
         """numba's dispatcher; numba is imported here."""
         if "compiled" not in self.__dict__:
-            make = getattr(import_module("._compile", __package__), self._policy)
+            make = getattr(_policies(), self._policy)
             self.__dict__.setdefault("compiled", make(self.py_func))  # the first one, where threads come at once
         return self.__dict__["compiled"]
 

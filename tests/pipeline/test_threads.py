@@ -8,15 +8,21 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 import spacy
+from numba.core.compiler_lock import global_compiler_lock
 
+from spacy_crfseq import threads
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.inference import posterior
+from spacy_crfseq.kernels import _jit
 from spacy_crfseq.potentials import layout
 from tests.pipeline.helpers import FACTORIES, annotation, inputs, pipe_of, trained
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
@@ -45,29 +51,59 @@ def test_callers_in_several_threads() -> None:
             assert found == expected
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_fork_beside_a_thread_that_predicts() -> None:
-    nlp = trained("crf_ner")
-    doc, taken, left = inputs(nlp, "crf_ner")[0], threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with pipe_of(nlp).doc_model.lock:
-            taken.set()
-            time.sleep(0.2)
-        left.set()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    taken.wait()
+def forked(function: Any) -> int:
+    """Fork, and return the status of a child that returns whether `function` returned something true in 20 seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads
         child = os.fork()
     if not child:
         signal.alarm(20)
-        os._exit(0 if left.is_set() and nlp(doc).ents else 1)
+        os._exit(0 if function() else 1)
+    return os.waitpid(child, 0)[1]
+
+
+@needs_fork
+def test_a_fork_beside_a_thread_that_predicts_or_compiles() -> None:
+    nlp = trained("crf_ner")
+    doc = inputs(nlp, "crf_ner")[0]
+
+    def hold(lock: Any, taken: threading.Event, left: threading.Event) -> None:
+        with lock:
+            taken.set()
+            time.sleep(0.2)
+            left.set()
+
+    def works(lock: Any, left: threading.Event) -> bool:
+        with lock:
+            return left.is_set() and bool(nlp(doc).ents)
+
+    for lock in (pipe_of(nlp).doc_model.lock, global_compiler_lock, _jit._LOADING):
+        taken, left = threading.Event(), threading.Event()
+        thread = threading.Thread(target=hold, args=(lock, taken, left))
+        thread.start()
+        taken.wait()
+        assert forked(partial(works, lock, left)) == 0, lock
+        thread.join()
+        assert works(lock, left)  # it is free here, too
+
+
+@needs_fork
+def test_a_fork_lets_threads_take_locks_in_any_order() -> None:
+    first, second = (threads.surviving(threading.Lock()) for _ in range(2))
+    taken, left = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with second:
+            taken.set()
+            time.sleep(0.2)
+            with first:
+                left.set()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    assert forked(left.is_set) == 0
     thread.join()
-    assert os.waitpid(child, 0)[1] == 0
-    assert nlp(doc).ents  # the lock is free here, too
 
 
 def test_a_doc_that_is_retokenized_during_its_prediction() -> None:
