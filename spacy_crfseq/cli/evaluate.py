@@ -58,9 +58,9 @@ def evaluate_cli(
 ) -> None:
     """Score a pipeline on a corpus file as conlleval does, and measure its speed.
 
-    A span is correct if its type and both boundaries are; tags are scored by accuracy, and so are whole sequences
-    (sentences). Tokens and sentences are those
-    of the file. Speed covers the components of the pipeline, with compiled kernels loaded.
+    A span is correct if its type and both boundaries are; tags are scored by accuracy and label, and whole sequences
+    (sentences) by accuracy. Tokens and sentences are those of the file. Speed covers the components of the pipeline,
+    with compiled kernels loaded.
 
     --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
     of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
@@ -176,6 +176,7 @@ def _evaluation(
         parts.append(title + found.report(spans=name in SPAN_COLUMNS))
         if (whole := kept.get(f"{_prefix(name, key)}{SEQUENCES}")) is not None:
             parts[-1] += f"\nsequence accuracy: {100 * whole:6.2f}%"
+        kept.setdefault(f"{_prefix(name, key)}per_type", found.per_type())
     parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
     return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
 
@@ -206,14 +207,8 @@ def _prefix(name: str, key: str) -> str:
 def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
     counts = SpanCounts()
     for example in examples:
-        if name in SPAN_COLUMNS:
-            known = [name == "chunk" or token.ent_iob != 0 for token in example.reference]
-            counts.add(_spans(example.reference, name, key), _spans(example.predicted, name, key), known)
-            continue
-        docs = example.reference, example.predicted
-        gold, found = ([value_of(token, name) for token in doc] for doc in docs)
-        counts.tokens += sum(map(bool, gold))
-        counts.right += sum(bool(a) and a == b for a, b in zip(gold, found, strict=True))
+        gold, found = (_units(doc, name, key, example.reference) for doc in (example.reference, example.predicted))
+        counts.add(gold, found, _known(example.reference, name))
     return counts
 
 
@@ -241,16 +236,18 @@ def _with_seen(
 
 def _units(doc: Doc, name: str, key: str, gold: Doc | None = None) -> list[Span]:
     """Return the spans of a Doc, or its tags as spans of one token, without those that touch an unknown gold token."""
-    gold = doc if gold is None else gold
+    known = _known(doc if gold is None else gold, name)
     if name in SPAN_COLUMNS:
-        return [s for s in _spans(doc, name, key) if name == "chunk" or all(t.ent_iob for t in gold[s.start : s.end])]
-    tags = ((token.i, value_of(token, name)) for token in doc)
-    return [Span(i, i + 1, tag) for i, tag in tags if tag and value_of(gold[i], name)]
+        spans: Any = doc.ents if name == "ent" else doc.spans.get(key, [])
+        units = [Span(span.start, span.end, span.label_) for span in spans]
+    else:
+        units = [Span(token.i, token.i + 1, tag) for token in doc if (tag := value_of(token, name))]
+    return [unit for unit in units if all(known[unit.start : unit.end])]
 
 
-def _spans(doc: Doc, name: str, key: str) -> list[Span]:
-    spans: Any = doc.ents if name == "ent" else doc.spans.get(key, [])
-    return [Span(span.start, span.end, span.label_) for span in spans]
+def _known(doc: Doc, name: str) -> list[bool]:
+    """Return whether each token is annotated, [T]."""
+    return [name == "chunk" or bool(token.ent_iob if name == "ent" else value_of(token, name)) for token in doc]
 
 
 def _plain(value: Any) -> Any:

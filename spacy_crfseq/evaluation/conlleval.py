@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from ..prf import prf
 from ..schemes import OUTSIDE, Span
 
+MOST = 100
+"""Rows of a table of tags: words have more lemmas."""
+
 
 @dataclass
 class SpanCounts:
@@ -43,17 +46,24 @@ class SpanCounts:
         return self.right / self.tokens if self.tokens else 0.0
 
     def report(self, *, spans: bool = True) -> str:
-        """Return the report of conlleval; without spans, the accuracy of tags."""
-        if not spans:
-            return f"processed {self.tokens} tokens; correct: {self.right}.\naccuracy: {100 * self.accuracy:6.2f}%"
+        """Return the report of conlleval; without spans, that of tags, with a row each unless there are too many."""
         gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
         head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
         total = f"accuracy: {100 * self.accuracy:6.2f}%; {scores_line(gold, found, correct)}"
+        width = max(17, *map(len, [*self.gold, *self.found, ""]))
         rows = [
-            f"{name:>17}: {scores_line(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
+            f"{name:>{width}}: {scores_line(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
             for name in sorted({*self.gold, *self.found})
         ]
+        if not spans:
+            head, total = f"processed {self.tokens} tokens; correct: {self.right}.", total.partition(";")[0]
+            rows = rows if len(rows) <= MOST else []
         return "\n".join([head, total, *rows])
+
+    def per_type(self) -> dict[str, dict[str, float]]:
+        """Return precision, recall and F1 of each type, named as in spaCy."""
+        counts = {name: (self.correct[name], self.found[name], self.gold[name]) for name in {*self.gold, *self.found}}
+        return {name: dict(zip("prf", prf(*of_type), strict=True)) for name, of_type in sorted(counts.items())}
 
 
 def scores_line(gold: int, found: int, correct: int) -> str:

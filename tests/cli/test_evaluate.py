@@ -12,6 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.cli import evaluate
+from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.evaluation.conlleval import SpanCounts
 from spacy_crfseq.pipeline.columns import chunks_key, predicted_columns
@@ -37,7 +38,7 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     names += ["spans_chunks_p", "spans_chunks_r", "spans_chunks_f", "spans_chunks_per_type"]
     names += [f"{name}_sequence_acc" for name in ("tag", "ents", "spans_chunks")]
     assert {name: metrics[name] for name in names} == {name: scores[name] for name in names}
-    assert set(metrics) == {*names, "token_label_acc", "tokens", "seconds", "tokens_per_second"}
+    assert set(metrics) == {*names, "tag_per_type", "token_label_acc", "tokens", "seconds", "tokens_per_second"}
     assert metrics["tokens"] == sum(len(example.reference) for example in examples)
     assert metrics["tokens_per_second"] == pytest.approx(metrics["tokens"] / metrics["seconds"])
     assert 0 < metrics["token_label_acc"] < 1
@@ -108,6 +109,34 @@ def test_report_of_a_tiny_file(tmp_path: Path) -> None:
         "               NP: precision:  50.00%; recall:  50.00%; FB1:  50.00  2",
         "               VP: precision: 100.00%; recall: 100.00%; FB1: 100.00  1",
     ]
+
+
+@Language.component("cli_test_tags", assigns=["token.tag"])
+def even_tags(doc: Doc) -> Doc:
+    """Predict A for each second token, B for the others."""
+    for token in doc:
+        token.tag_ = "AB"[token.i % 2]
+    return doc
+
+
+def test_tags_have_a_row_for_each_label(tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("cli_test_tags")
+    nlp.to_disk(tmp_path / "model")
+    (tmp_path / "a.txt").write_text("x A\ny B\nz B\nx A-long-name-of-a-label\n\n")
+    result = evaluate(tmp_path / "model", tmp_path / "a.txt", Asked(columns="word,tag"))
+    assert result.report.splitlines()[:6] == [
+        "tag",
+        "processed 4 tokens; correct: 2.",
+        "accuracy:  50.00%",
+        "                     A: precision:  50.00%; recall: 100.00%; FB1:  66.67  2",
+        "A-long-name-of-a-label: precision:   0.00%; recall:   0.00%; FB1:   0.00  0",
+        "                     B: precision:  50.00%; recall:  50.00%; FB1:  50.00  2",
+    ]
+    assert result.metrics["tag_per_type"]["A"] == {"p": 0.5, "r": 1.0, "f": pytest.approx(2 / 3)}
+    (tmp_path / "a.txt").write_text("".join(f"x T{i}\n" for i in range(120)) + "\n")
+    report = evaluate(tmp_path / "model", tmp_path / "a.txt", Asked(columns="word,tag")).report
+    assert len(report.splitlines()) < 9  # such as lemmas
 
 
 def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
