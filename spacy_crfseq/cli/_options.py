@@ -32,6 +32,9 @@ TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HEL
 Columns = Annotated[str | None, typer.Option(help=COLUMNS_HELP)]
 Scheme = Annotated[str | None, typer.Option(help=SCHEME_HELP)]
 Encoding = Annotated[str | None, typer.Option(help=ENCODING_HELP)]
+Rename = Annotated[
+    str | None, typer.Option(help="Of XML: new names of labels, as in name=author,ref=O; one for several merges them")
+]
 Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
 Components = Annotated[
     list[str] | None, typer.Option("--component", "-p", help="CRF component; repeat it for several [all]")

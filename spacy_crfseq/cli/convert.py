@@ -6,7 +6,7 @@ through Docs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,9 +17,10 @@ from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, c
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
 from ..corpora.crfsuite_model import SavedModel
-from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout
+from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout, trained_layout
 from ..corpora.outputs import check_output_file, check_output_pipeline
 from ..corpora.presets import ANNOTATIONS, read_layout
+from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
 from ..pipeline.texts import load_docs
@@ -28,8 +29,10 @@ from ..schemes import decode_lenient, encode
 from . import _options as options
 from ._app import crfseq_cli
 from ._console import printer, reported_errors
+from .fit import load_config
 
 if TYPE_CHECKING:
+    from spacy.language import Language
     from spacy.tokens import Doc
 
 CRFSUITE = "crfsuite"
@@ -82,6 +85,11 @@ def convert_cli(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
     code: options.Code = None,
+    rename: options.Rename = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Config with the reader and the tokenizer of INPUT: XML, exports of annotation tools"),
+    ] = None,
     force: options.Force = False,
 ) -> None:
     """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin) or a model.
@@ -93,6 +101,8 @@ def convert_cli(
     word and tag, as in the training files of CRF++ and Wapiti. Columns that the layout of OUTPUT does not have
     are dropped. Docs from attribute files keep their attributes as doc._.crf_attributes. OUTPUT appears only when it
     is complete.
+
+    XML is split into tokens as init-config does, or as the corpus of --config, which may be that of a trained pipeline.
 
     A trained model of CRFsuite or Wapiti as INPUT becomes a pipeline in the folder OUTPUT: a crf_tagger with the same
     labels, scores and predictions. With --labels ent or chunk, it is a crf_ner or crf_chunker that predicts valid tags
@@ -129,13 +139,19 @@ def convert_cli(
         if features or tokens or not numbers:
             raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
         names = own_layout(columns).columns if columns else ()
-        if from_ is None:
-            of_source = columns if layout_by_ending(source) is None else None
-            from_, found, from_scheme = _source(source, Asked(columns=of_source, encoding=encoding), from_scheme)
-            names = found or names
+        read_by = load_config(config, {}).interpolate() if config else {}
+        elements, nlp = XMLForm(), read_by.get("nlp", {})
+        if from_ in (None, "xml") or rename:
+            of_source = columns if layout_by_ending(source) is None and from_ is None else None
+            asked = Asked(from_, of_source, encoding=encoding, rename=rename)
+            found = options.show_layout(source, asked, trained_layout(read_by))
+            from_, elements = found.name, found.form or elements
+            names = found.columns if found.name == CUSTOM else names
+            if found.name != DOCBIN and found.scheme in SCHEMES:
+                from_scheme = from_scheme or found.scheme
         settings = Settings(
-            from_, to or _target(target), lang, scheme, from_scheme, unit, on_invalid, encoding, names, labels, word,
-            _shares(split), seed,
+            from_, to or _target(target), nlp.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, names,
+            labels, word, _shares(split), seed, elements, nlp.get("tokenizer"),
         )  # fmt: skip
         count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
@@ -175,8 +191,6 @@ def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelFo
     source (Path): The file of the model.
     RAISES CrfError: If the model does not fit its form, or `target` is in use.
     """
-    import spacy
-
     from ..pipeline.imported import FACTORIES, import_model, settings_for
     from ..pipeline.model_card import fill_card
 
@@ -189,18 +203,11 @@ def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelFo
     if form.labels != "tag":
         settings["scheme"] = form.scheme
     tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens, "between": "nothing"}
-    nlp = spacy.blank(form.lang, config={"nlp": {"tokenizer": tokenizer}} if form.tokens else {})
+    nlp = _blank(form.lang, tokenizer if form.tokens else None)
     import_model(nlp, model, form.labels, settings)
     replace_folder(target, fill_card(nlp).to_disk)
     names = len(model.attributes.names) + len(model.pairs.names)
     return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[form.labels]}"
-
-
-def _source(path: Path, layout: Asked, scheme: str | None) -> tuple[str, tuple[str, ...], str | None]:
-    """Return the layout of a file that no option names, its columns if they have no layout, and their scheme."""
-    found = options.show_layout(path, layout)
-    own_scheme = found.scheme if found.name != DOCBIN and found.scheme in SCHEMES else None
-    return found.name, found.columns if found.name == CUSTOM else (), scheme or own_scheme
 
 
 def _target(path: Path) -> str:
@@ -230,6 +237,8 @@ class Settings(NamedTuple):
     word: str = WORD
     shares: tuple[int, ...] = ()
     seed: int = 0
+    form: XMLForm = XMLForm()
+    tokenizer: Mapping[str, Any] | None = None
 
     @property
     def layout(self) -> Preset:
@@ -239,7 +248,8 @@ class Settings(NamedTuple):
             return Preset(CUSTOM, self.columns, "IOB2", encoding, "")
         if self.source == CRFSUITE:
             return Preset(CRFSUITE, ("word", self.labels), "IOB2", encoding, self.labels)
-        return GOLD[self.source]._replace(encoding=self.encoding or GOLD[self.source].encoding)
+        found = GOLD[self.source]
+        return found._replace(encoding=self.encoding or found.encoding, form=found.form and self.form)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -305,6 +315,12 @@ def _parts(found: list[Any], settings: Settings) -> list[list[Any]]:
     return parts
 
 
+def _blank(lang: str, tokenizer: Mapping[str, Any] | None) -> Language:
+    import spacy
+
+    return spacy.blank(lang, config={"nlp": {"tokenizer": tokenizer}} if tokenizer else {})
+
+
 def _check(settings: Settings) -> None:
     check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
@@ -347,11 +363,9 @@ def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
 
 def _annotated(source: Path, settings: Settings) -> Iterator[Sentence]:
     """Yield the texts of an export without tokens of white space, which columns cannot hold."""
-    import spacy
-
     from ..pipeline.readers import annotated_sentences
 
-    for sentence in annotated_sentences(spacy.blank(settings.lang), source, settings.layout.encoding):
+    for sentence in annotated_sentences(_blank(settings.lang, settings.tokenizer), source, settings.layout.encoding):
         kept = [i for i, word in enumerate(sentence.words) if not word.isspace()]
         tags = [sentence.columns["ent"][i] for i in kept]
         yield sentence._replace(words=[sentence.words[i] for i in kept], columns={"ent": tags}, spaces=None, document=0)
@@ -373,13 +387,11 @@ def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) ->
 
 
 def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
-    import spacy
-
     from ..pipeline import readers
 
     if settings.source == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
-    nlp, layout = spacy.blank(settings.lang), settings.layout
+    nlp, layout = _blank(settings.lang, settings.tokenizer), settings.layout
     scheme, invalid = settings.from_scheme or layout.scheme, settings.on_invalid
     if settings.source == CRFSUITE:
         read = readers.create_crfsuite_reader(
@@ -393,11 +405,9 @@ def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
 
 
 def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
-    import spacy
-
     held, line = tuple(name for name in settings.written if name != "word"), 1
     writer = ColumnWriter(Form(held, CHUNKS_KEY, (), {}), ("word", *held), scores=False)
-    for number, doc in enumerate(load_docs(source, spacy.blank(settings.lang).vocab)):
+    for number, doc in enumerate(load_docs(source, _blank(settings.lang, settings.tokenizer).vocab)):
         _check_annotation(doc, settings.target, held)
         document = number if settings.unit == "document" else 0
         for sentence in writer.sentences(doc):

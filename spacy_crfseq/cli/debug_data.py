@@ -7,7 +7,7 @@ by template, and its optimizers run on samples.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,8 +18,8 @@ from ..corpora import DOCBIN, Preset, Sentence, guess
 from ..corpora.annotations import Notes, read_annotations
 from ..corpora.layouts import Asked, Format, as_options, asked, corpus_block, layout_by_ending, reader_layout
 from ..corpora.presets import ANNOTATIONS, read_layout
-from ..corpora.splitting import WORDS
-from ..corpora.xml import check_corpus
+from ..corpora.splitting import PARTED, SPACES, WORDS
+from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
@@ -56,6 +56,7 @@ def debug_data_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    rename: options.Rename = None,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
@@ -89,7 +90,7 @@ def debug_data_cli(
           --cross-validate 5 -n 50
     """
     with training(ctx, config, code) as overrides:
-        asked_for = Asked(format_, columns, scheme, encoding)
+        asked_for = Asked(format_, columns, scheme, encoding, rename)
         report = debug_data(file, dev, How(config, asked_for, cost, cross_validate, number, overrides))
         if as_json:
             print(json.dumps(report.as_json(), indent=2))
@@ -114,6 +115,8 @@ class Source(NamedTuple):
     """How a config reads a corpus: layout, whether invalid tags are errors, columns to learn, key of the chunks.
 
     nlp: The language and the tokenizer of the config.
+    parts: What its readers take of the files for train and dev.
+    is_cut: Whether it cuts dev from the training file.
     """
 
     layout: Preset | None = None
@@ -121,6 +124,8 @@ class Source(NamedTuple):
     labels: tuple[str, ...] | None = None
     key: str = "chunks"
     nlp: Mapping[str, Any] = {"lang": "xx"}
+    parts: tuple[str, str] = ("all", "all")
+    is_cut: bool = False
 
 
 def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
@@ -128,6 +133,8 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
 
     RAISES CrfError: If a file or config does not exist or the layout is unknown; errors in the files are in the report.
     """
+    from ..pipeline.readers import part_of
+
     how = how or How()
     if how.folds is not None and how.config is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
@@ -136,25 +143,29 @@ def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> R
     is_export = layout_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
     layout = said.layout() or (None if is_export else said.encoded(source.layout))
     layout = layout or options.show_layout(file, said)
-    files = {"train": file, **({"dev": dev} if dev else {})}
+    of_dev = dev or (file if source.is_cut else None)
+    files = {"train": file, **({"dev": of_dev} if of_dev else {})}
     parts, broken = {}, {}
     findings: list[Finding] = []
-    for name, path in files.items():
+    for (name, path), part in zip(files.items(), source.parts, strict=False):
         check_corpus(path)
         broken[name] = Errors()
         notes = Notes()
-        parts[name] = _count(_sentences(path, layout, source, broken[name], notes), layout, source)
-        findings += [Finding("warn", text, tuple(places)) for text, places in notes.messages(path, KEPT)]
-        findings += _of_errors(path, layout, broken[name])
-        if layout.form is not None and how.config is not None:
-            findings += _of_tokens(path, layout, source)
+        sentences = part_of(_sentences(path, layout, source, broken[name], notes), part, path)
+        parts[name] = _count(sentences, layout, source)
+        if name == "dev" and dev is None:  # a part of the training file, whose errors are known
+            broken[name] = Errors()
+        else:
+            findings += [Finding("warn", text, tuple(places)) for text, places in notes.messages(path, KEPT)]
+            findings += _of_errors(path, layout, broken[name])
+            findings += _of_tokens(path, layout, source) if layout.form is not None and how.config is not None else []
         if parts[name].lengths:
             between = ", doc " if layout.name == DOCBIN else ":"
-            where = lambda line: f"{path}{between}{line}" if line else str(path)  # noqa: B023, E731
+            where = lambda line, file: f"{file or path}{between}{line}" if line else str(path)  # noqa: B023, E731
             findings += findings_of(parts[name], where, strict=source.strict, trainable=name == "train")
         elif not broken[name].count:
-            findings.append(Finding("fail", f"{path}: no sentence in the file."))
-    if all(parts[name].lengths for name in files) and dev:
+            findings.append(Finding("fail", f"{path}: no sentence in the file{' for dev' * (dev is None)}."))
+    if all(parts[name].lengths for name in files) and of_dev:
         findings += overlap_findings(parts["train"], parts["dev"])
     components: dict[str, Component] = {}
     expense = suspects = None
@@ -205,7 +216,7 @@ def _places(path: Path, layout: Preset, source: Source) -> list[str]:
     """Return the file and line of each token of a file."""
     between = ", doc " if layout.name == DOCBIN else ":"
     sentences = _sentences(path, layout, source, Errors())
-    return [f"{path}{between}{sentence.line_of(i)}" for sentence in sentences for i in range(len(sentence.words))]
+    return [f"{one.file or path}{between}{one.line_of(i)}" for one in sentences for i in range(len(one.words))]
 
 
 def _of_docs(path: Path, key: str, broken: Errors) -> Iterator[Sentence]:
@@ -254,18 +265,31 @@ def _of_errors(path: Path, layout: Preset, broken: Errors) -> list[Finding]:
 
 def _of_tokens(path: Path, layout: Preset, source: Source) -> list[Finding]:
     """Warn if the tokenizer of the config makes other tokens of a text than the labelled ones in XML."""
-    nlp, lines = util.load_model_from_config({"nlp": {**source.nlp, "pipeline": []}}, auto_fill=True), list[int]()
-    for sentence in read_layout(path, layout, lambda _: None):
-        if [token.text for token in nlp.make_doc(sentence.text)] != sentence.words:
-            lines.append(sentence.line)
-    if not lines:
+    assert layout.form is not None
+    nlp = util.load_model_from_config({"nlp": {**source.nlp, "pipeline": []}}, auto_fill=True)
+
+    def differing(form: XMLForm, tokens_of: Callable[[str], list[str]]) -> list[str]:
+        sentences = read_layout(path, layout._replace(form=form), lambda _: None)
+        return [f"{one.file}:{one.line}" for one in sentences if tokens_of(one.text) != one.words]
+
+    places = differing(layout.form, lambda text: [token.text for token in nlp.make_doc(text)])
+    if not places:
         return []
+    forms = [layout.form._replace(pattern=pattern) for pattern in (SPACES, WORDS, PARTED)]
+    left = {form.pattern: len(differing(form, lambda text: form.check()(text)[0])) for form in forms}  # noqa: B023
+    best = min(left, key=left.__getitem__)
     text = (
-        f"{path}: of {len(lines):,} sequences, the tokenizer makes other tokens than the labels have, so raw text will "
-        "be labelled worse. Give [nlp.tokenizer] a pattern that also ends tokens where segments end, such as "
-        f"{WORDS!r}."
+        f"{path}: of {len(places):,} sequences, the tokenizer makes other tokens than the labels have, so raw text "
+        "will be labelled worse. "
     )
-    return [Finding("warn", text, tuple(f"{path}:{line}" for line in lines[:KEPT]))]
+    advice = (
+        "Correct labels that end inside a token, or give [nlp.tokenizer] and the readers a pattern that ends there."
+    )
+    if left[best] < len(places):
+        advice = (
+            f"Give [nlp.tokenizer] and the readers pattern = {json.dumps(best)}: {left[best]:,} sequences are left."
+        )
+    return [Finding("warn", text + advice, tuple(places[:KEPT]))]
 
 
 def _source(config_path: Path, overrides: dict[str, Any] | None) -> Source:
@@ -281,4 +305,7 @@ def _source(config_path: Path, overrides: dict[str, Any] | None) -> Source:
             key = settings.get("spans_key", key)
     strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
     nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
-    return Source(reader_layout(block), strict, tuple(labels) or None, key, nlp)
+    blocks = block, corpus_block(config, "dev_corpus")
+    train, dev = (str(one.get("part", "all")) for one in blocks)
+    is_cut = (train, dev) == ("train", "dev") and blocks[0].get("path") == blocks[1].get("path")
+    return Source(reader_layout(block), strict, tuple(labels) or None, key, nlp, (train, dev), is_cut)

@@ -128,6 +128,7 @@ def init_config_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    rename: options.Rename = None,
     goal: Annotated[str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)} [fast]")] = None,
     train: Annotated[
         Path | None, typer.Option(help="Training file, for the config and to guess the layout from")
@@ -161,7 +162,7 @@ def init_config_cli(
           --goal accurate
     """
     with reported_errors():
-        wanted = Wanted(task, lang, Asked(format_, columns, scheme, encoding), goal, train, dev)
+        wanted = Wanted(task, lang, Asked(format_, columns, scheme, encoding, rename), goal, train, dev)
         check_output_file(output, train, dev, force=force)  # before any prompt
         settings = complete(wanted, _ask if sys.stdin.isatty() else None)
         text = init_config(settings, output=output)
@@ -445,8 +446,9 @@ def _corpus(name: str, settings: Settings) -> dict[str, Any]:
         form.update(_joined(settings))
     if layout.form is not None:
         tokens = {key: f"${{nlp.tokenizer.{key}}}" for key in ("pattern", "between")}
-        own = {"sequence": layout.form.sequence, **tokens, "part": "all" if settings.dev else name}
-        return _encoded({"@readers": "spacy_crfseq.XMLReader.v1", "path": path, **own}, layout)
+        own = {"rename": layout.form.rename, "part": "all" if settings.dev else name}
+        own = {"path": path, "sequence": layout.form.sequence, **tokens, **own}
+        return _encoded({"@readers": "spacy_crfseq.XMLReader.v1", **own}, layout)
     if layout.name == "conllu":
         return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **form}, layout)
     if layout.name == ANNOTATIONS.name:

@@ -43,6 +43,7 @@ class Sentence(NamedTuple):
     document: 0-based number of the document in its file.
     comments: Those of the form ``# key = value``.
     on_one_line: Whether all tokens are on one line, or in one Doc.
+    file: Its path, where a corpus may have several; else empty.
     """
 
     words: list[str]
@@ -52,6 +53,7 @@ class Sentence(NamedTuple):
     document: int
     comments: dict[str, str]
     on_one_line: bool = False
+    file: str = ""
 
     @property
     def text(self) -> str:

@@ -39,19 +39,20 @@ SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 
 class Asked(NamedTuple):
-    """Options on the layout of a file: --format, --columns, --scheme and --encoding."""
+    """Options on the layout of a file: --format, --columns, --scheme, --encoding and --rename."""
 
     name: str | None = None
     columns: str | None = None
     scheme: str | None = None
     encoding: str | None = None
+    rename: str | None = None
 
     def layout(self, known: Mapping[str, Preset] = GOLD) -> Preset | None:
         """Return the layout given by name or by columns; None if neither is.
 
         RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
         """
-        name, columns, scheme, encoding = self
+        name, columns, scheme, encoding, _ = self
         if name is not None and columns is not None:
             raise ConfigError("--format and --columns exclude each other; give one of them.")
         if scheme is not None and columns is None:
@@ -66,7 +67,13 @@ class Asked(NamedTuple):
         return self.encoded(found)
 
     def encoded(self, layout: Preset | None) -> Preset | None:
-        """Return a layout in the encoding that is asked for."""
+        """Return a layout in the encoding and with the new labels that are asked for."""
+        if layout is not None and self.rename is not None:
+            pairs = [pair.partition("=") for pair in self.rename.replace(" ", "").split(",")]
+            if layout.form is None or not all(old and new for old, _, new in pairs):
+                raise ConfigError(f"--rename {self.rename}: give labels of XML and new names, as in name=author,ref=O.")
+            names = {**layout.form.rename, **{old: new for old, _, new in pairs}}
+            layout = layout._replace(form=layout.form._replace(rename=names))
         return layout if layout is None or self.encoding is None else layout._replace(encoding=self.encoding)
 
 
@@ -133,6 +140,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
         found = known[name]
     if trained is not None and trained.form is not None:  # which only XML can have
         found, trained = (trained if found is not None and found.form is not None else found), None
+    elif found is not None and found.form is not None and (seems := guess(path)) is not None and seems.form is not None:
+        found = found._replace(form=found.form._replace(pattern=seems.form.pattern))  # as `init-config` does
     if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
         found = trained
     if (settled := said.encoded(found)) is not None:
@@ -147,8 +156,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
         raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
     seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for
     # other bytes than UTF-8 raise an error with a proposal
-    seems = seems._replace(encoding=said.encoding or (seems.encoding and "utf8"))
-    return Found(seems, guessed=True)
+    seems = seems._replace(encoding=seems.encoding and "utf8")
+    return Found(said.encoded(seems) or seems, guessed=True)
 
 
 def trained_layout(config: Mapping[str, Any]) -> Preset | None:

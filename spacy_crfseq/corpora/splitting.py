@@ -10,6 +10,8 @@ SPACES = r"\S+"
 """The pattern that splits at white space."""
 WORDS = r"\w+|[^\w\s]"
 """The pattern that also makes a token of each punctuation mark."""
+PARTED = r"[^\W\d]+|\d+|[^\w\s]"
+"""The pattern that also parts digits from letters."""
 BETWEEN = ("words", "nothing", "everything")
 _PIECES = re.compile(r"\s+|\S+")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import codecs
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
 from itertools import groupby
 from operator import itemgetter
@@ -52,7 +52,7 @@ class XMLForm(NamedTuple):
     join: bool = False
     pattern: str = SPACES
     between: str = "words"
-    rename: tuple[tuple[str, str], ...] = ()
+    rename: Mapping[str, str] = {}
 
     def check(self) -> Splitter:
         """Return the function that splits texts; RAISES ConfigError: On settings that cannot be used."""
@@ -60,6 +60,10 @@ class XMLForm(NamedTuple):
             raise ConfigError(f"nested = {self.nested!r} is not known. {suggest(str(self.nested), NESTED)}")
         if self.other == "":
             raise ConfigError('other = "" is no label. Give one such as "O", or null for text that is not annotated.')
+        if not all(self.rename.values()):
+            raise ConfigError(
+                f"rename = {dict(self.rename)}: a label has no new name. List it under ignore to drop it."
+            )
         return Splitter(self.pattern, self.between)
 
 
@@ -200,8 +204,7 @@ class _Reader:
             if not (segment.inside and form.nested == "outermost"):
                 values = (attributes.get(key, "") for key in form.attributes)
                 label = "-".join([name, *filter(None, values)]).replace(" ", "_")
-                label = dict(self._form.rename).get(label, label)
-                segment = _Segment(self._parser.CurrentByteIndex + 1, label, True)
+                segment = _Segment(self._parser.CurrentByteIndex + 1, form.rename.get(label, label), True)
         self._open.append((segment, len(self._pieces)))
 
     def _text(self, text: str) -> None:
@@ -223,14 +226,13 @@ class _Reader:
 
     def _finish(self) -> None:
         words, spaces, tags, spans = list[str](), list[bool](), list[str](), list[str]()
-        outside = MISSING_ENTITY if self._form.other is None else "O"
         for segment, pieces in groupby(self._pieces, key=itemgetter(0)):
             text = "".join(piece for _, piece in pieces)
             if spaces and text[:1].isspace():
                 spaces[-1] = True
             new, gaps = self._split(text)
             label = segment.label or ""
-            is_span = segment.inside or self._form.other not in (None, "O")
+            outside, is_span = "O" if label else MISSING_ENTITY, label not in ("", "O")
             begin = "I" if self._form.join and tags and tags[-1] == label else "B"
             spans += [f"{'I' if i else begin}-{label}" if is_span else outside for i in range(len(new))]
             words += new
@@ -244,7 +246,7 @@ class _Reader:
             return
         spaces[-1] = False
         columns = {"tag": tags, "ent": spans, "chunk": ["O" if tag == MISSING_ENTITY else tag for tag in spans]}
-        self._done.append(Sentence(words, columns, spaces, self._line, 0, {}, on_one_line=True))
+        self._done.append(Sentence(words, columns, spaces, self._line, 0, {}, True, str(self._path)))
 
     def _readable(self, error: Exception) -> FormatError:
         """Return an error of the parser or of a decoder with its line."""

@@ -28,10 +28,11 @@ COMPARED = 5
 
 
 class Place(NamedTuple):
-    """A line of a column file, or the number of a Doc, and what is there."""
+    """A line of a file, or the number of a Doc, and what is there; `file` as in `Sentence`."""
 
     line: int
     text: str
+    file: str = ""
 
 
 @dataclass
@@ -41,11 +42,11 @@ class Places:
     count: int = 0
     first: list[Place] = field(default_factory=list)
 
-    def add(self, line: int, text: str) -> None:
+    def add(self, sentence: Sentence, token: int, text: str) -> None:
         """Count one."""
         self.count += 1
         if len(self.first) < KEPT:
-            self.first.append(Place(line, text))
+            self.first.append(Place(sentence.line_of(token), text, sentence.file))
 
     def as_json(self) -> dict[str, Any]:
         """Return the number and the first places for JSON."""
@@ -92,7 +93,7 @@ class Column:
 class _Seen(NamedTuple):
     """Where a sentence was first, its length, and a hash of each column of labels."""
 
-    line: int
+    where: str
     length: int
     labels: tuple[bytes, ...]
 
@@ -104,7 +105,7 @@ class Part:
     lengths, words: Tokens of each sequence, and of each word.
     columns: By name, of the columns that hold labels.
     repeated: Sentences that were there before.
-    longest: Tokens of the longest sequence, and its line.
+    longest: Tokens of the longest sequence, its line and its file.
     odd: Tokens that are white space, very long, or hold characters of a wrong encoding.
     distinct, copies: First place of each distinct sentence, by its hash, and how often it is there.
     """
@@ -113,7 +114,7 @@ class Part:
     words: Counter[str] = field(default_factory=Counter)
     columns: dict[str, Column] = field(default_factory=dict)
     repeated: int = 0
-    longest: tuple[int, int] = (-1, 0)
+    longest: tuple[int, int, str] = (-1, 0, "")
     odd: Places = field(default_factory=Places)
     documents: int = 0
     distinct: dict[bytes, _Seen] = field(default_factory=dict)
@@ -143,16 +144,16 @@ def count(sentences: Iterable[Sentence], schemes: Mapping[str, str]) -> Part:
     part = Part(columns={name: Column(scheme) for name, scheme in schemes.items()})
     document = -1
     for sentence in sentences:
-        words, line = sentence.words, sentence.line
+        words = sentence.words
         part.documents += sentence.document != document
         document = sentence.document
         part.lengths.append(len(words))
         part.words.update(words)
         if len(words) > part.longest[0]:
-            part.longest = len(words), line
+            part.longest = len(words), sentence.line, sentence.file
         for i, word in enumerate(words):
             if odd := _odd(word):
-                part.odd.add(sentence.line_of(i), odd)
+                part.odd.add(sentence, i, odd)
         for name, column in part.columns.items():
             _add_labels(column, name, sentence)
         _compare(part, sentence)
@@ -177,11 +178,11 @@ def _add_labels(column: Column, name: str, sentence: Sentence) -> None:
     known = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
     index = find_invalid(known, column.scheme)
     if index is not None:
-        column.invalid.add(sentence.line_of(index), describe_invalid(known, index, column.scheme))
+        column.invalid.add(sentence, index, describe_invalid(known, index, column.scheme))
     try:
         spans = decode_lenient(known)
     except DataError as error:
-        column.unreadable.add(sentence.line_of(index or 0), str(error))
+        column.unreadable.add(sentence, index or 0, str(error))
         return
     column.labels.update(span.label for span in spans)
     column.spans.update((" ".join(sentence.words[span.start : span.end]), span.label) for span in spans)
@@ -191,12 +192,13 @@ def _compare(part: Part, sentence: Sentence) -> None:
     key = _hash(sentence.words)
     labels = tuple(_hash(sentence.columns.get(name, ())) for name in part.columns)
     part.copies[key] += 1
-    before = part.distinct.setdefault(key, _Seen(sentence.line, len(sentence.words), labels))
+    place = f"{sentence.file}:{sentence.line}".removeprefix(":")
+    before = part.distinct.setdefault(key, _Seen(place, len(sentence.words), labels))
     part.repeated += part.copies[key] > 1
     for column, here, there in zip(part.columns.values(), labels, before.labels, strict=True):
         if here != there and len(sentence.words) >= COMPARED:
-            text = f"{' '.join(sentence.words[:12])!r} has other labels than {before.line}"
-            column.conflicts.add(sentence.line, text)
+            text = f"{' '.join(sentence.words[:12])!r} has other labels than {before.where}"
+            column.conflicts.add(sentence, 0, text)
 
 
 def _hash(texts: Sequence[str]) -> bytes:
@@ -210,6 +212,7 @@ class Lengths(NamedTuple):
     most: float
     longest: int
     where: int
+    file: str
 
 
 def lengths_of(part: Part) -> Lengths:

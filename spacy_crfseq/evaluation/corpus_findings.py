@@ -21,8 +21,8 @@ INVALID = 0.05
 IOBES = re.compile(r"\b[SE]-\w")
 """Tags of another alphabet of BILUO."""
 
-Where = Callable[[int], str]
-"""Formats a position in a file: "train.conll:12"."""
+Where = Callable[[int, str], str]
+"""Formats a line, and its file if a corpus has several: "train.conll:12"."""
 
 
 class Finding(NamedTuple):
@@ -57,7 +57,7 @@ def _of_text(part: Part, where: Where) -> list[Finding]:
     elif lengths.longest > LONG_SEQUENCE:
         text = f"a sequence of {lengths.longest} tokens. Is it a sentence?"
     if text:
-        found.append(Finding("warn", f"{where(lengths.where)}: {text}"))
+        found.append(Finding("warn", f"{where(lengths.where, lengths.file)}: {text}"))
     if part.odd.count:
         text = f"{_number(part.odd.count, 'odd token')}. Is the file in the right encoding, with the right columns?"
         found.append(Finding("warn", text, _listed(part.odd, where)))
@@ -69,7 +69,7 @@ def _of_column(name: str, column: Column, where: Where, strict: bool) -> list[Fi
     if column.unreadable.count:
         number = _number(column.unreadable.count, "sequence")
         advice = f"Check which column is {name!r}."
-        if any(IOBES.search(text) for _, text in column.unreadable.first):
+        if any(IOBES.search(place.text) for place in column.unreadable.first):
             advice = "They look like IOBES: write U- for S-, L- for E-, and give --scheme BILUO."
         text = f"{name}: {number} with tags that are none of {column.scheme}. {advice}"
         found.append(Finding("fail", text, _listed(column.unreadable, where)))
@@ -135,7 +135,7 @@ def overlap_findings(train: Part, dev: Part) -> list[Finding]:
 
 
 def _listed(places: Places, where: Where, limit: int = 3) -> tuple[str, ...]:
-    shown = tuple(f"{where(line)}: {text}" for line, text in places.first[:limit])
+    shown = tuple(f"{where(line, file)}: {text}" for line, text, file in places.first[:limit])
     return (*shown, "...") if places.count > limit else shown
 
 

@@ -12,8 +12,10 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from random import Random
+from zlib import crc32
 
 from spacy.language import Language
 from spacy.training import Example
@@ -187,27 +189,31 @@ def create_xml_reader(
     attributes (list[str]): XML attributes that are part of a label: level makes <title level="a"> title-a.
     join (bool): Adjacent segments of one label are one span; as plain labels they are the same.
     pattern, between (str): How text becomes tokens, as in RegexTokenizer.  A token never crosses a segment's end.
+    rename (dict[str, str]): New names of labels, after `attributes`; one for several merges them, "O" is no segment.
     part (str): "train" leaves out each tenth sequence, "dev" takes only these, "all" takes all: for a corpus without
         development data.
     encoding (str): The encoding of the file; by default, the one that the file declares.
-    rename (dict[str, str]): Other names of labels; labels of one name are merged.
     The other settings and the errors are those of `create_conll_reader`.
     """
     check_setting("part", part, ("all", "train", "dev"))
-    form = XMLForm(
-        sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between, tuple(rename.items())
-    )
+    form = XMLForm(sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between, rename)
     form.check()
     xml = get_preset("xml")
     layout = CorpusLayout(
         _given(path), xml.columns, xml.scheme, chunks_key=chunks_key, limit=limit, weight=weight
     )  # fmt: skip
-    return CorpusReader(lambda _, file: _part(read_xml(file.path, form, encoding=encoding), part), layout)
+    return CorpusReader(
+        lambda _, file: part_of(read_xml(file.path, form, encoding=encoding), part, layout.path), layout
+    )
 
 
-def _part(sentences: Iterator[Sentence], part: str) -> Iterator[Sentence]:
-    numbered = enumerate(sentences, start=1)
-    return (sentence for number, sentence in numbered if part == "all" or (number % 10 == 0) == (part == "dev"))
+def part_of(sentences: Iterator[Sentence], part: str, path: Path) -> Iterator[Sentence]:
+    """Yield the sentences of "train", "dev" (each tenth of a file) or "all"; a folder may have many small files."""
+    for file, group in groupby(sentences, key=attrgetter("file")):
+        start = 1 if Path(file) == path else 1 + crc32(Path(file).name.encode())
+        for number, sentence in enumerate(group, start):
+            if part == "all" or (number % 10 == 0) == (part == "dev"):
+                yield sentence
 
 
 def create_annotation_reader(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import spacy
 
+from spacy_crfseq.corpora.splitting import PARTED
 from tests.cli.conftest import Run, refused, worked
 from tests.cli.test_layouts import COMMANDS
 
@@ -92,7 +93,9 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     worked(run("init-config", config, "--lang en --train", tmp_path / "all"))
     assert 'sequence = "address"' in config.read_text()
     report = worked(run("debug-data", tmp_path / "all", "--json --no-cost --config", config))
-    assert json.loads(report.stdout)["parts"]["train"]["sentences"] == 80
+    counts = json.loads(report.stdout)["parts"]
+    assert [counts[part]["sentences"] for part in ("train", "dev")] == [72, 8]  # as the config takes them
+    assert counts["dev"]["columns"]["tag"]["labels"]["no"] == 8
     assert "Encoded 72 documents" in worked(run("fit", config, "--output", tmp_path / "out")).output
     worked(run("evaluate", tmp_path / "out/model-best", tmp_path / "all"), "accuracy: 100.00%")
     columns = tmp_path / "test.conll"  # with as many columns as an XML file
@@ -101,6 +104,46 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     worked(run("convert", tmp_path / "all", tmp_path / "all.conll", "--to columns"), "Converted 80 sentences")
     (tmp_path / "none").mkdir()
     refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
+
+
+def test_small_files_have_dev_sequences_and_places(run: Run, tmp_path: Path) -> None:
+    """No file of the folder has a tenth sequence."""
+    folder, config = tmp_path / "all", tmp_path / "c.cfg"
+    folder.mkdir()
+    for i in range(60):
+        page = "<page>p</page><no>q</no>" if i % 4 == 0 else f"<vol>V</vol><no>6</no> <page>{i}</page>"
+        (folder / f"{i}.xml").write_text(f"<r>\n<s>{page}</s>\n<s><page>1</page> <no>é{'x' * 70}</no></s></r>")
+    worked(run("init-config", config, "--lang en --train", folder))
+    report = json.loads(worked(run("debug-data", folder, "--json --no-cost --config", config)).stdout)
+    assert 5 < report["parts"]["dev"]["sentences"] < 20
+    odd = report["parts"]["train"]["odd_tokens"]["first"][0]
+    assert (odd["line"], Path(odd["file"]).parent) == (3, folder)
+    found = {finding["text"]: finding["places"] for finding in report["findings"]}
+    [(text, places)] = [(text, places) for text, places in found.items() if "the tokenizer makes other tokens" in text]
+    assert "of 60 sequences" in text
+    pattern = json.dumps(PARTED)
+    assert f"pattern = {pattern}: 15 sequences are left." in text
+    assert places[0] == f"{folder / '0.xml'}:2"
+    fitted = worked(run("fit", config, "--output", tmp_path / "out"))
+    assert f"Encoded {report['parts']['train']['sentences']} documents" in fitted.output
+
+
+def test_labels_and_tokens_of_a_config(run: Run, tmp_path: Path) -> None:
+    path, config = tmp_path / "a.xml", tmp_path / "c.cfg"
+    path.write_text("<r>" + "<s><a>V69,</a> <b>p1914.</b></s><s><a>V6,</a> <c>x y</c></s>" * 20 + "</r>")
+    worked(run("init-config", config, "--lang en --rename a=one,b=one,c=O --train", path))
+    labels = json.loads(worked(run("debug-data", path, "--json --no-cost --config", config)).stdout)
+    assert labels["parts"]["train"]["columns"]["tag"]["labels"].keys() == {"one", "O"}
+    text = config.read_text().replace('pattern = "\\\\S+"', f"pattern = {json.dumps(PARTED)}")
+    config.write_text(text.replace('pattern = "\\\\w+|[^\\\\w\\\\s]"', f"pattern = {json.dumps(PARTED)}"))
+    worked(run("convert", path, tmp_path / "a.txt", "--to columns --config", config))
+    lines = (tmp_path / "a.txt").read_text().split("\n")
+    assert lines[:7] == ["V one", "69 one", ", one", "p one", "1914 one", ". one", ""]
+    assert lines[10:13] == ["x O", "y O", ""]
+    worked(run("convert", path, tmp_path / "b.txt", "--to columns --rename a=one"))
+    assert (tmp_path / "b.txt").read_text().startswith("V69, one\np1914. b\n")
+    refused(run("convert", path, tmp_path / "d.txt", "--to columns --rename a"), "--rename a: give labels of XML")
+    refused(run("convert", tmp_path / "a.txt", tmp_path / "e.iob", "--rename a=b"), "--rename a=b: give labels of XML")
 
 
 def test_columns_for_other_programs(addresses: Path, run: Run, tmp_path: Path) -> None:

@@ -129,6 +129,11 @@ def test_the_outermost_elements_with_enough_segments_are_sequences() -> None:
 
 def test_labels_are_renamed_and_merged(write: Write) -> None:
     path = write("<s><a>New</a><b>York</b><c>in</c></s>")
-    [sentence] = read_xml(path, XMLForm(rename=(("a", "place"), ("b", "place")), join=True))
+    [sentence] = read_xml(path, XMLForm(rename={"a": "place", "b": "place"}, join=True))
     assert sentence.columns["tag"] == ["place", "place", "c"]
     assert sentence.columns["ent"] == ["B-place", "I-place", "B-c"]
+    [sentence] = read_xml(path, XMLForm(rename={"a": "place", "c": "O"}))
+    assert sentence.columns["tag"] == ["place", "b", "O"]
+    assert sentence.columns["ent"] == ["B-place", "B-b", "O"]
+    with pytest.raises(ConfigError, match="a label has no new name"):
+        list(read_xml(path, XMLForm(rename={"a": ""})))
