@@ -100,7 +100,7 @@ def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
     path.write_bytes(data.draw(damaged(BASES[kind])))
     for record, _ in attempt(lambda: list(read_records(path, TEXTS[kind])), f"texts.{kind}") or ():
         if isinstance(record, Exception):
-            assert str(record).startswith(f"{path}:{record.line}: ")
+            assert str(record).startswith(f"{path}:{record.line}: " if record.line else f"{path}: ")
         else:
             record.text.encode()
 
