@@ -14,7 +14,6 @@ from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 import spacy
@@ -169,7 +168,7 @@ def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], check
     identity = _digest(bigrams, settings.sizes)
     size, done, start = settings.sizes[0], 0, None
     if resume:
-        size, done, start = _load(checkpoint, identity)
+        size, done, start = _load(checkpoint, identity, len(bigrams.words))
     rows = Rows(COLUMNS, NAMES, (7, 4, 10, 10, 8), "rrrrr")
     rows.begin()
     for n_classes in (n for n in settings.sizes if n <= size):
@@ -219,15 +218,26 @@ def _digest(bigrams: Bigrams, sizes: Sequence[int]) -> str:
 
 
 def _save(path: Path, identity: str, size: int, done: int, classes: Ints) -> None:
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, identity=identity, size=size, done=done, classes=classes[:-2])
+    """Write the state of a run: a line of JSON, and the classes as int32 [V]."""
+    head = json.dumps({"identity": identity, "size": size, "done": done}).encode() + b"\n"
+    with replacing(path) as temporary:
+        temporary.write_bytes(head + classes[:-2].astype("<i4").tobytes())
 
 
-def _load(path: Path, identity: str) -> tuple[int, int, Ints]:
+def _load(path: Path, identity: str, n_words: int) -> tuple[int, int, Ints]:
+    """Return the number of classes, the passes done with it, and the class of each word [V].
+
+    RAISES ConfigError: If the file is damaged, or of another run.
+    """
+    head, _, data = path.read_bytes().partition(b"\n")
     try:
-        with np.load(path) as held:
-            if str(held["identity"]) == identity:
-                return int(held["size"]), int(held["done"]), held["classes"]
-    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        state = json.loads(head)
+        same, size, done = state["identity"] == identity, int(state["size"]), int(state["done"])
+        classes = np.frombuffer(data, "<i4")
+        if same and (len(classes) != n_words or done < 0 or not 0 <= classes.min() <= classes.max() < size + 2):
+            raise ValueError("its classes are not those of the run")
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ConfigError(f"--resume: {path} is damaged ({error}). Give --force to start over.") from error
-    raise ConfigError("--resume: the run was begun on other texts or with other settings. Give --force to start over.")
+    if not same:
+        raise ConfigError("--resume: the run began with other texts or settings. Give --force to start over.")
+    return size, done, classes

@@ -75,13 +75,17 @@ def test_a_run_that_is_stopped_is_resumed(raw: Path, tmp_path: Path, run: Run, m
         assert not parts.exists()
     refused(run("word-classes", raw, OPTIONS, parts), "--resume", "--force")
     refused(run("word-classes", raw / "a.txt", OPTIONS, parts, "--resume"), "other texts", silent=False)
+    checkpoint = tmp_path / ".parts.tsv.checkpoint"
+    sound = checkpoint.read_bytes()
+    for damaged in (sound[:-4], sound + bytes(4), sound[:-1] + b"\x7f", sound[:-1] + b"\xff", b"{}\n", b"damaged"):
+        checkpoint.write_bytes(damaged)
+        refused(run("word-classes", raw, OPTIONS, parts, "--resume"), "damaged", "--force", silent=False)
+    checkpoint.write_bytes(sound)
     left.clear()
     worked(run("word-classes", raw, OPTIONS, parts, "--resume"))
     assert parts.read_text() == whole.read_text()
     assert parts.with_stem("parts-3").read_text() == whole.with_stem("whole-3").read_text()
     refused(run("word-classes", raw, OPTIONS, parts, "--resume"), "no run")
-    (tmp_path / ".parts.tsv.checkpoint").write_text("damaged")
-    refused(run("word-classes", raw, OPTIONS, parts, "--resume"), "damaged", "--force", silent=False)
 
 
 def test_passes_are_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_crfseq.corpora import crfsuite_model
 from spacy_crfseq.corpora.crfsuite_model import NamedWeights, SavedModel, read_crfsuite_model
 from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
 from spacy_crfseq.errors import CrfError, ModelFileError
@@ -120,3 +121,19 @@ def test_errors_of_wapiti(tmp_path: Path, old: str, new: str, message: str) -> N
     path.write_text(WAPITI.replace("2:Ü", "1:B").replace(old, new, 1), encoding="utf8")
     with pytest.raises(ModelFileError, match=message):
         read_wapiti_model(path)
+
+
+def test_many_labels_in_a_small_file(files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, small = "".join(f"{len(str(i))}:{i},\n" for i in range(20_000)), tmp_path / "x.wapiti"
+    small.write_text(f"#mdl#2#0\n#rdr#1/1/0\n1:b,\n#qrk#20000\n{labels}#qrk#1\n1:b,\n", encoding="utf8")
+    with pytest.raises(ModelFileError, match=r"x\.wapiti.*transitions of its 20,000 labels would take 3,200,000,000"):
+        read_wapiti_model(small)
+    crfsuite_model.check_transitions(1_448, 1)
+    crfsuite_model.check_transitions(1_449, 8 * 1_449**2 // 64 + 1)
+    with pytest.raises(ValueError, match="1,449 labels"):
+        crfsuite_model.check_transitions(1_449, 1)
+    monkeypatch.setattr(crfsuite_model, "LEAST", 0)
+    monkeypatch.setattr(crfsuite_model, "MOST", 0)
+    for path in files:
+        with pytest.raises(ModelFileError, match="would take"):
+            files.read(path)
