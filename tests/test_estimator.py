@@ -173,6 +173,8 @@ def test_values_that_training_did_not_have() -> None:
     half = crf.predict_marginals_single([{"a": 0.5, "new": 0.25, "b:x": 2}])[0]
     odds = 0.5 * (weights["a", "p"] - weights["a", "q"]) + 2 * (weights["b:x", "p"] - weights.get(("b:x", "q"), 0))
     assert np.log(half["p"] / half["q"]) == pytest.approx(odds, abs=1e-6)
+    for row in crf.predict_marginals_single([{"a": i / 7} for i in range(20)]):
+        assert sum(row.values()) == pytest.approx(1, abs=1e-15)  # marginals are float32
     assert crf.predict([]).tolist() == []
     one = CRF().fit(np.array([[{"a": "x"}]] * 3, object), np.array([["O"]] * 3))
     assert (one.classes_, one.predict_single([{}])) == (["O"], ["O"])

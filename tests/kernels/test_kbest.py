@@ -123,6 +123,16 @@ def test_sums_far_apart_are_added_up_exactly(shared: bool, gap: float) -> None:
     assert log_z[0] == pytest.approx(reference.log_partition(problem.scores), rel=1e-12)
 
 
+def test_sums_that_change_places_slowly_are_added_up_exactly() -> None:
+    """A label is lost at the first token, and the others at each later one lose less than a single step would show."""
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[40], shared=True)
+    problem.scores.emissions[0, 2] -= 800
+    problem.scores.emissions[1:, :2] -= 40
+    problem.scores.transitions[0, :2, 2] = -np.inf
+    _, _, log_z = best_labellings(problem.scores, problem.batch.offsets, 1)
+    assert log_z[0] == pytest.approx(reference.slow_log_partition(problem.scores), rel=1e-12)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_scores_that_are_no_numbers_give_labels_in_range(bad: float) -> None:
     emissions = np.zeros((6, 3))

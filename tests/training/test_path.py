@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.fista import FISTA
 from spacy_crfseq.optimizers.owlqn import OWLQN
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
+from spacy_crfseq.training import path
 from spacy_crfseq.training.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 from spacy_crfseq.types import Floats, Optimizer
 from tests.problems import Training, training_problem
@@ -60,6 +63,16 @@ def test_the_path_begins_where_few_weights_are_active() -> None:
     result = follow(training.objective, OWLQN(**TIGHT), [first], theta, density, rho2=0.1)
     assert result is not None
     assert 0 < result.steps[0].active < 0.1 * len(theta)
+
+
+def test_the_start_of_a_path_counts_the_active_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 101 weights, 11 may be active; 5 are after the few iterations, so the 6 largest gradients join them."""
+    gradient = np.arange(101) / 100
+    objective: Any = SimpleNamespace(value_and_grad=lambda theta: (0.0, 0.0, gradient.copy()))
+    objective.under = lambda penalty: objective
+    monkeypatch.setattr(path, "SHARE", 0.1)
+    monkeypatch.setattr(path, "_minimise", lambda objective, optimizer, theta, *others: np.put(theta, range(5), 1.0))
+    assert sparse_start(objective, OWLQN(), np.zeros(101)) == 0.95
 
 
 @pytest.mark.parametrize(
