@@ -14,6 +14,7 @@ import numba
 import pytest
 from numba.core import caching, event
 
+from spacy_crfseq import threads
 from spacy_crfseq.kernels import _compile, _jit
 
 CALLEE = """
@@ -38,9 +39,11 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All modules are imported anew each time, as in a process of their own."""
-    folder = tmp_path / "kernels_copy"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
+    folder = tmp_path / "package_copy/kernels"
+    folder.mkdir(parents=True)
+    for place in (folder, folder.parent):
+        (place / "__init__.py").touch()
+    shutil.copy(threads.__file__, folder.parent)
     shutil.copy(_jit.__file__, folder)
     shutil.copy(_compile.__file__, folder)
     (folder / "caller.py").write_text(CALLER)
@@ -51,11 +54,11 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     for factor in (2, 2, 3):
         (folder / "callee.py").write_text(CALLEE.format(policy=policy, factor=factor))
         importlib.invalidate_caches()
-        scaled = importlib.import_module("kernels_copy.caller").scaled
+        scaled = importlib.import_module("package_copy.kernels.caller").scaled
         result, hits, misses = scaled(21), scaled.compiled.stats.cache_hits, scaled.compiled.stats.cache_misses
         found.append((result, sum(hits.values()), sum(misses.values())))
-        event.unregister("numba:compile", sys.modules["kernels_copy._compile"].NOTICE)
-        for name in [name for name in sys.modules if name.startswith("kernels_copy")]:
+        event.unregister("numba:compile", sys.modules["package_copy.kernels._compile"].NOTICE)
+        for name in [name for name in sys.modules if name.startswith("package_copy")]:
             del sys.modules[name]
     assert found == [(42, 0, 1), (42, 1, 0), (63, 0, 1)]
 
