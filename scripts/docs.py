@@ -29,7 +29,7 @@ import typer
 from spacy_crfseq import estimator
 from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
-from spacy_crfseq.cli._app import SECTIONS
+from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.features import attributes, sets
 from spacy_crfseq.pipeline import component, doc_model, doc_posterior, factories, settings
 

@@ -22,8 +22,8 @@ from xdist.scheduler import LoadFileScheduling
 
 COMPILING = (
     # large kernels of their own, while another process compiles what most tests need
-    "tests/training/test_boosting.py",
-    "tests/training/test_coordinate.py",
+    "tests/papers/boosting/test_boosting.py",
+    "tests/papers/coordinate/test_coordinate.py",
     "tests/contracts/",
     "tests/kernels/",
     "tests/training/",

@@ -128,7 +128,7 @@ class Trainer:
         method = self._informed(method, labelled, draw)
         begun = process_time()
         if "weighting" in method:
-            from spacy_crfseq.pipeline.weighted import create_weighted_reader
+            from spacy_crfseq.papers.weighting.reader import create_weighted_reader
 
             raw = [Example(doc, doc) for doc in self._texts.raw]
             weighting = resolve({"": method["weighting"]})[""]
@@ -172,7 +172,7 @@ class Trainer:
 
     def _propose(self, path: Path, labelled: Sequence[Example]) -> None:
         """Write the features that ``crfseq propose-features`` proposes, unedited."""
-        from spacy_crfseq.pipeline.proposals import as_file, propose
+        from spacy_crfseq.papers.proposals.proposals import as_file, propose
 
         docs = [one.predicted for one in labelled]
         path.write_text(as_file(propose(docs, self._labels_of(labelled), [self._texts.raw])), encoding="utf8")

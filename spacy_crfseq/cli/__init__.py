@@ -10,29 +10,29 @@ from . import _interrupts  # noqa: F401, I001 - before imports that take long
 from spacy.cli._util import app
 
 from ..pipeline import factories as _factories  # noqa: F401
-from ._app import crfseq_cli
-from .active import active, active_cli
-from .calibrate import calibrate, calibrate_cli
-from .compare import compare, compare_cli
+from .app import crfseq_cli
+from ..tools.active.command import active, active_cli
+from ..tools.calibrate.command import calibrate, calibrate_cli
+from ..tools.compare.command import compare, compare_cli
 from .convert import convert, convert_cli
 from .debug_data import debug_data, debug_data_cli
 from .evaluate import evaluate, evaluate_cli
-from .explain import explain, explain_cli
-from .find_regularization import find_regularization, find_regularization_cli
-from .fine_tune import fine_tune, fine_tune_cli
+from ..tools.explain.command import explain, explain_cli
+from ..papers.path.command import find_regularization, find_regularization_cli
+from ..papers.augmented.command import fine_tune, fine_tune_cli
 from .fit import fit, fit_cli
 from .init_config import init_config, init_config_cli
-from .propose_features import propose_features, propose_features_cli
-from .prune import prune, prune_cli
-from .report import report, report_cli
-from .self_train import self_train, self_train_cli
-from .show import show, show_cli
-from .sweep import sweep, sweep_cli
+from ..papers.proposals.command import propose_features, propose_features_cli
+from ..tools.prune.command import prune, prune_cli
+from ..tools.report.command import report, report_cli
+from ..tools.self_train.command import self_train, self_train_cli
+from ..tools.show.command import show, show_cli
+from ..tools.sweep.command import sweep, sweep_cli
 from .tag import tag, tag_cli
-from .top import top, top_cli
+from ..tools.top.command import top, top_cli
 from .warmup import warmup, warmup_cli
-from .weigh import weigh, weigh_cli
-from .word_classes import word_classes, word_classes_cli
+from ..papers.weighting.command import weigh, weigh_cli
+from ..tools.word_classes.command import word_classes, word_classes_cli
 
 __all__ = [
     "active", "active_cli", "calibrate", "calibrate_cli", "compare", "compare_cli", "convert", "convert_cli",

@@ -10,7 +10,7 @@ from ..corpora import Preset
 from ..errors import CrfError
 from ..evaluation.corpus import Part, lengths_of, overlap
 from ..evaluation.corpus_findings import Finding
-from ._console import cut, printer
+from .console import cut, printer
 from ._prospects import Component, Expense
 from ._suspects import Suspects
 

@@ -26,9 +26,9 @@ from ..files import replace_folder, replacing
 from ..pipeline.texts import load_docs
 from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import printer, reported_errors
+from . import options
+from .app import crfseq_cli
+from .console import printer, reported_errors
 from .fit import load_config
 
 if TYPE_CHECKING:

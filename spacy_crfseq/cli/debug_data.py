@@ -25,11 +25,11 @@ from ..evaluation.corpus import KEPT, PLAIN, Part, count
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 from ..pipeline.texts import load_docs
 from ..schemes import encode
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import FAILED
+from . import options
+from .app import crfseq_cli
+from .console import FAILED
 from ._debug_report import Errors, Report, print_report
-from ._options import OVERRIDES, training
+from .options import OVERRIDES, training
 from ._prospects import Component, findings_of_components, look_at_config
 from ._suspects import find_suspects
 from .fit import load_config

@@ -24,10 +24,10 @@ from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import load_pipeline
 from ..prf import prf
 from ..schemes import Span
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import printer, reported_errors
-from ._judging import layout_of
+from . import options
+from .app import crfseq_cli
+from .console import printer, reported_errors
+from .judging import layout_of
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -29,12 +29,12 @@ from ..files import replace_folder
 from ..pipeline.examples import Corpus
 from ..pipeline.scorers import SEQUENCES, scores_alone
 from ..pipeline.select import start_from
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import INTERRUPTED, advise, printer
+from . import options
+from .app import crfseq_cli
+from .console import INTERRUPTED, advise, printer
 from ._dask import Dask, connected
-from ._options import OVERRIDES, training
-from ._progress import Reporter, watch
+from .options import OVERRIDES, training
+from .progress import Reporter, watch
 
 if TYPE_CHECKING:
     from distributed import Client

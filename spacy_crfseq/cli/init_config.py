@@ -26,9 +26,9 @@ from ..corpora.word_classes import lookups_languages
 from ..corpora.xml import check_corpus
 from ..errors import ConfigError, suggest
 from ..files import write_text
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import printer, reported_errors
+from . import options
+from .app import crfseq_cli
+from .console import printer, reported_errors
 from ._language import DEFAULT, likely_language
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}

@@ -26,9 +26,9 @@ from ..files import digest
 from ..pipeline.bulk import Job, Settings, Step, annotate, annotate_on
 from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import count_of, load_code, printer, reported_errors
+from . import options
+from .app import crfseq_cli
+from .console import count_of, load_code, printer, reported_errors
 from ._dask import Dask, connected
 
 BROKEN = 3

@@ -11,9 +11,9 @@ import typer
 
 from .. import kernels
 from ..types import Scores
-from . import _options as options
-from ._app import crfseq_cli
-from ._console import printer, reported_errors
+from . import options
+from .app import crfseq_cli
+from .console import printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language

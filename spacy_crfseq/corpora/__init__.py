@@ -1,6 +1,6 @@
 """Texts and annotated corpora in files: plain Python, no spaCy."""
 
-from ._lines import OnError, Sentence, check_file, read_lines
+from .lines import OnError, Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, parse_columns, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, parse_conllu, read_conllu
 from .guess import guess

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import DataError, FormatError
-from ._lines import OnError, Sentence, check_file, read_lines
+from .lines import OnError, Sentence, check_file, read_lines
 from .columns import MISSING_ENTITY
 from .records import parse_object
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
-from ._lines import OnError, Sentence, check_file, read_sentences
+from .lines import OnError, Sentence, check_file, read_sentences
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"

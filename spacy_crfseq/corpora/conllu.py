@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import FormatError
-from ._lines import OnError, Sentence, check_file, read_sentences
+from .lines import OnError, Sentence, check_file, read_sentences
 
 UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())  # noqa: SIM905
 COLUMNS = ("lemma", "pos", "tag", "morph", "head", "dep")

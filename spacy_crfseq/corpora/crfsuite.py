@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
-from ._lines import Sentence, check_file, read_lines
+from .lines import Sentence, check_file, read_lines
 
 WORD = "w[0]="
 """How the attribute with the word begins in CRFsuite's own examples."""

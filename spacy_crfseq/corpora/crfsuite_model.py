@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelFileError
-from ._lines import check_file
+from .lines import check_file
 
 MAGIC = b"lCRF"
 LEAST, MOST = 16 << 20, 64

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from ..schemes import decode_lenient, find_invalid
-from ._lines import probable_encoding
+from .lines import probable_encoding
 from .columns import DOCSTART, IGNORED, WORD
 from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 from .splitting import SPACES, WORDS, Splitter

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ._lines import check_encoding
+from .lines import check_encoding
 from .columns import check_columns
 from .guess import fits, guess, separator_of
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset

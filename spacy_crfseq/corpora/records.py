@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import FormatError
-from ._lines import Parse, bounded_lines, byte_lines, check_encoding, undecodable
+from .lines import Parse, bounded_lines, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED

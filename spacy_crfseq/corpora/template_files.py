@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import FormatError
-from ._lines import check_file, read_lines
+from .lines import check_file, read_lines
 
 KINDS = ("U", "B", "*")
 _COMMENT = re.compile(r"(?:^|\s)\s*#.*")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelFileError
-from ._lines import check_file
+from .lines import check_file
 from .crfsuite_model import NamedWeights, SavedModel, check_names, check_transitions
 
 MAGIC = b"#mdl#"

@@ -16,7 +16,7 @@ from pathlib import Path
 import srsly
 
 from ..errors import ConfigError, FormatError
-from ._lines import check_file
+from .lines import check_file
 
 MOST = 100
 """How many times as long as its file an unpacked one may be."""

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..errors import ConfigError, FormatError, suggest
-from ._lines import OnError, Sentence, check_encoding, check_file, undecodable
+from .lines import OnError, Sentence, check_encoding, check_file, undecodable
 from .columns import MISSING_ENTITY
 from .splitting import SPACES, Splitter
 

@@ -13,10 +13,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import (  # noqa: F401, I001
-        blocks, boosting, chain, coordinate, covariances, exchange, gather, hashing, kbest, lattice, local, lockstep,
-        memory, penalties, phrases, polynomial, rows, sparse_chains, updates, values, vectors, viterbi,
+    from . import (
+        blocks,
+        chain,
+        covariances,
+        gather,
+        hashing,
+        kbest,
+        lattice,
+        lockstep,
+        penalties,
+        phrases,
+        rows,
+        updates,
+        values,
+        vectors,
+        viterbi,
     )  # fmt: skip
+    from ..papers.boosting import kernels as boosting, memory  # fmt: skip
+    from ..papers.coordinate import kernels as coordinate, sparse_chains  # fmt: skip
+    from ..tools.word_classes import kernels as exchange  # fmt: skip
+    from ..papers.local import kernels as local  # fmt: skip
+    from ..papers.kernel_perceptron import kernels as polynomial  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

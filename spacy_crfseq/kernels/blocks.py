@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .forward_backward import TINY
 from .math import capped, exp32
 from .panels import (

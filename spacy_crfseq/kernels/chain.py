@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .math import largest, log_sum, row_potentials
 
 FAINT = 1e-200

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import blocks
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .blocks import Work
 from .forward_backward import FAINT, LARGE
 from .math import capped

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
-from ._jit import inlined, internal
+from .jit import inlined, internal
 from .math import capped, exponentiate, largest, longest, padded
 from .sequences import PlainScores, local_scores
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import light, prefetch, stand_in
+from .jit import light, prefetch, stand_in
 
 LINE = 16
 """Numbers in a cache line (float32)."""

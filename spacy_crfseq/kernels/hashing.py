@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Bools, Hashes, Ints, Offsets
-from ._jit import inlined, internal, light, prefetch
+from .jit import inlined, internal, light, prefetch
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio: multiples of it are far apart."""

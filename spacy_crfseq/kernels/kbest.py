@@ -22,7 +22,7 @@ import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
 from . import log_space
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .math import longest, padded
 from .sequences import local_scores, part
 

@@ -34,7 +34,7 @@ import numpy as np
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import forward_backward as scaled
 from . import log_space
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_potentials
 from .math import capped
 from .sequences import PlainScores, Spans, add_counts, count_missing, part, path_score, sequence

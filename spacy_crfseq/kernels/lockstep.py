@@ -16,7 +16,7 @@ from numba.core import types
 from ..types import ChainText, Floats, Ints, Offsets, Scores
 from . import log_space
 from ._compile import intrinsic
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .lattice import scaled_expectations
 from .rows import add_ragged, add_ragged_sparse
 from .sequences import PlainScores

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Scores
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .math import capped, log_add, log_sum
 from .sequences import Spans, add_counts, count_missing, local_scores, path_score, step_to
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Floats, Offsets
-from ._jit import inlined, internal
+from .jit import inlined, internal
 
 LANES = 8
 """Rows of work arrays are padded to a multiple of this, so that loops over labels need no remainder."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, OccurrenceRules, Offsets, Scores
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 from .math import log_add, longest
 from .sequences import PlainScores, part, step_to
 

@@ -6,7 +6,7 @@ Everything works in place or writes to an array that is given, over millions of 
 from __future__ import annotations
 
 from ..types import Floats
-from ._jit import kernel
+from .jit import kernel
 
 BLOCK = 8192
 """Elements summed in their own precision before the sum goes to float64."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Hashes, Ints, Offsets
-from ._jit import inlined, kernel, prefetch
+from .jit import inlined, kernel, prefetch
 from .hashing import _home, mix
 
 BASE = np.uint64(0x5851F42D4C957F2D)

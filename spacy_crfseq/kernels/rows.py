@@ -20,7 +20,7 @@ from numba.core import cgutils, types
 
 from ..types import Floats, Ints, Offsets
 from ._compile import VECTOR_BYTES, fetch, intrinsic
-from ._jit import internal, kernel, prefetch
+from .jit import internal, kernel, prefetch
 
 WIDE = VECTOR_BYTES // 4
 """Numbers in a vector where a row has as many."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from ._jit import inlined, internal
+from .jit import inlined, internal
 
 PlainScores: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 """`Scores` as a plain tuple, whose type numba finds at once; with named ones each call takes 0.4 microseconds more."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..types import Floats, Ints, Offsets
-from ._jit import inlined, internal, kernel, prefetch
+from .jit import inlined, internal, kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""

@@ -9,7 +9,7 @@ from numpy import float64
 from numpy.typing import NDArray
 
 from ..types import Floats, Ints, Offsets
-from ._jit import kernel
+from .jit import kernel
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..types import Floats
-from ._jit import inlined, internal, kernel
+from .jit import inlined, internal, kernel
 
 BLOCK = 8192
 """Elements handled at a time: a block of the vectors at hand fits the level-2 cache."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..types import Floats, Ints, Offsets, Scores
-from ._jit import internal, kernel, light
+from .jit import internal, kernel, light
 from .math import LANES, longest
 from .sequences import PlainScores, add_counts, part, path_score
 

@@ -23,7 +23,7 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
-from ..corpora._lines import in_bytes
+from ..corpora.lines import in_bytes
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending

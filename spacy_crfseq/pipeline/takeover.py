@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..features.encoder import Encoder
 from ..features.plan import Plan
 from ..model import Added, LinearChainCRF
-from ..potentials.polynomial_kernel import PolynomialKernel
+from ..papers.kernel_perceptron.potential import PolynomialKernel
 from ..training.compatibility import part_name
 from ..types import Bools, Floats, Numbers, SupportPotential
 from .doc_model import DocModel

@@ -24,7 +24,7 @@ from ..losses._sums import MANY
 from ..losses.sequential_log import SequentialLog
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
-from ..potentials.polynomial_kernel import KernelScores
+from ..papers.kernel_perceptron.potential import KernelScores
 from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.shifted import Shifted

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_crfseq.cli._console import reported_errors
+from spacy_crfseq.cli.console import reported_errors
 from spacy_crfseq.files import replace_folder, replacing
 from tests.cli.conftest import Run, refused
 from tests.terminal import run_on_terminal

@@ -18,7 +18,7 @@ import spacy
 import typer
 
 from spacy_crfseq.cli import fit
-from spacy_crfseq.cli._options import OF_SPACY_TRAIN, read_overrides
+from spacy_crfseq.cli.options import OF_SPACY_TRAIN, read_overrides
 from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
 from spacy_crfseq.corpora.layouts import trained_layout
 from spacy_crfseq.corpora.presets import DOCS

@@ -13,7 +13,7 @@ from spacy.cli._util import app
 from spacy.util import load_config, load_model_from_config
 from typer.testing import CliRunner
 
-from spacy_crfseq.cli._progress import watch
+from spacy_crfseq.cli.progress import watch
 from tests.cli.conftest import LBFGS, Corpus, Run, refused, worked
 from tests.pipeline.test_terms import SQUARES
 

@@ -45,7 +45,7 @@ def minimising(penalties: set[str], *, online: bool) -> list[str]:
 EVERY_OPTIMIZER = pytest.mark.parametrize("name", list(registry.optimizers.get_all()))
 FREE = [name for name in registry.optimizers.get_all() if "joint" not in make(name).requires]
 EVERY_MINIMISER = pytest.mark.parametrize("name", FREE)
-"""Those whose parameters are no probabilities, see tests/training/test_generative.py for the others."""
+"""Those whose parameters are no probabilities, see tests/papers/generative/test_generative.py for the others."""
 EXACT, ONLINE = (minimising({"l2", "elastic", "smooth", "prox"}, online=online) for online in (False, True))
 
 

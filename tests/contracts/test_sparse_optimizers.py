@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from spacy_crfseq.optimizers.conjugate_gradient import ConjugateGradient
+from spacy_crfseq.papers.batch.conjugate_gradient import ConjugateGradient
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.regularizers.elastic_net import ElasticNet, elastic_net_mix
 from spacy_crfseq.regularizers.group_lasso import GroupLasso

@@ -15,17 +15,17 @@ import pytest
 from numba.core import caching, event
 
 from spacy_crfseq import threads
-from spacy_crfseq.kernels import _compile, _jit
+from spacy_crfseq.kernels import _compile, jit
 
 CALLEE = """
-from ._jit import inlined, kernel
+from .jit import inlined, kernel
 
 @{policy}
 def factor(x):
     return {factor} * x
 """
 CALLER = """
-from ._jit import kernel
+from .jit import kernel
 from .callee import factor
 
 @kernel
@@ -44,7 +44,7 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     for place in (folder, folder.parent):
         (place / "__init__.py").touch()
     shutil.copy(threads.__file__, folder.parent)
-    shutil.copy(_jit.__file__, folder)
+    shutil.copy(jit.__file__, folder)
     shutil.copy(_compile.__file__, folder)
     (folder / "caller.py").write_text(CALLER)
     monkeypatch.syspath_prepend(tmp_path)
@@ -104,7 +104,7 @@ def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyP
         return fail
 
     monkeypatch.setattr(numba, "njit", refuse_cache)
-    kernels = [_jit.kernel(double), _jit.kernel(double)]
+    kernels = [jit.kernel(double), jit.kernel(double)]
     assert [kernel(21) for kernel in kernels] == [42, 42]
 
 
@@ -112,9 +112,9 @@ def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeyp
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     with monkeypatch.context() as patch:  # both have read the index before either writes it
         patch.setattr(caching.IndexDataCacheFile, "_load_index", lambda _: {})
-        assert [_jit.kernel(double)(x) for x in (21, 0.5)] == [42, 1.0]
+        assert [jit.kernel(double)(x) for x in (21, 0.5)] == [42, 1.0]
     assert len([*tmp_path.rglob("*.nbc")]) == 2
-    assert [_jit.kernel(double)(x) for x in (0.5, 21)] == [1.0, 42]
+    assert [jit.kernel(double)(x) for x in (0.5, 21)] == [1.0, 42]
 
 
 def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(caching.IndexDataCacheFile, "save", fail)
-    assert _jit.kernel(double)(21) == 42
+    assert jit.kernel(double)(21) == 42
     assert not [*tmp_path.rglob("*.nb*")]
 
 

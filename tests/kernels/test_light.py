@@ -15,7 +15,7 @@ import pytest
 import spacy
 from hypothesis import given
 
-from spacy_crfseq.kernels import _jit
+from spacy_crfseq.kernels import jit as _jit
 from spacy_crfseq.pipeline.readers import read_examples
 from tests.kernels import test_gather, test_hashing, test_rows, test_viterbi
 from tests.kernels.helpers import DTYPES

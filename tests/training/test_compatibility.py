@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spacy_crfseq.decoders.local_viterbi import LocalViterbi
+from spacy_crfseq.papers.local.decoder import LocalViterbi
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog

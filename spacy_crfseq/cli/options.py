@@ -1,0 +1,148 @@
+"""Arguments and options that several commands share, and the config overrides of commands that train."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from spacy import util
+from spacy.cli._util import parse_config_overrides
+
+from ..corpora import Preset
+from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP, Format, find_layout
+from ..errors import ConfigError
+from ..pipeline.gold_files import GIVEN_HELP
+from .console import printer, reported_errors
+
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""Settings of a command that takes config overrides."""
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
+GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
+TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
+GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
+TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
+Columns = Annotated[str | None, typer.Option(help=COLUMNS_HELP)]
+Scheme = Annotated[str | None, typer.Option(help=SCHEME_HELP)]
+Encoding = Annotated[str | None, typer.Option(help=ENCODING_HELP)]
+Rename = Annotated[
+    str | None, typer.Option(help="Of XML: new names of labels, as in name=author,ref=O; one for several merges them")
+]
+Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
+Components = Annotated[
+    list[str] | None, typer.Option("--component", "-p", help="CRF component; repeat it for several [all]")
+]
+OneComponent = Annotated[
+    str | None, typer.Option("--component", "-p", help="CRF component [the only one that predicts spans]")
+]
+Every = Annotated[
+    int | None,
+    typer.Option(min=1, help="Iterations between dev scores [1 for online optimizers such as AdaGrad, else 10]"),
+]
+Patience = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="Stop after this many dev scores without improvement; 0 trains to convergence [5 if online, else 0]"
+    ),
+]
+Samples = Annotated[int, typer.Option(min=1, help="Bootstrap samples for intervals and p values")]
+PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="Write an HTML page to this file instead")]
+Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
+Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
+Force = Annotated[bool, typer.Option("--force", "-F", help="Replace the output of an earlier run")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
+
+_ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
+OF_SPACY_TRAIN = {
+    "training.max_epochs": _ENDS,
+    "training.max_steps": _ENDS,
+    "training.patience": "Give --patience N, in scores.",
+    "training.eval_frequency": "Give --evaluate-every N, in iterations.",
+    "training.optimizer.learn_rate": "The components have optimizers of their own: --components.NAME.optimizer.",
+}
+"""Settings of `spacy train` that have no effect here, and what to change instead."""
+
+
+@contextmanager
+def training(
+    ctx: typer.Context, config: Path | None, code: Path | None, verbose: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield config overrides; errors inside the block are reported, and garbage is collected less often."""
+    if verbose:
+        util.logger.setLevel(logging.DEBUG)
+    overrides = read_overrides(ctx.args, [name for one in ctx.command.params for name in one.opts])
+    with reported_errors(config, code):
+        if overrides and config is None:
+            raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
+        limits = gc.get_threshold()
+        gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
+        try:
+            yield overrides
+        finally:
+            gc.set_threshold(*limits)
+
+
+def check_config_file(path: Path) -> None:
+    """RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder. Give a config file.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
+    try:
+        text = path.read_text(encoding="utf8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
+    if not text.strip():
+        raise ConfigError(f"{path} is empty. To write a config, run: python -m spacy crfseq init-config {path} --force")
+
+
+def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
+    """Return the layout of a file, as `find_layout` does; one that was guessed is shown on stderr."""
+    found = find_layout(path, layout, trained, texts=texts)
+    if found.guessed:
+        print(found.notice(path), file=sys.stderr)
+    return found.layout
+
+
+def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, Any]:
+    """Return config overrides from ``--section.key value`` arguments and spaCy's environment variable.
+
+    known: The options of the command, to suggest one.
+    RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
+    """
+    for arg in args:
+        if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
+            near = get_close_matches(arg.partition("=")[0], known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "Overrides of the config name a section: --paths.train FILE."
+            raise typer.BadParameter(f"{arg}: no such option. {hint}")
+    overrides: dict[str, Any] = parse_config_overrides(list(args))
+    for name in overrides:
+        if name in OF_SPACY_TRAIN:
+            printer().warn(f"--{name} is for 'spacy train' and changes nothing here. {OF_SPACY_TRAIN[name]}")
+    return overrides
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def number(what: str, least: int = 1) -> Any:
+    """Return the option -n, the number of items to show or keep."""
+    return typer.Option("--number", "-n", min=least, help=what)
+
+
+def output(what: str) -> Any:
+    """Return the option -o, the output of a command."""
+    return typer.Option("--output", "-o", help=what)

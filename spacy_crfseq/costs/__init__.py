@@ -1,1 +1,0 @@
-"""Costs of labellings for augmented training, one per file.  See `types.Cost` for the contract."""

@@ -1,0 +1,263 @@
+"""Augmented-loss training: further training of a model on several data sets, each with its own loss.
+
+Hall, McDonald & Petrov (2011), "Training structured prediction models with extrinsic loss functions", algorithm 1.
+Every data set is a term of one objective, and the averaged perceptron alternates between their examples.  With gold
+labels, the loss is the perceptron's.  With costs of whole labellings, the inline ranker finds the cheapest of the k
+best labellings, y*.  If the best one, y1, costs more, then ``theta += rate * (Phi(y*) - Phi(y1))``.  Both predict like
+the model, under the scheme's constraints and the tag dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from ... import kernels
+from ...decoders.viterbi import Viterbi
+from ...errors import ConfigError, DataError, suggest
+from ...inference.posterior import NBest
+from ...losses.perceptron import Perceptron
+from ...model import LinearChainCRF
+from ...optimizers.averaged_perceptron import AveragedPerceptron
+from ...regularizers.none import NoRegularizer
+from ...types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores, StepReport
+from ...training.dataset import Dataset
+from ...training.fit import FitResult, Progress, repeat
+from ...training.objective import Objective
+from ...training.terms import Term
+
+LabelCost = Callable[[Ints], float]
+"""The cost, 0 or more, of the label ids [T] of a text."""
+
+
+class TuningSet(NamedTuple):
+    """A data set of M examples, the groups of `data` or its sequences, with gold labels or costs.
+
+    costs (Sequence[LabelCost] | None): [M] cost of each example's labels; None for gold labels.
+    allowed (Bools | None): [T, L] allowed labels of each token; None for all.
+    """
+
+    name: str
+    data: Dataset
+    costs: Sequence[LabelCost] | None = None
+    allowed: Bools | None = None
+
+    @property
+    def n_examples(self) -> int:
+        """M."""
+        return self.data.n_groups
+
+
+def gold_set(name: str, data: Dataset) -> TuningSet:
+    """Return a data set whose examples are sequences with gold labels; DataError if there is no gold label."""
+    if not (data.gold >= 0).any():
+        raise DataError(f"The data set {name!r} holds no gold labels. Check its corpus, or give it a loss.")
+    return TuningSet(name, data)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the training.
+
+    schedule (Mapping[str, int]): Examples per turn, by the name of the data set; 1 for sets without an entry.
+    k (int): Number of best labellings that the ranker compares.
+    rate (float): Step size; the weights of a trained CRF are small compared with those of a perceptron.
+    turns (int): Turns per round; 0: until every data set has been used.
+    seed (int): Seed of the order of the examples.
+    RAISES ConfigError: On a setting out of range.
+    """
+
+    schedule: Mapping[str, int] = field(default_factory=dict)
+    k: int = 10
+    rate: float = 0.1
+    rounds: int = 10
+    turns: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.k < 2:
+            raise ConfigError(f"k = {self.k} must be at least 2, or there is nothing to choose from.")
+        if not 0 < self.rate < np.inf:
+            raise ConfigError(f"rate = {self.rate} must be positive.")
+        if self.rounds < 1 or self.turns < 0 or self.seed < 0:
+            raise ConfigError("rounds must be at least 1; turns (0: through all data) and seed must not be negative.")
+        for name, repeats in self.schedule.items():
+            if repeats < 1:
+                raise ConfigError(f"schedule: {name} = {repeats} must be at least 1; take the data set out instead.")
+
+    def repeats_of(self, source: TuningSet) -> int:
+        """Return the number of examples of a data set per turn."""
+        return self.schedule.get(source.name, 1)
+
+    def steps_of(self, sets: Sequence[TuningSet]) -> int:
+        """Return the number of examples per round."""
+        turns = self.turns or max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
+        return turns * sum(map(self.repeats_of, sets))
+
+
+class SetReport(NamedTuple):
+    """The report of a round on a data set.
+
+    steps (int): Examples that changed the parameters.
+    cost (float): Mean cost of an example's labels before its update; the number of wrong tokens for gold labels.
+    """
+
+    name: str
+    examples: int
+    steps: int
+    cost: float
+
+
+def fine_tune(
+    crf: LinearChainCRF,
+    constraints: Constraints,
+    sets: Sequence[TuningSet],
+    settings: Settings,
+    *,
+    evaluate: Callable[[Floats], float] | None = None,
+    patience: int = 0,
+    begin: Callable[[float | None], None] | None = None,
+    callback: Callable[[Progress, list[SetReport]], None] | None = None,
+    watch: Callable[[], None] | None = None,
+) -> FitResult:
+    """Train from a model's parameters, which do not change and may be the best ones by `evaluate`.
+
+    evaluate (Callable): Maps parameters to a score, higher is better.
+    patience (int): Rounds without a better score before stopping; 0: no limit.
+    begin (Callable): Called before the first round, with the model's own score.
+    callback, watch (Callable): Called after each round, and after each step.
+    RAISES ConfigError: If there is no data set, or the schedule names an unknown one.
+    """
+    run = TuningRun(crf, constraints, sets, settings, watch)
+    score = None if evaluate is None else evaluate(crf.theta)
+    if begin is not None:
+        begin(score)
+    each = None if callback is None else lambda progress: callback(progress, run.reports)
+    best = -np.inf if score is None else score
+    return repeat(run.round, run.export, crf.theta, evaluate, 1, patience, each, best)
+
+
+class TuningRun:
+    """A run in progress: the averaged perceptron on an objective with a term for each data set; reports of a round."""
+
+    def __init__(
+        self,
+        crf: LinearChainCRF,
+        constraints: Constraints,
+        sets: Sequence[TuningSet],
+        settings: Settings,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        if not sets:
+            raise ConfigError("There is no data set to train on.")
+        names = [source.name for source in sets]
+        for name in settings.schedule:
+            if name not in names:
+                raise ConfigError(f"schedule: there is no data set {name!r}. {suggest(name, names)}")
+        for source in sets:
+            if not source.n_examples:
+                raise DataError(f"The data set {source.name!r} is empty.")
+        self.reports: list[SetReport] = []
+        self._losses = [_SetLoss(source, constraints, settings.k, watch) for source in sets]
+        terms = [
+            Term(source.data, loss, repeats=settings.repeats_of(source), name=source.name)
+            for source, loss in zip(sets, self._losses, strict=True)
+        ]
+        self._objective = Objective(
+            crf.potential, terms, NoRegularizer(), dictionary=crf.dictionary, turns=settings.turns
+        )
+        self._complete = not settings.turns or settings.turns >= self._objective.turns
+        self._optimizer = AveragedPerceptron(rate=settings.rate, seed=settings.seed)
+        self._state = self._optimizer.start(crf.theta)
+        self._rounds, self._limit = 0, settings.rounds
+
+    def export(self, theta: Floats) -> None:
+        """Write the average to theta [D]."""
+        self._optimizer.export(self._state, theta)
+
+    def round(self) -> StepReport:
+        """Run the turns of a round; the report ends the run if no step changed anything, or after the last round."""
+        report = self._optimizer.iterate(self._objective, self._state)
+        self._rounds += 1
+        self.reports = [loss.report() for loss in self._losses]
+        message = ""
+        if self._complete and not any(one.steps for one in self.reports):
+            message = "no step changes anything any more"
+        elif self._rounds >= self._limit:
+            message = f"{self._rounds} rounds were run"
+        value = sum(one.cost for one in self.reports)
+        return report._replace(value=value, loss=value, converged=bool(message), message=message)
+
+
+class _SetLoss:
+    """The loss of a data set, an example at a time, with sums over the examples since the last report."""
+
+    provides = frozenset({"minibatches"})
+
+    def __init__(self, source: TuningSet, constraints: Constraints, k: int, watch: Callable[[], None] | None) -> None:
+        self._source, self._constraints, self._k, self._watch = source, constraints, k, watch
+        self._examples, self._steps, self._cost = 0, 0, 0.0
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        costs = self._source.costs
+        loss = self._perceptron(scores, batch, grad) if costs is None else self._ranker(scores, batch, grad, costs)
+        wrong = int(np.count_nonzero(grad.emissions.any(1)))
+        self._examples += 1
+        self._steps += wrong > 0
+        self._cost += wrong if costs is None else loss
+        if self._watch is not None:
+            self._watch()
+        return loss
+
+    def _perceptron(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        value = Perceptron()(scores.constrained(self._constraints), batch, grad)
+        if np.isfinite(value):
+            return value
+        for part in grad:  # no step if gold labels break the constraints: an entity crosses sentences
+            part.fill(0)
+        return 0.0
+
+    def _ranker(self, scores: Scores, batch: Batch, grad: Scores, costs: Sequence[LabelCost]) -> float:
+        assert batch.sequences is not None
+        data, allowed, first = self._source.data, self._source.allowed, int(batch.sequences[0])
+        cost_of = costs[first if data.groups is None else int(np.searchsorted(data.groups, first, side="right")) - 1]
+        if allowed is not None:
+            allowed = allowed[data.encoded.offsets[first] :][: batch.n_tokens]
+        cost = cost_of(Viterbi()(scores, batch.offsets, self._constraints, allowed))
+        if cost > 0:
+            possible = scores.constrained(self._constraints, allowed)
+            better, lowest = _cheapest(k_best(possible, batch.offsets, self._k), cost_of)
+            if lowest < cost:
+                Perceptron()(possible, batch._replace(gold=better), grad)
+        return cost
+
+    def report(self) -> SetReport:
+        examples, steps, cost = self._examples, self._steps, float(self._cost)
+        self._examples, self._steps, self._cost = 0, 0, 0.0
+        return SetReport(self._source.name, examples, steps, cost / max(1, examples))
+
+
+def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
+    """Return the first labelling with the lowest cost among [k, T], and its cost."""
+    chosen, lowest = labellings[0], np.inf
+    for labels in labellings:
+        cost = cost_of(labels)
+        if cost < lowest:
+            chosen, lowest = labels, cost
+        if lowest == 0:
+            break
+    return np.ascontiguousarray(chosen), lowest
+
+
+def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
+    """Return the best labellings [up to k, T] of some sequences together, without forbidden ones."""
+    n = len(offsets) - 1
+    labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
+    exact = Scores(*(array.astype(np.float64) for array in scores))
+    kernels.kbest.best_labellings(exact, offsets, labels, values, np.empty(n))
+    if n != 1:
+        labels, values = NBest(labels, values).merged(offsets, np.array([0, n]))
+    return labels[(values > -np.inf).all(1)]

@@ -1,0 +1,1 @@
+"""Batch optimizers besides L-BFGS and OWL-QN: conjugate gradients, RPROP and FISTA."""

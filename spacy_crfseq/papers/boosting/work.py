@@ -1,0 +1,437 @@
+"""State of the training set between the rounds of boosting, and the steps with the largest guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels
+from . import bounds, memory
+from ...kernels import rows as row_kernels
+from ...types import Batch, IndexedObjective, LikelihoodLoss, Occurrences, RowBlock
+
+CANDIDATES = 4
+"""Number of features that the bound on positions compares."""
+CHUNK_TOKENS = 1 << 13
+"""Number of recomputed tokens before the slopes of the loss are computed."""
+NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
+"""Maximum number of steps in the search for a likely step, and the fraction of the longest step that ends it."""
+LIMIT, INFINITE = 2.0, 10.0
+"""The largest step by the bound on positions, and what replaces an infinite step of the others, without `max_step`."""
+GROUPS = 1.25
+"""Sequences have similar lengths if they differ by less than this factor."""
+SHARED = -1
+
+
+class Step(NamedTuple):
+    """A step of the weight of one row's best feature, or of all shared scores.
+
+    by: A number, or an array [L * (L + 2)].
+    gain: Guaranteed decrease of the loss.
+    """
+
+    row: int  # or `SHARED`; after the rows of features, each transition, start and end score is a row
+    by: Any
+    gain: float
+
+
+class Memory:
+    """Scores, probabilities and sums of the text: see `kernels.boosting`.
+
+    For each sequence, `nll` is -log P(gold), `slopes` is weight * phi', `masses` is that times 1 - P(gold), and
+    `values` is weight * phi.
+
+    theta: [D] the state's weights, changed in place.
+    bound: One of `boosting.BOUNDS`.
+    max_step: See `boosting.Boosting`; None for the default of the bound.
+    longest: Sequences of more tokens are cut; 0 for none.
+    """
+
+    nll: NDArray[np.float64]
+    slopes: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+    def __init__(
+        self,
+        objective: IndexedObjective,
+        theta: NDArray[np.float64],
+        bound: str,
+        max_step: float | None = None,
+        longest: int = 0,
+    ) -> None:
+        blocks, batch = objective.blocks, cut(objective.batch, longest)
+        self.bound, self.clip = bound, max_step is not None or bound == "position"
+        self.limit = max_step or (LIMIT if bound == "position" else INFINITE)
+        self.value, self.visited, self.weights, self.trainable = 0.0, 0, batch.weights, objective.trainable
+        self.n_labels, self.n_tokens = blocks[0].width, batch.n_tokens
+        self.shared = slice(blocks[2].begin, blocks[2].end)
+        self.occurrences = [objective.occurrences(block) for block in range(1 + (blocks[1].n_rows > 0))]
+        self.owners, columns, partial = _labels(batch, blocks[0].width)
+        self.alive = np.unique(self.owners[0][self.owners[0] >= 0]).astype(np.int64)
+        rows = memory.Rows(*_places(blocks), blocks[1].first)
+        n_rows, n_shared, n_labels = len(rows.begin) - 1, self.n_labels * (self.n_labels + 2), self.n_labels
+        self.first_shared = n_rows - n_shared
+        # the result of `kernels.bounds.reach`
+        self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
+        for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
+            bounds.reach(block.first, on.row_ptr, on.tokens, column, owner, rows, self.low, self.high, self.lengths)
+        groups, self.group_sizes = _groups(np.diff(batch.offsets) + 1)
+        self.gains, self.best = np.zeros(n_rows), np.zeros(n_rows, np.int64)
+        self.best[self.first_shared :] = np.arange(self.shared.start, self.shared.stop)
+        longest = int(np.diff(batch.offsets).max(initial=1))
+        room, clamped = CHUNK_TOKENS + longest, int(partial.any())
+        n_steps = longest if len(self.occurrences) > 1 else 1
+
+        def chain(length: int) -> memory.Chain:
+            return memory.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
+
+        def square() -> NDArray[np.float64]:
+            return np.empty((n_steps, n_labels, n_labels))
+
+        self.data = memory.Data(
+            theta, rows, _text(blocks, batch, self.occurrences, columns[0], partial),
+            np.empty((self.n_tokens, n_labels)), self.shared.start, np.zeros(self.n_tokens, np.bool_),
+        )  # fmt: skip
+        self.chains = memory.Chains(
+            chain(self.n_tokens), chain(self.n_tokens * clamped), chain(room), chain(room * clamped),
+            np.zeros(room, np.bool_),
+        )  # fmt: skip
+        self.steps = memory.Steps(square(), square(), np.empty(n_steps))
+        self.sums = memory.Sums(
+            np.zeros((len(theta), 2)), np.zeros((len(self.group_sizes), n_shared, 2)),
+            np.zeros(n_rows, np.bool_), groups,
+        )  # fmt: skip
+        if bound != "position":
+            self._reach_of_shared()
+        self.begin(objective)
+
+    def begin(self, objective: IndexedObjective) -> None:
+        """Recompute everything."""
+        n, (theta, rows, text, local, _, changed) = self.n_labels, self.data
+        start, end = theta[self.shared][n * n :].reshape(2, n)
+        local.fill(0)
+        row_kernels.add_ragged_sparse(text.ptr, text.ids, rows.begin, rows.cols, theta, local)
+        filled = np.diff(text.offsets) > 0
+        local[text.offsets[:-1][filled]] += start
+        local[text.offsets[1:][filled] - 1] += end
+        if objective.allowed is not None:
+            local[~objective.allowed] = -np.inf
+        for array in (*self.chains.free, *self.chains.clamped):
+            array.fill(np.nan)
+        for sums in (self.sums.both, self.sums.shared):
+            sums.fill(0)
+        self.sums.dirty[:] = True
+        self.nll, self.slopes, self.masses, self.values = np.zeros((4, len(self.weights)))
+        changed[:] = True
+        self._renew(objective, self.alive, memory.Change(-1, 0, 0.0))
+        changed[:] = False
+
+    def take(self, objective: IndexedObjective, step: Step) -> None:
+        """Change weights and everything that depends on them."""
+        if step.row == SHARED:
+            self.data.theta[self.shared] += step.by
+            self.begin(objective)
+            return
+        parameter = self.best[step.row]
+        self.data.theta[parameter] += step.by
+        if step.row >= self.first_shared:  # every sequence has it
+            self.begin(objective)
+            return
+        column = int(self.data.rows.cols[parameter])
+        positions, pair, owner = self._positions(step.row)
+        before = -1
+        if pair:
+            before, column = divmod(column, self.n_labels)
+        else:
+            self.data.local[positions, column] += step.by
+        self.data.changed[positions] = True
+        sequences = owner[positions]
+        first = np.flatnonzero(np.diff(sequences, prepend=-1))
+        self._renew(objective, sequences[first].astype(np.int64), memory.Change(before, column, float(step.by)))
+        self.data.changed[positions] = False
+
+    def take_longer(self, objective: IndexedObjective, step: Step) -> None:
+        """Take the likely step instead of a guaranteed one, unless the loss decreases by less than guaranteed."""
+        if step.row == SHARED:
+            self.take(objective, step)
+            return
+        before, likely = self.value, self.likely_step(step.row)
+        self.take(objective, step._replace(by=likely))
+        if not before - self.value >= step.gain:
+            self.take(objective, step._replace(by=step.by - likely))
+
+    def best_step(self, candidates: int) -> Step:
+        """Return the step with the largest guaranteed decrease; its feature is the best one of its row.
+
+        candidates: Rows that the bounds "tight" and "exact" search, see `boosting.Boosting`.
+        """
+        if self.bound == "position":
+            best = self._best_of(self.promising(CANDIDATES))
+            if self.shared_estimate() <= best.gain:
+                return best
+            together = self.shared_step()
+            return together if together.gain > best.gain else best
+        self.sums.dirty[self.first_shared :] = True
+        if candidates and self.bound != "loose":
+            self.sums.both[self.shared] = 0
+            best, (row, gain) = self._best_of(self.promising(candidates)), self.promising_shared()
+            return best if gain < best.gain / 2 else max(best, self.step(row), key=lambda step: step.gain)
+        self.sums.both[self.shared] = self.sums.shared.sum(0) * self.trainable[:, None]
+        if self.bound == "loose":
+            return self._best_of(self.promising(1))
+        best, begin = Step(SHARED, 0.0, 0.0), self.data.rows.begin
+        for row in self.promising(len(self.gains)):
+            if self.bound == "tight" and row < self.first_shared and self.gains[row] <= best.gain:
+                continue
+            chosen = self.best[row]
+            for parameter in range(begin[row], begin[row + 1]):
+                self.best[row] = parameter
+                step = self.step(row)
+                if step.gain > best.gain:
+                    best, chosen = step, parameter
+            self.best[row] = chosen
+        return best
+
+    def _best_of(self, rows: list[int]) -> Step:
+        return max(map(self.step, rows), key=lambda step: step.gain, default=Step(SHARED, 0.0, 0.0))
+
+    def _positions(self, row: int) -> tuple[NDArray[np.int32], bool, NDArray[np.int32]]:
+        """Return the positions with an active row, whether it scores pairs, and the sequences of the positions."""
+        group = row - self.first_shared
+        if group >= 0:  # a transition, start or end score
+            n, offsets = self.n_labels, self.data.text.offsets
+            pair, ends = group < n * n, offsets[:-1] if group < n * n + n else offsets[1:] - 1
+            tokens = (np.arange(self.n_tokens) if pair else ends[np.diff(offsets) > 0]).astype(np.int32)
+            return tokens[self.owners[pair][tokens] >= 0], pair, self.owners[pair]
+        pair = row >= self.data.rows.pair
+        index, at = self.occurrences[pair], row - (self.data.rows.pair if pair else 0)
+        tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
+        return tokens[owner[tokens] >= 0], pair, owner
+
+    def _unreachable(self, row: int, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many of some numbers of positions a feature must be off: of n steps, every other one i -> j."""
+        before, label = divmod(row - self.first_shared, self.n_labels)
+        return lengths // 2 if 0 <= before < self.n_labels and before != label else 0 * lengths
+
+    def _reach_of_shared(self) -> None:
+        """Compute for shared scores what `kernels.bounds.reach` does for the others."""
+        gold, n_groups = self.data.text.gold, len(self.group_sizes)
+        self.reach_of_groups = np.zeros((2, n_groups, len(self.trainable)))
+        for number in np.flatnonzero(self.trainable):
+            row = self.first_shared + int(number)
+            positions, pair, owner = self._positions(row)
+            if not len(positions):
+                continue
+            parameter, starts = self.data.rows.begin[row], np.flatnonzero(np.diff(owner[positions], prepend=-1))
+            groups = self.sums.groups[owner[positions[starts]]]
+            before, label = divmod(int(self.data.rows.cols[parameter]), self.n_labels)
+            lengths, certain = np.diff(starts, append=len(positions)), gold[positions] == label
+            possible = certain | (gold[positions] < 0)
+            if pair:
+                certain &= gold[positions - 1] == before
+                possible &= (gold[positions - 1] == before) | (gold[positions - 1] < 0)
+            known, most = (np.add.reduceat(on, starts, dtype=np.int64) for on in (certain, possible))
+            np.maximum.at(self.reach_of_groups[0, :, number], groups, most)
+            np.maximum.at(self.reach_of_groups[1, :, number], groups, lengths - self._unreachable(row, lengths) - known)
+        self.low[self.shared], self.high[self.shared] = self.reach_of_groups.max(1)
+
+    def _renew(self, objective: IndexedObjective, sequences: NDArray[np.int64], change: memory.Change) -> None:
+        """Recompute some sequences after a change."""
+        loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
+        for part in self._chunks(sequences):
+            nll = np.empty(len(part))
+            kernels.renew(part, self.data, self.chains, self.steps, nll)
+            phi, slope = loss.phi(nll)
+            slope = self.weights[part] * slope
+            slopes = np.stack([self.slopes[part], slope], 1)  # old and new
+            self.visited += kernels.exchange(part, self.data, self.chains, self.steps, change, slopes, self.sums)
+            self.nll[part], self.slopes[part], self.masses[part] = nll, slope, -slope * np.expm1(-nll)
+            self.values[part] = self.weights[part] * phi
+        self.value = float(self.values.sum())
+
+    def _chunks(self, sequences: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Split a list of sequences into parts of about `CHUNK_TOKENS` tokens."""
+        offsets = self.data.text.offsets
+        numbers = np.cumsum(offsets[sequences + 1] - offsets[sequences]) // CHUNK_TOKENS
+        for part in np.split(sequences, np.flatnonzero(np.diff(numbers)) + 1):
+            if len(part):
+                yield part
+
+    def promising(self, n: int) -> list[int]:
+        """Return at most n rows with the most promising features, the best first."""
+        kind = {"position": bounds.POSITION, "loose": bounds.LOOSE}.get(self.bound, bounds.OPTIMISTIC)
+        reach, mass = (self.low, self.high, self.lengths), float(self.masses.sum())
+        bounds.rank(kind, mass, self.limit, self.clip, self.data.rows, self.sums, reach, self.gains, self.best)
+        n = min(n, len(self.gains))
+        rows = np.sort(np.argpartition(-self.gains, n - 1)[:n]) if n else np.zeros(0, np.int64)
+        rows = rows[np.argsort(-self.gains[rows], kind="stable")]
+        return [int(row) for row in rows if self.gains[row] > 0]
+
+    def promising_shared(self) -> tuple[int, float]:
+        """Return the row of the most promising shared score, and what the tight bound guarantees at least.
+
+        One interval for all sequences of similar length: an interval for each sequence costs a pass over the text.
+        """
+        mass = np.bincount(self.sums.groups, self.masses, len(self.group_sizes))
+        gradient = (self.sums.shared[..., 0] - self.sums.shared[..., 1]).T
+        best, most = self.first_shared, 0.0
+        for number in np.flatnonzero(self.trainable):
+            down, up = np.ascontiguousarray(self.reach_of_groups[..., number])
+            step = self._by_chords(self.first_shared + int(number), down, up, gradient[number], mass)
+            if step.gain > most:
+                best, most = step.row, step.gain
+        return best, most
+
+    def step(self, row: int) -> Step:
+        """Return the best step of a row's best feature and its guarantee, from the current probabilities."""
+        if self.bound == "loose":
+            parameter, mass = self.best[row], self.masses.sum()
+            down, up = np.array([[self.low[parameter]], [self.high[parameter]]])
+            gradient = self.sums.both[parameter, 0] - self.sums.both[parameter, 1]
+            return self._by_chords(row, down, up, gradient, mass)
+        of_positions, p, q = self._probabilities(row)
+        starts = np.flatnonzero(np.diff(of_positions, prepend=-1))
+        sequences, lengths = of_positions[starts], np.diff(starts, append=len(p))
+        slopes, wanted = self.slopes[sequences], np.add.reduceat(q, starts)
+        if self.bound == "exact":
+            return self._by_counting(row, starts, slopes, wanted)
+        plus, minus = (slopes * np.add.reduceat(part, starts) for part in ((1 - q) * p, q * (1 - p)))
+        if self.bound == "position":
+            size = lengths.astype(np.float64)
+            return Step(row, *bounds.minimise(minus / size, size, plus / size, size, self.limit, self.clip))
+        down, up = (np.add.reduceat(part, starts, dtype=np.float64) for part in (q > 0, q < 1))
+        return self._by_chords(row, down, up - self._unreachable(row, lengths), plus - minus, self.masses[sequences])
+
+    def _by_chords(self, row: int, down: Any, up: Any, gradient: Any, mass: Any) -> Step:
+        """Return the best step where counts differ from gold ones by -down to up; all arrays [n]."""
+        width = np.maximum(down + up, 1)
+        a, b = np.maximum(up * mass - gradient, 0) / width, np.maximum(down * mass + gradient, 0) / width
+        return Step(row, *bounds.minimise(a, down, b, up, self.limit, self.clip))
+
+    def _by_counting(
+        self, row: int, starts: NDArray[np.int64], slopes: NDArray[np.float64], wanted: NDArray[np.float64]
+    ) -> Step:
+        """Return the best step if each number of occurrences in a sequence has its exact probability."""
+        (positions, pair, owner), column = self._positions(row), self.data.rows.cols[self.best[row]]
+        ends = np.append(starts, len(positions))
+        p = np.zeros((len(starts), int(np.diff(ends).max()) + 1))
+        kernels.count(positions, ends, pair, column, owner, self.data, self.chains, self.steps, p)
+        v, weights = np.arange(p.shape[1]) - wanted[:, None], slopes[:, None] * p
+        v, weights = v[weights > 0], weights[weights > 0]
+        low, high = np.maximum(-v, 0), np.maximum(v, 0)
+        return Step(row, *bounds.minimise(weights * (v < 0), low, weights * (v > 0), high, self.limit, self.clip))
+
+    def likely_step(self, row: int) -> float:
+        """Return the best step if positions were independent and slopes constant.
+
+        It minimises ``sum_t slope (log(1 + p (e^x - 1)) - q x)``, by Newton's method with steps of at most `limit`.
+        """
+        of_positions, p, q = self._probabilities(row)
+        slopes, limit, x = self.slopes[of_positions], self.limit, 0.0
+        for _ in range(NEWTON_STEPS):
+            odds = p * np.exp(x)
+            on = odds / (odds + 1 - p)
+            bend, slope = float(slopes @ (on * (1 - on))), float(slopes @ (on - q))
+            before, x = x, float(np.clip(x - slope / max(bend, 1e-300), -limit, limit))
+            if abs(x - before) < NEWTON_CLOSE * limit:
+                break
+        return x
+
+    def _probabilities(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sequence of each position of a row, and p and q of its best feature there."""
+        (positions, pair, owner), column = self._positions(row), self.data.rows.cols[self.best[row]]
+        found = np.empty((2, len(positions)))
+        kernels.collect(positions, pair, column, owner, self.data, self.chains, self.steps, found)
+        return owner[positions], found[0], found[1]
+
+    def shared_estimate(self) -> float:
+        """Return an estimate of the guarantee of a step of all shared scores."""
+        sums = np.maximum(self.sums.shared[:, self.trainable], 0)
+        both = sums.sum(0)
+        lengths = 2 * np.einsum("g,gkp->k", self.group_sizes, sums) / np.maximum(both.sum(1), 1e-300)
+        roots = np.sqrt(both)
+        return float(np.sum((roots[:, 0] - roots[:, 1]) ** 2 / np.maximum(lengths, 1)))
+
+    def shared_step(self) -> Step:
+        """Return a step of all shared scores and its guarantee."""
+        by, gain = np.zeros(len(self.trainable)), 0.0
+        lengths = np.maximum(2 * self.group_sizes, 1)
+        sums = np.maximum(self.sums.shared, 0) / lengths[:, None, None]
+        for k in np.flatnonzero(self.trainable):
+            plus, minus = (np.ascontiguousarray(sums[:, k, part]) for part in range(2))
+            by[k], more = bounds.minimise(minus, lengths, plus, lengths, self.limit, self.clip)
+            gain += more
+        return Step(SHARED, by, gain)
+
+    def grad_norm(self) -> float:
+        """Return the Euclidean norm of the gradient."""
+        gradient = self.sums.both[:, 0] - self.sums.both[:, 1]
+        gradient[self.shared] = self.trainable * (self.sums.shared[..., 0] - self.sums.shared[..., 1]).sum(0)
+        return float(np.linalg.norm(gradient))
+
+
+def cut(batch: Batch, longest: int) -> Batch:
+    """Cut sequences of more tokens into pieces of at most `longest`, whose lengths differ by at most 1; 0 for none."""
+    if not longest:
+        return batch
+    lengths = np.diff(batch.offsets)
+    pieces = np.maximum(-(-lengths // longest), 1)
+    owner = np.repeat(np.arange(len(lengths)), pieces)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    starts = batch.offsets[owner] + number * lengths[owner] // pieces[owner]
+    return batch._replace(offsets=np.append(starts, batch.offsets[-1]), weights=batch.weights[owner])
+
+
+def _labels(batch: Batch, n_labels: int) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]], NDArray[np.bool_]]:
+    """Return the known labels.
+
+    RETURNS: For labels and label pairs, [T] the sequence of a position, -1 for a token that is not a position (in a
+        sequence that does not contribute to the loss or, for pairs, the first of a sequence); for both, [T] the gold
+        column of a position, -1 if a label is missing; [N] whether a sequence has both known and missing labels.
+    """
+    lengths, gold = np.diff(batch.offsets), np.ascontiguousarray(batch.gold)
+    owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    missing = np.bincount(owner[gold < 0], minlength=len(lengths))
+    known = missing < lengths
+    single = np.where((known & (batch.weights > 0))[owner], owner, np.int32(-1))
+    pair, before = single.copy(), np.roll(gold, 1)
+    pair[batch.offsets[:-1][lengths > 0]] = -1
+    pairs = np.where((before >= 0) & (gold >= 0), before * n_labels + gold, -1).astype(np.int32)
+    return [single, pair], [gold, pairs], (missing > 0) & known
+
+
+def _text(
+    blocks: list[RowBlock],
+    batch: Batch,
+    occurrences: list[Occurrences],
+    gold: NDArray[np.int32],
+    partial: NDArray[np.bool_],
+) -> memory.Text:
+    pairs = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    if len(occurrences) > 1:
+        pairs = occurrences[1].ptr, occurrences[1].ids + np.int32(blocks[1].first)
+    return memory.Text(batch.offsets, gold, partial, occurrences[0].ptr, occurrences[0].ids, *pairs)
+
+
+def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Group sequences [N] of similar sizes; return the group of each, and the largest size in each group."""
+    groups = np.ceil(np.log(sizes) / np.log(GROUPS)).astype(np.int32)
+    largest = np.zeros(int(groups.max(initial=0)) + 1)
+    np.maximum.at(largest, groups, sizes)
+    return groups, largest
+
+
+def _places(blocks: list[RowBlock]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the starts of the rows of all groups [R + 1], and the column of each parameter [D]."""
+    begins, cols, n = [], [], blocks[0].width
+    for block in blocks[:2]:
+        sparse = len(block.ptr) > 0
+        begins.append(block.ptr[:-1] + block.begin if sparse else np.arange(block.begin, block.end, block.width))
+        cols.append(block.cols if sparse else np.tile(np.arange(block.width, dtype=np.int32), block.n_rows))
+    begins.append(np.arange(blocks[2].begin, blocks[2].end + 1))
+    cols += [np.arange(size, dtype=np.int32) for size in (n * n, n, n)]
+    return np.concatenate(begins).astype(np.int64), np.concatenate(cols).astype(np.int32)

@@ -1,0 +1,358 @@
+"""Forward-backward with matrices that are almost one, for coordinate descent.
+
+With potentials ``e_t(j) = exp(emission)`` and ``M_t(i, j) = exp(step)``::
+
+    alpha_t(j) = e_t(j) * sum_i alpha_{t-1}(i) M_t(i, j)           beta_{t-1}(i) = sum_j M_t(i, j) e_t(j) beta_t(j)
+
+Under an L1 penalty most step scores are exactly zero, so that M - 1 is sparse, and ``alpha M = (sum alpha) 1 +
+alpha (M - 1)`` costs L + nnz instead of L^2 operations.  All positions that switch on the same label-pair features
+share one matrix.
+
+Everything is float64.  Alpha and beta are scaled when they leave `SMALL`..`LARGE`.  A sequence that leaves
+`TINY`..`HUGE`, has a step score beyond `EXTREME`, or whose alpha and beta disagree about log Z is done in log space.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...types import Floats, Ints, Offsets
+from ...kernels import log_space
+from ...kernels.jit import inlined, internal
+from ...kernels.math import largest, longest
+
+Bytes: TypeAlias = NDArray[np.int8]
+Shorts: TypeAlias = NDArray[np.uint16]
+Entries: TypeAlias = tuple[Shorts, Shorts, Floats]
+"""Of a sparse matrix: rows, columns and values."""
+
+SMALL, LARGE = 1e-30, 1e30
+TINY, HUGE = 1e-90, 1e90
+EXTREME = 60.0
+AGREEMENT = 1e-8
+"""By how much, relative to their size, the two ways to log Z may differ."""
+NOTHING, LABELLED, PARTLY = 0, 1, 2
+"""Kinds of sequences: without weight or gold labels, with all gold labels, with some of them."""
+DENSE, SPARSE, FAR = 0, 1, 2
+"""Kinds of matrices; far ones have a score beyond `EXTREME`."""
+LANES = 4
+"""Rows of potentials are padded to a multiple of this."""
+
+
+class Chains(NamedTuple):
+    """The sequences.
+
+    offsets, gold, weights: As in `types.Batch`.
+    kinds (Bytes): [N] `NOTHING`, `LABELLED` or `PARTLY`.
+    sequences (Offsets): [T] the sequence of each token.
+    sets (Offsets): [T] number of the matrix of the step to each token; any number at the first token of a sequence.
+    """
+
+    offsets: Offsets
+    gold: Ints
+    weights: NDArray[np.float64]
+    kinds: Bytes
+    sequences: Offsets
+    sets: Offsets
+
+
+class Rows(NamedTuple):
+    """Rows of one kind, R of which are those of a group of parameters; the others are listed weight by weight.
+
+    begin (int): Place of the group's first weight in theta.
+    n_rows (int): R.
+    width (int): C, labels or label pairs.
+    ptr, cols: [R + 1] and [weights], as in `types.RowBlock`; empty where every row has all columns.
+    more_ptr, more_places, more_cols: Weights of the other rows, their places in theta and their columns.
+    row_ptr, tokens: Row r is on at the tokens ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
+    pairs (bool): They score label pairs.
+    """
+
+    begin: int
+    n_rows: int
+    width: int
+    ptr: Offsets
+    cols: Ints
+    more_ptr: Offsets
+    more_places: Offsets
+    more_cols: Ints
+    row_ptr: Offsets
+    tokens: Offsets
+    pairs: bool
+
+
+class Lattices(NamedTuple):
+    """Scores and potentials of all sequences; rows are padded with zeros to P, a multiple of `LANES`.
+
+    emissions (Floats): [T, L], start and end scores included.
+    potentials (Floats): [T, P] exp(emissions - shift), shift [T].
+    steps (Floats): [S, L, L] step scores of each set of label-pair features.
+    factors (Floats): [S, P, P] their exponentials, M.
+    kinds (Bytes): [S] `DENSE`, `SPARSE` or `FAR`.
+    sizes, rows, cols, values: [S] and three of [S, most], the entries of M - 1, where it is sparse.
+    set_ptr, sets: Row r of those that score label pairs is in the sets ``sets[set_ptr[r]:set_ptr[r + 1]]``.
+    log_z, gold (Floats): [N] log Z, and the score of the gold labels or log Z over all labellings that agree with them.
+    """
+
+    emissions: Floats
+    potentials: Floats
+    shift: Floats
+    steps: Floats
+    factors: Floats
+    kinds: Bytes
+    sizes: Ints
+    rows: Shorts
+    cols: Shorts
+    values: Floats
+    set_ptr: Offsets
+    sets: Offsets
+    log_z: Floats
+    gold: Floats
+
+
+class Work(NamedTuple):
+    """Work arrays: alpha, beta [longest, P], stretch [longest], mass [P]; by column g, h, d; places and columns [C]."""
+
+    alpha: Floats
+    beta: Floats
+    stretch: Floats
+    mass: Floats
+    g: Floats
+    h: Floats
+    d: Floats
+    places: Offsets
+    cols: Ints
+    new_z: Floats
+    new_gold: Floats
+
+
+@inlined
+def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
+    """Return work arrays for the longest sequence and rows of some width."""
+    length, n = max(1, longest(chains.offsets)), chains.offsets.shape[0] - 1
+    padded = lattices.potentials.shape[1]
+    return Work(
+        np.zeros((length, padded)),
+        np.zeros((length, padded)),
+        np.zeros(length),
+        np.zeros(padded),
+        np.zeros(width),
+        np.zeros(width),
+        np.zeros(width),
+        np.zeros(width, np.int64),
+        np.zeros(width, np.int32),
+        np.zeros(n),
+        np.zeros(n),
+    )
+
+
+@internal
+def compile(lattices: Lattices, s: int) -> None:
+    """Find out the kind of matrix s, and list the entries of M - 1 if there are few; the exponentials are there.
+
+    They are listed along diagonals: neighbours in the list are in different rows and columns, so that no sum waits for
+    the one before.
+    """
+    steps, n = lattices.steps[s], lattices.steps.shape[1]
+    rows, cols, values = lattices.rows[s], lattices.cols[s], lattices.values[s]
+    size, extreme = 0, 0.0
+    for diagonal in range(n):
+        for i in range(n):
+            j = i + diagonal if i + diagonal < n else i + diagonal - n
+            if steps[i, j] != 0:
+                extreme = max(extreme, abs(steps[i, j]))
+                if size < values.shape[0]:
+                    rows[size], cols[size], values[size] = i, j, lattices.factors[s, i, j] - 1
+                size += 1
+    lattices.sizes[s] = size
+    if not extreme <= EXTREME:
+        lattices.kinds[s] = FAR
+    else:
+        lattices.kinds[s] = SPARSE if size <= values.shape[0] else DENSE
+
+
+@inlined
+def _from_left(row: Floats, total: float, sparse: bool, entries: Entries, matrix: Floats, out: Floats) -> None:
+    """Write row [P], whose sum is `total`, times a matrix to out [P]."""
+    rows, cols, values = entries
+    if sparse:
+        for j in range(out.shape[0]):
+            out[j] = total
+        for p in range(rows.shape[0]):
+            out[cols[p]] += row[rows[p]] * values[p]
+    else:
+        for j in range(out.shape[0]):
+            out[j] = 0
+        for i in range(0, out.shape[0], LANES):
+            a, b, c, d = row[i], row[i + 1], row[i + 2], row[i + 3]
+            for j in range(out.shape[0]):
+                out[j] += a * matrix[i, j] + b * matrix[i + 1, j] + c * matrix[i + 2, j] + d * matrix[i + 3, j]
+
+
+@inlined
+def _from_right(column: Floats, total: float, sparse: bool, entries: Entries, matrix: Floats, out: Floats) -> None:
+    """Write a matrix times column [P], whose sum is `total`, to out [P]."""
+    rows, cols, values = entries
+    if sparse:
+        for i in range(out.shape[0]):
+            out[i] = total
+        for p in range(rows.shape[0]):
+            out[rows[p]] += values[p] * column[cols[p]]
+    else:
+        for i in range(out.shape[0]):
+            entry = 0.0
+            for j in range(column.shape[0]):
+                entry += matrix[i, j] * column[j]
+            out[i] = entry
+
+
+@internal
+def _forward(
+    chains: Chains, lattices: Lattices, s: int, stop: int, clamped: int, alpha: Floats, stretch: Floats
+) -> tuple[float, bool]:
+    """Fill alpha up to token stop - 1 of sequence s; return (log of the sum of the last one, whether it is sound).
+
+    alpha[t] was multiplied by stretch[t] when it got too large or small.  clamped: Gold labels, where known, are fixed.
+    """
+    first, n = chains.offsets[s], lattices.steps.shape[1]
+    sets, kinds, factors = chains.sets, lattices.kinds, lattices.factors
+    sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
+    all_potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
+    logarithm, total = 0.0, 0.0
+    for t in range(first, stop):
+        here, potentials = alpha[t - first], all_potentials[t]
+        if t == first:
+            for k in range(here.shape[0]):
+                here[k] = potentials[k]
+        else:
+            q = sets[t]
+            if kinds[q] == FAR:
+                return 0.0, False
+            few = sizes[q] if kinds[q] == SPARSE else 0
+            entries = (rows[q, :few], cols[q, :few], values[q, :few])
+            _from_left(alpha[t - first - 1], total, kinds[q] == SPARSE, entries, factors[q], here)
+            for k in range(here.shape[0]):
+                here[k] *= potentials[k]
+        if clamped and gold[t] >= 0:
+            for k in range(n):
+                if k != gold[t]:
+                    here[k] = 0
+        logarithm += shift[t]
+        total = 0.0
+        for k in range(here.shape[0]):
+            total += here[k]
+        stretch[t - first] = 1
+        if not (SMALL < total < LARGE):
+            if not (TINY < total < HUGE):
+                return 0.0, False
+            stretch[t - first] = 1 / total
+            for k in range(here.shape[0]):
+                here[k] /= total
+            logarithm += np.log(total)
+            total = 1.0
+    return logarithm + np.log(total), True
+
+
+@inlined
+def _backward(
+    chains: Chains, lattices: Lattices, s: int, start: int, at: int, clamped: int, beta: Floats, mass: Floats
+) -> tuple[float, bool]:
+    """Fill beta down to token `start` of sequence s; return (log of the factor taken out of beta[at], soundness)."""
+    first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
+    sets, kinds, factors = chains.sets, lattices.kinds, lattices.factors
+    sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
+    all_potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
+    logarithm, wanted = 0.0, 0.0
+    for k in range(n):
+        beta[end - 1 - first, k] = 1
+    for t in range(end - 1, start, -1):
+        q = sets[t]
+        if kinds[q] == FAR:
+            return 0.0, False
+        potentials, here = all_potentials[t], beta[t - first]
+        for k in range(mass.shape[0]):
+            mass[k] = potentials[k] * here[k]
+        if clamped and gold[t] >= 0:
+            for k in range(n):
+                if k != gold[t]:
+                    mass[k] = 0
+        total = 0.0
+        for k in range(mass.shape[0]):
+            total += mass[k]
+        logarithm += shift[t]
+        if not (SMALL < total < LARGE):
+            if not (TINY < total < HUGE):
+                return 0.0, False
+            for k in range(mass.shape[0]):
+                mass[k] /= total
+            logarithm += np.log(total)
+            total = 1.0
+        few = sizes[q] if kinds[q] == SPARSE else 0
+        entries = (rows[q, :few], cols[q, :few], values[q, :few])
+        _from_right(mass, total, kinds[q] == SPARSE, entries, factors[q], beta[t - first - 1])
+        if t - 1 == at:
+            wanted = logarithm
+    return wanted, True
+
+
+@internal
+def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
+    """Fill log alpha (emission included) and log beta (excluded) of sequence s; return log Z."""
+    first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
+    local, steps = lattices.emissions[first:end].copy(), np.empty((end - first, n, n))
+    for t in range(first, end):
+        for i in range(n):
+            if clamped and chains.gold[t] >= 0 and chains.gold[t] != i:
+                local[t - first, i] = -np.inf
+            for j in range(n):
+                steps[t - first, i, j] = lattices.steps[chains.sets[t], i, j]
+    before, after = np.empty_like(local), np.empty_like(local)  # for parts of arrays, numba compiles what follows anew
+    log_z = log_space.forward_backward(local, steps, before, after)
+    for t in range(end - first):
+        for k in range(n):
+            alpha[t, k], beta[t, k] = before[t, k], after[t, k]
+    return log_z
+
+
+@internal
+def partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[float, float]:
+    """Return log Z of sequence s and, if gold labels are missing, that of the labellings that agree with the others."""
+    found = 0.0, 0.0
+    for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
+        log_z, sound = _forward(chains, lattices, s, chains.offsets[s + 1], clamped, work.alpha, work.stretch)
+        if not sound:
+            log_z = in_log_space(chains, lattices, s, clamped, work.alpha, work.beta)
+        found = (found[0], log_z) if clamped else (log_z, 0.0)
+    return found
+
+
+@inlined
+def marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, clamped: int, work: Work) -> bool:
+    """Fill alpha up to token `last` and beta down to token t of sequence s; False: they are logarithms."""
+    first = chains.offsets[s]
+    log_z = lattices.gold[s] if clamped else lattices.log_z[s]
+    before, sound = _forward(chains, lattices, s, last + 1, clamped, work.alpha, work.stretch)
+    if sound:
+        after, sound = _backward(chains, lattices, s, t, last, clamped, work.beta, work.mass)
+    if sound:
+        inner, total = 0.0, 0.0
+        for k in range(work.mass.shape[0]):
+            inner += work.alpha[last - first, k] * work.beta[last - first, k]
+            total += work.alpha[last - first, k]
+        found = before + after + np.log(inner / total)
+        sound = abs(found - log_z) <= AGREEMENT * (1 + abs(log_z))
+    if not sound:
+        in_log_space(chains, lattices, s, clamped, work.alpha, work.beta)
+    return sound
+
+
+@internal
+def exponentiate(lattices: Lattices, t: int) -> None:
+    """Compute the potentials of a token."""
+    n, row = lattices.emissions.shape[1], lattices.emissions[t]
+    lattices.shift[t] = largest(row)
+    for k in range(n):
+        lattices.potentials[t, k] = np.exp(row[k] - lattices.shift[t])

@@ -1,0 +1,1 @@
+"""Hidden Markov models and naive Bayes: optimizers that count."""

@@ -1,0 +1,1 @@
+"""Chains of local softmaxes (MEMM): a loss and a decoder."""

@@ -1,0 +1,1 @@
+"""Regularization paths: `find-regularization`."""

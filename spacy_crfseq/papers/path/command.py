@@ -1,0 +1,340 @@
+"""``crfseq find-regularization``: train ever larger models along a path of L1 strengths, and keep the one to use.
+
+The config is the one that ``crfseq fit`` takes.  An elastic net replaces its regularizer; its rho1 decreases.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from tqdm import tqdm
+
+from ...corpora.resumable import locked_folder
+from ...errors import ConfigError, DataError
+from ...files import write_text
+from ...cli import options
+from ...cli.app import crfseq_cli
+from ...cli.console import INTERRUPTED, Rows, printer
+from ...cli.options import OVERRIDES, training
+from ...cli.fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, suggest_next
+
+if TYPE_CHECKING:
+    from ...pipeline.component import CRFComponent
+    from .path import PathResult, PathStep
+    from ...types import StepReport
+
+LOG, PAGE = "path.jsonl", "path.html"
+FACTOR = 3.0
+"""Between the strengths of two models, where no end is given."""
+NEAR: dict[str, Any] = {"tolerance": 0.001, "period": 5}
+"""When OWL-QN is near enough to a minimum: what is gained beyond changes no score by more than noise."""
+COLUMNS = ("rho1", "Objective", "Unigrams", "Label pairs", "Dev score", "Iterations", "Seconds", "")
+NAMES = ("rho1", "objective", "unigrams", "pairs", "score", "iterations", "seconds", "")
+WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
+ALIGNS = (*"rrrrrrr", "l")
+
+
+@crfseq_cli.command("find-regularization", context_settings=OVERRIDES)
+def find_regularization_cli(
+    ctx: typer.Context,
+    config_path: options.Config,
+    output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
+    component: Annotated[
+        str | None,
+        typer.Option("--component", "-p", help="CRF component to train [the only one that is to be trained]"),
+    ] = None,
+    first: Annotated[
+        float | None, typer.Option("--from", help="Largest rho1 [one that leaves 1 % of the weights other than zero]")
+    ] = None,
+    last: Annotated[
+        float | None, typer.Option("--to", help="Smallest rho1 [where the dev score has passed its best]")
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Most models to train; rho1 falls by the same factor, without --to by 3")
+    ] = 12,
+    rho2: Annotated[
+        float | None, typer.Option(help="Strength of the squared norm, the same for all [that of the config]")
+    ] = None,
+    within: Annotated[float, typer.Option(help="Choose the smallest model within this many points of the best")] = 0.0,
+    force: options.Force = False,
+    code: options.Code = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Find a small model: train along a path of L1 strengths and choose by the dev score.
+
+    The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero. It decreases step by step, and
+    each model starts from the previous one, until two models in a row gain less than 0.1 points on the dev corpus.
+    Each row shows rho1, the minimum of the objective, the number of nonzero weights (unigrams: attributes with labels;
+    label pairs: transitions and pair templates), the dev score and the seconds so far; * marks the current choice.
+    Takes the config and overrides of 'crfseq fit'. Ctrl-C stops and saves the current choice. The table is saved as
+    path.jsonl, a chart of score and size as path.html.
+
+    \b
+    Example: the smallest entity recognizer within half a point of the best
+      python -m spacy crfseq find-regularization config.cfg --output small/ \\
+          --component crf_ner --within 0.5 --from 20 --to 2 --steps 4 \\
+          --paths.train train.conll --paths.dev dev.conll
+    """
+    with training(ctx, config_path, code, verbose) as overrides:
+        settings = Settings(component, first, last, steps, rho2, within)
+        outcome = find_regularization(config_path, output, settings, overrides=overrides, force=force)
+        _print_outcome(outcome)
+    if outcome is None or outcome.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+class Settings(NamedTuple):
+    """Which path to follow; see the help of the command."""
+
+    component: str | None = None
+    first: float | None = None
+    last: float | None = None
+    steps: int = 12
+    rho2: float | None = None
+    within: float = 0.0
+
+
+class PathOutcome(NamedTuple):
+    """What `find_regularization` did: files, steps and which is chosen, its scores, components with zero weights."""
+
+    best: Path
+    page: Path
+    steps: list[PathStep]
+    chosen: int
+    scores: dict[str, Any]
+    untrained: list[str]
+    interrupted: bool
+
+
+def find_regularization(
+    config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None, force: bool = False
+) -> PathOutcome | None:
+    """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
+
+    force (bool): Replace a model that is in the folder.
+    RAISES CrfError: On settings, a config or a corpus that it cannot work with.
+    """
+    _check(settings)
+    setup = set_up(config_path, output, overrides or {}, [BEST], force)
+    name = one_to_train(setup, settings.component)
+    untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
+    _check_inputs(setup, name, untrained)
+    rho2 = _choose_method(setup, name, settings.rho2)
+    settings = settings._replace(rho2=rho2)
+    if next(iter(setup.read_dev()), None) is None:
+        raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
+    encode(setup)
+    with locked_folder(output):
+        follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
+        follower.run()
+        result = follower.result
+        return None if result is None else _save(setup, name, result, rho2, untrained, output)
+
+
+def _check(settings: Settings) -> None:
+    """Refuse settings that are out of range before anything is read."""
+    from .path import schedule
+
+    _, first, last, steps, rho2, within = settings
+    if not all(map(isfinite, (first or 0.0, last or 0.0, rho2 or 0.0, within))):
+        raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
+    if first is not None and last is not None:
+        schedule(first, last, steps)
+    ends = [strength for strength in (first, last) if strength is not None]
+    if not (all(strength > 0 for strength in ends) and (rho2 or 0.0) >= 0 and within >= 0):
+        raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
+
+
+def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
+    """Check that no component without training writes what the features of the one to train look at."""
+    before = setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)]
+    annotating = set(setup.training["annotating_components"]) & set(before)
+    blind = [other for other in untrained if other in annotating]
+    columns = sorted(setup.to_train[name].reads - {"NORM", "SPACY"})
+    if blind and columns:
+        raise ConfigError(
+            f"{name} reads {', '.join(columns)}, but {', '.join(blind)}, which [training] annotating_components lists, "
+            "is not trained by a path. Train it first and take it from there (source = FOLDER), or take it out of "
+            "annotating_components and list the columns under `given` of the corpus readers."
+        )
+
+
+class Follower(Walk):
+    """Follows the path of one component."""
+
+    def __init__(self, setup: Setup, settings: Settings, reporter: PathReporter) -> None:
+        super().__init__(setup)
+        self._settings, self._reporter = settings, reporter
+        self.result: PathResult | None = None
+
+    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> None:
+        from .path import follow, has_passed_its_best, schedule, sparse_start
+
+        optimizer = pipe.training.optimizer(self._setup.training["seed"])
+        reporter, wish = self._reporter, self._settings
+        with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
+            assert evaluate is not None
+            theta = 0 * pipe.crf.theta
+            rho2, last, steps = wish.rho2 or 0.0, wish.last, wish.steps
+            reporter.begin(wish.within / 100, steps)
+            try:
+                first = wish.first or sparse_start(objective, optimizer, theta, rho2=rho2, watch=reporter.watch)
+                end = last or first / FACTOR ** (steps - 1)
+                self.result = follow(
+                    objective, optimizer, schedule(max(first, end), end, steps), theta, evaluate,
+                    rho2=rho2, within=wish.within / 100, callback=reporter.show, watch=reporter.watch,
+                    enough=None if last else has_passed_its_best,
+                )  # fmt: skip
+            finally:
+                reporter.close()
+        self.interrupted = self.result is None or self.result.interrupted
+
+
+def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
+    """Give a component the penalty of a path, and OWL-QN, in its config too, if its own optimizer cannot follow one.
+
+    rho2 (float | None): Strength of the squared norm, None for that of the config.
+    RETURNS (float): This strength.
+    """
+    from ...optimizers.owlqn import OWLQN
+    from ...regularizers.elastic_net import ElasticNet
+
+    pipe = setup.to_train[name]
+    optimizer, strengths = pipe.method.optimizer, pipe.method.regularizer.strengths
+    if rho2 is None:
+        rho2 = strengths.l2 if strengths is not None else 0.0
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(1.0, rho2))
+    if optimizer.online or not optimizer.penalties & {"elastic", "prox"}:
+        printer().info(f"{type(optimizer).__name__} cannot follow a path: using OWLQN instead")
+        pipe.method = pipe.method._replace(optimizer=OWLQN(**NEAR))
+        setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1", **NEAR}
+    pipe.method.check(name)
+    return rho2
+
+
+def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: list[str], output: Path) -> PathOutcome:
+    from ...regularizers.elastic_net import ElasticNet
+
+    step, pipe = result.steps[result.chosen], setup.to_train[name]
+    pipe.set_parameters(result.theta)
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(step.rho1, rho2))
+    block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": step.rho1, "rho2": rho2}
+    setup.nlp.get_pipe_config(name)["regularizer"] = block
+    scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
+    setup.save(output / BEST)
+    write_text(output / PAGE, _page(name, result))
+    return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
+
+
+def _page(name: str, result: PathResult) -> str:
+    from ...pages.charts import Series, line_chart
+    from ...pages.frame import figure, page, section, table
+
+    steps, step = result.steps, result.steps[result.chosen]
+    scores = Series("dev score", [(one.rho1, 100 * one.score) for one in steps])
+    weights = Series("weights other than zero", [(one.rho1, one.active) for one in steps], right=True)
+    chosen = Series("chosen", [(step.rho1, 100 * end(one.score for one in steps)) for end in (min, max)])
+    chart = line_chart([scores, weights, chosen], x="rho1", y="dev score", log_x=True)
+    caption = "Score (left) and size (right) by the strength of the L1 penalty; the upright line marks the chosen model"
+    rows = [_cells(one, number == result.chosen) for number, one in enumerate(steps)]
+    body = section("The path", figure(chart, caption)) + section("Models", table(COLUMNS, rows, range(len(NAMES) - 1)))
+    about = f"rho1 = {step.rho1:.4g} is chosen: {step.active:,} weights, dev score {100 * step.score:.2f}"
+    return page(f"Regularization of {name}", body, about=about)
+
+
+class PathReporter:
+    """Shows the progress of a path and saves its table in a file, one JSON object per line."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._rows = log, Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)
+        self._bar: Any = None
+        self._within, self._most, self._iteration = 0.0, 0, 0
+        self._steps: Sequence[PathStep] = ()
+
+    def begin(self, within: float, most: int) -> None:
+        """Begin a path of `most` models or fewer; a model at most `within` below the best score is chosen."""
+        self._within, self._most = within, most
+        self._rows.begin()
+
+    def watch(self, report: StepReport) -> None:
+        """Take in an iteration; the bar is there on terminals only."""
+        if self._bar is None:
+            self._iteration = 0
+            self._bar = tqdm(disable=None, leave=False, file=sys.stderr, bar_format="{desc}")
+        self._iteration += 1
+        self._bar.set_description_str(self.words(report), refresh=False)
+        self._bar.update()
+
+    def words(self, report: StepReport) -> str:
+        """Return what the bar says after an iteration, with the longest time to go once there is a model."""
+        done = len(self._steps)
+        words = f"model {done + 1}, iteration {self._iteration}, objective {report.value:,.2f}"
+        if not done:
+            return words
+        left = self._steps[-1].seconds / done * (self._most - done)
+        return words + (f", at most {left / 60:.0f} min to go" if left > 90 else f", at most {left:.0f} s to go")
+
+    def show(self, steps: Sequence[PathStep]) -> None:
+        """Take in the models so far, the last of them new."""
+        from .path import choose
+
+        self.close()
+        self._steps = steps
+        chosen = choose(steps, self._within)
+        self._rows.add(_cells(steps[-1], chosen == len(steps) - 1))
+        lines = [{**step._asdict(), "chosen": number == chosen} for number, step in enumerate(steps)]
+        write_text(self._log, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _cells(step: PathStep, chosen: bool) -> list[str]:
+    numbers = [f"{step.rho1:.4g}", f"{step.objective:.2f}", str(step.unigrams), str(step.pairs)]
+    return [*numbers, f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
+
+
+def _print_outcome(outcome: PathOutcome | None) -> None:
+    msg = printer()
+    if outcome is None:
+        msg.warn("Interrupted before the first model: nothing is saved")
+        return
+    step = outcome.steps[outcome.chosen]
+    best = max(other.score for other in outcome.steps)
+    msg.info(
+        f"Chosen: rho1 = {step.rho1:.4g}, {step.active:,} weights other than zero, dev score {100 * step.score:.2f} "
+        f"(best {100 * best:.2f})"
+    )
+    _warn_of_edges(outcome)
+    if outcome.interrupted:
+        msg.warn("Interrupted: the choice among the models so far is saved")
+    if outcome.untrained:
+        msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
+    msg.good(f"Saved {outcome.best}, {outcome.page}")
+    suggest_next(outcome.best)
+
+
+def _warn_of_edges(outcome: PathOutcome) -> None:
+    """Say so where the chosen model is the first or the last, and how to go on beyond it."""
+    from .path import has_passed_its_best
+
+    steps, rho1 = outcome.steps, outcome.steps[outcome.chosen].rho1
+    if outcome.chosen == len(steps) - 1 and not has_passed_its_best(steps):
+        printer().warn(
+            "The chosen model is the last of the path, so a weaker penalty may do better: go on with "
+            f"--from {rho1:.3g} --to {rho1 / 10:.3g}"
+        )
+    elif outcome.chosen == 0:
+        printer().warn(
+            "The chosen model is the first of the path, so a smaller one may do as well: look there with "
+            f"--from {10 * rho1:.3g} --to {rho1:.3g}"
+        )

@@ -1,0 +1,1 @@
+"""Features that would lower the loss most: `propose-features`."""

@@ -1,0 +1,1 @@
+"""Weights of labelled texts by texts of a target: `weigh`, a reader, and the functions of crf_weightings."""

@@ -1,0 +1,1 @@
+"""Commands beyond training, scoring and tagging, one folder each.  Nothing else needs them."""

@@ -1,0 +1,219 @@
+"""``crfseq active``: choose the texts whose annotation would teach a model most, for an annotation tool.
+
+Settles & Craven (2008), "An analysis of active learning strategies for sequence labeling tasks".
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from spacy.util import minibatch
+from tqdm import tqdm
+
+from ...corpora.layouts import TEXTS_FILE_HELP as HELP
+from ...corpora.layouts import Asked, Format
+from ...corpora.outputs import STDOUT, check_output_file
+from ...errors import ConfigError, DataError, suggest
+from . import measures
+from ...files import write_text
+from ...pipeline.select import load_pipeline, one_crf_of, run_between
+from ...cli import options
+from ...cli.app import crfseq_cli
+from ...cli.console import INTERRUPTED, printer, reported_errors
+from ...cli.judging import read_file
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from ...pipeline.doc_posterior import DocPosterior, Scored
+
+BATCH = 128
+CANDIDATES = 10
+"""With --diversity, this many times the texts to keep are candidates."""
+
+
+@crfseq_cli.command("active")
+def active_cli(
+    model: options.Model,
+    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
+    format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="Measure: entropy (of the labelling), least-confidence, margin, token-entropy (mean), "
+            "total-token-entropy, nbest-entropy"
+        ),
+    ] = "entropy",
+    component: options.OneComponent = None,
+    number: Annotated[int, options.number("Texts to keep")] = 100,
+    diversity: Annotated[
+        float, typer.Option(min=0, help="How strongly to avoid texts that resemble those chosen before; 0 is off")
+    ] = 0.0,
+    nbest: Annotated[int, typer.Option(min=2, help="Number of labellings for nbest-entropy")] = 10,
+    output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
+    force: options.Force = False,
+    code: options.Code = None,
+) -> None:
+    """Choose the most informative texts to annotate.
+
+    Writes them, the most useful first, as JSONL that Prodigy and doccano import (for Label Studio, as a JSON array):
+    text, tokens, predicted spans with their probabilities as "score", and under "meta" the line of the text, the
+    measure and its value. 'fit', 'evaluate', 'debug-data' and 'convert' read what these tools export.
+
+    Only token-entropy, a mean over tokens, does not favour long texts. --diversity D avoids near duplicates: out of
+    ten times -n candidates, it repeatedly takes the text with the largest value * (1 - similarity)^D, where similarity
+    is the largest cosine between its words and those of a text already chosen (maximal marginal relevance, Carbonell &
+    Goldstein 1998). 1 is a good start. Memory use depends on -n only. Ctrl-C writes the best texts so far.
+
+    \b
+    Example:
+      python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
+          --by margin -n 200 --output to_annotate.jsonl
+    """
+    said = Asked(format_, columns, scheme, encoding)
+    with reported_errors(code=code):
+        check_output_file(output, texts, force=force)
+        chosen = active(model, texts, said, by=by, component=component, number=number, nbest=nbest, diversity=diversity)
+        lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
+        if output == STDOUT:
+            sys.stdout.write(lines)
+        else:
+            write_text(Path(output), lines)
+            printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
+    if chosen.interrupted:
+        print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
+
+
+class Chosen(NamedTuple):
+    """The tasks, most useful text first; the number of texts seen; whether Ctrl-C ended the search early."""
+
+    tasks: list[dict[str, Any]]
+    seen: int
+    interrupted: bool
+
+
+def active(
+    model: str | Path,
+    texts: Path,
+    format_name: Format = None,
+    *,
+    by: str = "entropy",
+    component: str | None = None,
+    number: int = 100,
+    nbest: int = 10,
+    diversity: float = 0.0,
+) -> Chosen:
+    """Return the texts of a file that a component is least certain about.
+
+    diversity (float): The weight of `evaluation.active.diverse`.
+    RAISES CrfError: On an unknown measure or component, one without probabilities, or a file that cannot be read.
+    """
+    if by not in MEASURES:
+        raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
+    nlp = load_pipeline(model)
+    name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
+    best = Best(CANDIDATES * number if diversity else number)
+    interrupted = False
+    try:
+        with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
+            for batch in minibatch(read_file(nlp, texts, format_name), BATCH):
+                docs = run_between(nlp, [text.doc for text in batch], None, name)
+                answers = pipe.posterior(docs, preset=True)
+                values = MEASURES[by](answers, nbest)
+
+                def make() -> list[tuple[dict[str, Any], NDArray[np.uint64]]]:
+                    metas = [
+                        {**text.meta, "score": value, "measure": by, "line": text.line}
+                        for text, value in zip(batch, values.tolist(), strict=True)  # noqa: B023
+                    ]
+                    words = [np.asarray(doc.to_array("LOWER"), np.uint64) for doc in docs]  # noqa: B023
+                    return list(zip(map(task_of, docs, answers.spans(), metas), words, strict=True))  # noqa: B023
+
+                best.add(values, make)
+                bar.update(len(batch))
+    except KeyboardInterrupt:
+        interrupted = True
+    if not best.seen and not interrupted:
+        raise DataError(f"{texts} holds no text.")
+    kept = best.items()
+    tasks = [task for _, (task, _) in kept]
+    if diversity and kept:
+        of_texts = [words for _, (_, words) in kept]
+        tasks = [tasks[i] for i in measures.diverse([value for value, _ in kept], of_texts, number, diversity)]
+    return Chosen(tasks, best.seen, interrupted)
+
+
+def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
+    return np.array([float(measure(item)) for item in items])
+
+
+def _logs(answers: DocPosterior, n: int) -> Iterator[list[float]]:
+    return ([labelling.log_probability for labelling in labellings] for labellings in answers.nbest(n))
+
+
+MEASURES: Mapping[str, Callable[[DocPosterior, int], NDArray[np.float64]]] = {
+    "entropy": lambda answers, _: answers.entropies(),
+    "least-confidence": lambda answers, _: measures.least_confidence(answers.log_probabilities()),
+    "margin": lambda answers, _: _each(measures.margin, _logs(answers, 2)),
+    "token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).mean(), answers.marginals()),
+    "total-token-entropy": lambda answers, _: _each(lambda p: measures.token_entropies(p).sum(), answers.marginals()),
+    "nbest-entropy": lambda answers, nbest: _each(measures.list_entropy, _logs(answers, nbest)),
+}
+"""Each maps a posterior and the length of an N-best list to a value per Doc: the larger, the more useful the text."""
+
+
+class Best:
+    """Keeps the texts with the largest values so far; among equal ones, the first."""
+
+    def __init__(self, size: int) -> None:
+        self.seen = 0
+        self._size = size
+        self._heap: list[tuple[float, int, Any]] = []
+
+    def add(self, values: NDArray[np.float64], make: Callable[[], Sequence[Any]]) -> None:
+        """Add texts; `make` returns what to keep of each, and is only called if one of them is kept."""
+        made: Sequence[Any] | None = None
+        for i, value in enumerate(values.tolist()):
+            entry = value, -self.seen - i
+            if len(self._heap) >= self._size and entry < self._heap[0][:2]:
+                continue
+            made = make() if made is None else made
+            heapq.heappush(self._heap, (*entry, made[i]))
+            if len(self._heap) > self._size:
+                heapq.heappop(self._heap)
+        self.seen += len(values)
+
+    def items(self) -> list[tuple[float, Any]]:
+        """Return the values and what was kept for them, largest value first."""
+        return [(value, item) for value, _, item in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+
+
+def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str, Any]:
+    """Return a text and its spans in Prodigy's format, in which "token_end" is the index of the last token."""
+    tokens = [
+        {"text": t.text, "start": t.idx, "end": t.idx + len(t), "id": t.i, "ws": bool(t.whitespace_)} for t in doc
+    ]
+    found = [
+        {
+            "start": tokens[start]["start"],
+            "end": tokens[end - 1]["end"],
+            "token_start": start,
+            "token_end": end - 1,
+            "label": label,
+            "score": round(probability, 6),
+        }
+        for start, end, label, probability in spans
+    ]
+    return {"text": doc.text, "tokens": tokens, "spans": found, "meta": meta}

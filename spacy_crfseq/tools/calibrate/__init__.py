@@ -1,0 +1,1 @@
+"""Probabilities that agree with frequencies: `calibrate`."""

@@ -1,0 +1,210 @@
+"""``crfseq calibrate``: fit the temperature of trained components, so that their probabilities are reliable.
+
+Guo, Pleiss, Sun & Weinberger (2017), "On calibration of modern neural networks", for the spans and tags of a CRF.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from ...corpora.layouts import Asked, Format
+from ...corpora.outputs import check_output_pipeline
+from ...errors import ConfigError, DataError
+from ...evaluation.calibration import Calibration, Certainty, calibration, fit_temperature
+from ...evaluation.judged import Judged
+from ...files import replace_folder, write_json
+from ...pipeline.gold_files import names_of, read_gold
+from ...pipeline.select import crfs_of, load_pipeline
+from ...cli import options
+from ...cli.app import crfseq_cli
+from ...cli.console import printer, reported_errors
+from ...cli.judging import for_each_component, judge, layout_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    from ...pipeline.component import CRFComponent
+
+FEW = 100
+"""Fewer predictions leave a temperature uncertain: its standard error is a tenth of it or more."""
+
+
+@crfseq_cli.command("calibrate")
+def calibrate_cli(
+    model: options.Model,
+    file: options.GoldFile,
+    format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    output: Annotated[Path | None, options.output("Folder for a calibrated copy [store it in MODEL]")] = None,
+    component: options.Components = None,
+    bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
+    equal_mass: Annotated[
+        bool, typer.Option("--equal-mass", help="Bins with equal numbers of predictions instead of equal width")
+    ] = False,
+    given: options.Given = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    code: options.Code = None,
+) -> None:
+    """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
+
+    Scores are divided by a temperature, which is fitted on DEV and stored with the model; Viterbi predictions stay the
+    same. The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
+    calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
+    temperature is stored in MODEL itself: one small file per component changes.
+
+    \b
+    Example:
+      python -m spacy crfseq calibrate training/model-best dev.conll \\
+          --format conll2003
+    """
+    said = Asked(format_, columns, scheme, encoding)
+    with reported_errors(code=code):
+        done = calibrate(
+            model, file, said, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
+            given=names_of(given), force=force,
+        )  # fmt: skip
+        for name, reason in done.skipped.items():
+            print(f"{name} is unchanged. {reason}", file=sys.stderr)
+        for name, (unit, before, _) in done.results.items():
+            if before.whole.total < FEW:
+                text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
+                print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
+        if as_json:
+            print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
+        else:
+            _print(done, output or Path(model))
+
+
+class Result(NamedTuple):
+    """Calibration of a component before and after, over its "spans" or "tokens"."""
+
+    unit: str
+    before: Certainty
+    after: Certainty
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as values for JSON."""
+        sections = {"before": self.before, "after": self.after}
+        labels = {name: {label: one._asdict() for label, one in of.labels.items()} for name, of in sections.items()}
+        return {"unit": self.unit, **{name: {**of.as_json(), "labels": labels[name]} for name, of in sections.items()}}
+
+
+class Done(NamedTuple):
+    """Results by component, and reasons for components that were skipped."""
+
+    results: dict[str, Result]
+    skipped: dict[str, str]
+
+
+def calibrate(
+    model: str | Path,
+    file: Path,
+    format_name: Format = None,
+    *,
+    output: Path | None = None,
+    components: Sequence[str] = (),
+    n_bins: int = 10,
+    equal_mass: bool = False,
+    given: Sequence[str] | None = None,
+    force: bool = False,
+) -> Done:
+    """Fit the temperature of components on an annotated file and store it with the model.
+
+    force (bool): Replace a pipeline that is at `output`, unless it is `model`.
+    RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
+    """
+    if output is None and not Path(model).is_dir():
+        raise ConfigError(f"{model} is not a folder. Give --output DIR for the calibrated pipeline.")
+    if output is not None:
+        check_output_pipeline(output, model, force=force)
+    nlp = load_pipeline(model)
+    pipes = crfs_of(dict(nlp.pipeline), components, str(model))
+    examples = read_gold(nlp, file, layout_of(file, format_name, nlp), given).examples
+
+    def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
+        before, after = _calibrated(pipe, examples, docs)
+        tables = [one.certainty(n_bins, equal_mass=equal_mass) for one in (before, after)]
+        return Result(before.unit, *(table for table in tables if table is not None))
+
+    done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(components)))
+    if not done.results:
+        raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
+    _store(nlp.path, output, {name: result.after.temperature for name, result in done.results.items()})
+    return done
+
+
+def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
+    from ...training.compatibility import check_global
+
+    check_global(pipe.name, pipe.method.loss, "a temperature")
+    judged, answers = judge(pipe, examples, docs)
+    if not judged.known.any():
+        raise DataError(
+            f"Component {pipe.name!r} predicts no spans in the {len(examples)} documents of the file, so its "
+            "probabilities cannot be judged. Check that it was trained on such texts, or use a larger file."
+        )
+    with tqdm(disable=None, leave=False, file=sys.stderr, desc=f"{pipe.name}: temperatures") as bar:
+
+        def probabilities_at(temperature: float) -> NDArray[np.float64]:
+            bar.update()
+            return answers.probabilities_at(temperature)[judged.known]
+
+        temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
+    return judged, judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))[0]
+
+
+def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
+    from ...pipeline.storage import read_settings
+
+    def write(folder: Path) -> None:
+        if folder != model:
+            shutil.copytree(model, folder)
+        for name, temperature in temperatures.items():
+            file = folder / name / "cfg"
+            write_json(file, {**read_settings(file), "temperature": temperature})
+
+    if output is None:
+        write(model)
+    else:
+        replace_folder(output, write)
+
+
+def _print(done: Done, target: Path) -> None:
+    say, none = printer(), calibration([], [])
+    for name, (unit, before, after) in done.results.items():
+        change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
+        say.divider(name)
+        say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
+        for when, section in (("before", before), ("after", after)):
+            bins = [
+                (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
+                for part in section.bins
+            ]
+            header = f"{when}: probability", unit, "mean", "right"
+            say.table(bins, header=header, aligns=("l", *"rrr"), divider=True)
+        labels = sorted({*before.labels, *after.labels})
+        rows = [_label_cells(one, before.labels.get(one, none), after.labels.get(one, none)) for one in labels]
+        rows.append(_label_cells("all", before.whole, after.whole))
+        columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+        say.table(rows, header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
+    say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
+
+
+def _label_cells(label: str, before: Calibration, after: Calibration) -> list[str]:
+    pairs = [(getattr(before, name), getattr(after, name)) for name in ("predicted", "error", "brier")]
+    changes = [cell for old, new in pairs for cell in (f"{old:.3f}", f"-> {new:.3f}")]
+    return [label, f"{before.total:,}", f"{before.correct:.3f}", *changes]

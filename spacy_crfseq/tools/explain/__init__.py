@@ -1,0 +1,1 @@
+"""The weights behind a label: `explain`."""

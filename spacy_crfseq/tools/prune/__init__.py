@@ -1,0 +1,1 @@
+"""Fewer weights: `prune`."""

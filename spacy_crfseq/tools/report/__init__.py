@@ -1,0 +1,1 @@
+"""A page on a trained component: `report`."""

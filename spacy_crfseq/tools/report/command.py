@@ -1,0 +1,216 @@
+"""``crfseq report``: a page on what a trained component gets right and wrong, and why."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from tqdm import tqdm
+
+from ...corpora import read_lines
+from ...corpora.layouts import Asked, Format
+from ...corpora.outputs import check_output_file
+from ...errors import ConfigError, FormatError
+from ...evaluation.bootstrap import doubt
+from ...evaluation.errors import Familiarity, text_of
+from ...evaluation.judged import Judged, spans_of_tags
+from .report import Findings, Sequences, Weights, findings
+from ...files import write_text
+from ...pipeline.gold_files import names_of, read_gold
+from ...pipeline.select import crfs_of, load_pipeline
+from ...cli import options
+from ...cli.app import crfseq_cli
+from ...cli.console import printer, reported_errors
+from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of, made_of, text_style
+from ..top.command import label_groups
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    from ...pipeline.component import CRFComponent
+    from ...pipeline.doc_posterior import DocPosterior
+
+LOG = "log.jsonl"
+"""The log of `fit`, in the folder of the models."""
+WEIGHTS = 8
+"""Number of weights of each sign shown for each label."""
+
+
+@crfseq_cli.command("report")
+def report_cli(
+    model: options.Model,
+    file: options.GoldFile,
+    output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
+    format_: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    train: Annotated[
+        Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
+    ] = None,
+    component: options.Components = None,
+    number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
+    samples: options.Samples = 1000,
+    given: options.Given = None,
+    as_json: options.AsJson = False,
+    code: options.Code = None,
+) -> None:
+    """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
+
+    The page is one file without external requests. Each score has an interval, which shows how much it would vary on
+    other texts of the same kind.
+
+    \b
+    Example:
+      python -m spacy crfseq report training/model-best dev.conll \\
+          --format conll2003 \\
+          --corpus train.conll --output report.html
+    """
+    said = Asked(format_, columns, scheme, encoding)
+    with reported_errors(code=code):
+        sources = Sources(file, said, names_of(given), train, corpus)
+        found = report(model, sources, output, components=component or [], n_worst=number, n_samples=samples)
+        if as_json:
+            figures = {one.name: one.as_json() for one in found}
+            print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
+            return
+        for one in found:
+            (value, *ends), what = one.main_score
+            interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
+            text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
+            print(f"{one.name}: {text}")
+        printer().good(f"Saved {output}")
+
+
+class Sources(NamedTuple):
+    """Files of a report: the annotated file, and of training the log (None for that next to the model) and corpus."""
+
+    file: Path
+    format_name: Format = None
+    given: Sequence[str] | None = None
+    log: Path | None = None
+    corpus: Path | None = None
+
+
+def report(
+    model: str | Path,
+    sources: Sources,
+    output: Path,
+    *,
+    components: Sequence[str] = (),
+    n_worst: int = 30,
+    n_samples: int = 1000,
+) -> list[Findings]:
+    """Write a page on components and return their results.
+
+    RAISES CrfError: If there is nothing to report on, or a file cannot be read.
+    """
+    from .page import Subject, report_page
+
+    file, format_name, given, log, corpus = sources
+    check_output_file(output, file, log, corpus)
+    nlp = load_pipeline(model)
+    layout = layout_of(file, format_name, nlp)
+    of_corpus = layout if corpus is None else options.show_layout(corpus, None, layout)
+    pipes = crfs_of(dict(nlp.pipeline), components, str(model))
+    curves = _curves(model, log, list(pipes))
+    with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
+        bar.set_description(f"reading {file.name}")
+        examples = read_gold(nlp, file, layout, given).examples
+        seen = None if corpus is None else read_gold(nlp, corpus, of_corpus, given).examples
+        bar.update()
+
+        def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
+            bar.set_description(pipe.name)
+            judged, answers = judge(pipe, examples, docs)
+            found = findings(
+                pipe.name, judged, _sequences(judged, answers), _weights(pipe), curve=curves[pipe.name],
+                known=corpus_familiarity(pipe, seen), n_worst=n_worst, n_samples=n_samples,
+            )  # fmt: skip
+            bar.update()
+            return found
+
+        results, reasons = for_each_component(nlp, pipes, examples, look_at, required=bool(components))
+    if not results:
+        raise ConfigError("\n".join(["There is no component to report on.", *reasons.values()]))
+    for reason in reasons.values():
+        print(f"Left out: {reason}", file=sys.stderr)
+    if warning := doubt(len(examples)):
+        print(f"Warning: {warning}", file=sys.stderr)
+    subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples, made_of(nlp))
+    largest = {name: label_groups(nlp, name, WEIGHTS) for name in results}
+    write_text(output, report_page(subject, list(results.values()), largest))
+    return list(results.values())
+
+
+def _sequences(judged: Judged, answers: DocPosterior) -> Sequences:
+    sure = np.zeros(len(answers.offsets) - 1)
+    if judged.temperature is not None:
+        sure = answers.distribution.log_probabilities(answers.all_labels)
+    return Sequences(answers.offsets, answers.doc_offsets, sure)
+
+
+def _weights(pipe: CRFComponent) -> Weights:
+    from ...evaluation.weights import weights_by_template
+
+    views, n = pipe.crf.views, len(pipe.tags)
+    rules = pipe.annotation.constraints(pipe.tags)
+    steps = np.full((n + 1, n + 1), np.nan)
+    steps[:n, :n] = np.where(rules.step, views.transitions, np.nan)
+    steps[n, :n] = np.where(rules.start, views.start, np.nan)
+    steps[:n, n] = np.where(rules.end, views.end, np.nan)
+    return Weights(weights_by_template(pipe.crf, pipe.doc_model.features.plans()), (list(pipe.tags), steps))
+
+
+def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
+    """Return the gold spans of a corpus (of a tagger, the words) by text, with their labels; None without a corpus."""
+    if examples is None:
+        return None
+    plain = pipe.annotation.scheme is None
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for example in examples:
+            words = [token.text for token in example.reference]
+            for span in spans_of_tags(gold_tags_of(pipe, example), plain=plain):
+                yield text_of(words, span), span.label
+
+    return Familiarity.of(pairs(), () if plain else (token.text for one in examples for token in one.reference))
+
+
+def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    beside = Path(model).parent / LOG
+    log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
+    curves = {name: [] if log is None else read_log(log, name) for name in names}
+    if train is not None and not any(curves.values()):
+        raise ConfigError(f"--train {train} has no iterations of {', '.join(names)}.")
+    return curves
+
+
+def read_log(path: Path, component: str) -> list[dict[str, Any]]:
+    """Return the entries on a component in a log of `fit`.
+
+    RAISES FormatError: If the file is not such a log.
+    """
+    entries = []
+    advice = "--train takes the log.jsonl that fit writes."
+    for number, line in read_lines(path, "utf8"):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise FormatError(path, number, f"not JSON ({error}). {advice}") from error
+        if not isinstance(entry, dict) or not {"component", "iteration", "objective"} <= entry.keys():
+            raise FormatError(path, number, f"not an iteration of training. {advice}")
+        if entry["component"] == component:
+            entries.append(entry)
+    return entries

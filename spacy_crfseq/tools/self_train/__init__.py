@@ -1,0 +1,1 @@
+"""Training on a model's own predictions: `self-train`."""

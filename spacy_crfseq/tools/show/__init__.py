@@ -1,0 +1,1 @@
+"""Texts with their annotation: `show`."""

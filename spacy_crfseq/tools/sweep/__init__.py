@@ -1,0 +1,1 @@
+"""All combinations of some settings: `sweep`."""

@@ -1,0 +1,239 @@
+"""The grid of a sweep: its file, and the combinations of settings that it describes.
+
+A setting is written as in the overrides of ``fit``; one that is in no section of the config is one of the component.
+A block such as a loss may be named by its function, a short name being that of this package's function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from ...errors import ConfigError, suggest
+
+Place: TypeAlias = tuple[str, ...]
+Functions: TypeAlias = Callable[[str], Mapping[str, Callable[..., Any]]]
+"""Returns all functions of a registry, such as "crf_losses", by their names."""
+METHOD = ("loss", "regularizer", "optimizer", "decoder")
+"""Blocks of a component that change neither how its corpus is encoded nor which weights it has."""
+BUILDING = ("support", "min_count", "max_features", "boundaries", "transitions", "precision", "inner_iterations")
+"""Settings of a component that change its weights, but not how its corpus is encoded."""
+SEEDS: tuple[Place, ...] = (("training", "seed"), ("system", "seed"))
+_EXAMPLE = "Write, for example, regularizer.rho = [0.1, 1, 10] under [sweep.grid]."
+
+
+class GridFile(NamedTuple):
+    """The file of a sweep: a training config, the component to train, and the values of each setting.
+
+    config (Config): Its variables are not filled in.
+    component: None for the only one.
+    """
+
+    file: Path
+    config: Any
+    component: str | None
+    grid: dict[str, list[Any]]
+
+    def error(self, text: str) -> ConfigError:
+        """Return an error in the grid."""
+        return ConfigError(f"{self.file}: [sweep.grid] {text}")
+
+
+class Combination(NamedTuple):
+    """One combination of the values of a grid.
+
+    settings: Values as the file has them, without those that its functions do not take.
+    changes: The same by their places in the config, blocks written out, outer ones first.
+    """
+
+    settings: dict[str, Any]
+    changes: dict[Place, Any]
+
+    def __str__(self) -> str:
+        return " ".join(f"{key}={show(value)}" for key, value in self.settings.items()) or "the config as it is"
+
+
+def show(value: Any) -> str:
+    """Return a value of a setting for people: a function by its short name and settings."""
+    at = _registry_of(value)
+    if at is None:
+        return value if isinstance(value, str) else json.dumps(value)
+    rest = ", ".join(f"{key}={show(part)}" for key, part in value.items() if key != at)
+    return _short(value[at]) + (f"({rest})" if rest else "")
+
+
+def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[str, Any]], Any]) -> GridFile:
+    """Read the file of a sweep; `overrides` go to its training config.
+
+    load (Callable): Reads a config with some overrides.
+    RAISES ConfigError: If it is no such file.
+    """
+    text = load(file, {})
+    if not isinstance(sweep := text.pop("sweep", None), dict):
+        raise ConfigError(f"{file}: there is no section [sweep]. {_EXAMPLE}")
+    sweep = dict(sweep)
+    source, component, grid = sweep.pop("config", None), sweep.pop("component", None), sweep.pop("grid", None)
+    for key in sweep:
+        hint = suggest(key, ("config", "component", "grid"))
+        raise ConfigError(f"{file}: [sweep] has no setting {key!r}. {hint} List what to vary under [sweep.grid].")
+    if not isinstance(grid, dict) or not grid:
+        raise ConfigError(f"{file}: there is no setting under [sweep.grid]. {_EXAMPLE}")
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            example = json.dumps([values] if values != [] else [1, 2])
+            said = f"must be a list of values, but {values!r} was given. Write {key} = {example}."
+            raise ConfigError(f"{file}: [sweep.grid] {key} {said}")
+    if source is not None and text:
+        raise ConfigError(
+            f"{file}: [sweep] config = {source!r} names the training config, but the file has sections of one: "
+            f"{', '.join(text)}. Take them out, or the setting `config`."
+        )
+    config = load(file if source is None else file.parent / str(source), overrides)
+    config.pop("sweep", None)
+    return GridFile(file, config, component, grid)
+
+
+def combinations(
+    source: GridFile, filled: Mapping[str, Any], component: str, functions: Functions
+) -> list[Combination]:
+    """Return all combinations of a grid's values, each once.
+
+    A setting of a function is left out where the combination has another function that does not take it.
+    filled (Mapping): The training config with all defaults.
+    RAISES ConfigError: If a setting or a function is not known, or a setting is there twice.
+    """
+    return _Grid(source, filled, component, functions).combinations()
+
+
+def changed(config: Any, changes: Mapping[Place, Any], filled: Mapping[str, Any]) -> Any:
+    """Return a config with some settings changed; what it leaves to defaults is taken from `filled` where needed."""
+    result = config.copy()
+    for place, value in changes.items():
+        block: Any = result
+        for depth, key in enumerate(place[:-1], start=1):
+            if not isinstance(block.get(key), dict):
+                block[key] = deepcopy(_get(filled, place[:depth]))
+            block = block[key]
+        block[place[-1]] = deepcopy(value)
+    return result
+
+
+def varying(settings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the settings that are not the same in all combinations."""
+    for key in dict.fromkeys(key for one in settings for key in one):
+        if len({json.dumps(one.get(key), sort_keys=True) for one in settings}) > 1:
+            yield key
+
+
+class _Grid:
+    # places of the settings in the config, and their values with functions written out as blocks
+    def __init__(self, source: GridFile, filled: Mapping[str, Any], component: str, functions: Functions) -> None:
+        self._source, self._filled, self._functions = source, filled, lru_cache(functions)
+        places: dict[Place, str] = {}
+        for key in source.grid:
+            place = tuple(key.split("."))
+            place = place if place[0] in filled else ("components", component, *place)
+            if place in places:
+                raise ConfigError(
+                    f"{source.file}: [sweep.grid] {places[place]} and {key} are the same setting. Take one out."
+                )
+            places[place] = key
+        # a block before its settings
+        self._places = dict(sorted(((key, place) for place, key in places.items()), key=lambda item: len(item[1])))
+        self._values = dict(source.grid)
+        for key, place in self._places.items():
+            if (at := _registry_of(now := _get(filled, place))) is not None:
+                self._values[key] = [self._block(key, value, now, at) for value in source.grid[key]]
+        for key, place in self._places.items():
+            self._check_known(key, place[:-1], place[-1])
+
+    def combinations(self) -> list[Combination]:
+        found: dict[str, Combination] = {}
+        for chosen in product(*(range(len(self._values[key])) for key in self._places)):
+            changes: dict[Place, Any] = {}
+            settings: dict[str, Any] = {}
+            for (key, place), number in zip(self._places.items(), chosen, strict=True):
+                parent = place[:-1]
+                if self._takes(changes.get(parent, _get(self._filled, parent)), place[-1]):
+                    changes[place], settings[key] = self._values[key][number], self._source.grid[key][number]
+            in_order = {key: settings[key] for key in self._source.grid if key in settings}
+            found.setdefault(json.dumps(list(changes.items()), sort_keys=True), Combination(in_order, changes))
+        return list(found.values())
+
+    def _block(self, key: str, value: Any, now: Mapping[str, Any], at: str) -> dict[str, Any]:
+        # of a block given by its name; the function that the config has keeps its settings there
+        block = {at: value} if isinstance(value, str) else value
+        if not isinstance(block, dict) or not isinstance(block.get(at), str):
+            raise self._source.error(
+                f'{key} must list names of functions or blocks {{"{at}": NAME, ...}}, but {value!r} was given.'
+            )
+        known = self._functions(at[1:])
+        names = {**{_short(name): name for name in known}, **{name: name for name in known}}
+        wanted = block[at]
+        name = next((name for name in (wanted, f"spacy_crfseq.{wanted}.v1", names.get(wanted)) if name in known), None)
+        if name is None:
+            raise self._source.error(f"{key}: there is no function {wanted!r}. {suggest(wanted, map(_short, known))}")
+        same = isinstance(value, str) and name == now[at]
+        block = dict(now) if same else {**block, at: name}
+        for setting in block:
+            if setting != at and not self._takes(block, setting):
+                hint = suggest(setting, self._parameters(block) or [])
+                raise self._source.error(f"{key}: {wanted} has no setting {setting!r}. {hint}")
+        return block
+
+    def _check_known(self, key: str, parent: Place, name: str) -> None:
+        # in the config or a function that the grid puts there
+        outer = next((other for other, place in self._places.items() if place == parent), None)
+        blocks = self._values[outer] if outer else [_get(self._filled, parent)]
+        sections = [block for block in blocks if isinstance(block, dict)]
+        if any(self._takes(block, name) for block in sections):
+            return
+        known = {setting for block in sections for setting in self._parameters(block) or block}
+        where = ".".join(parent)
+        if known:
+            raise self._source.error(f"{key}: [{where}] has no setting {name!r}. {suggest(name, known)}")
+        raise self._source.error(
+            f"{key}: there is no section [{where}]. Settings are those of the component "
+            f"({parent[1] if len(parent) > 1 else name}), or begin with one of: {', '.join(self._filled)}."
+        )
+
+    def _takes(self, block: Any, name: str) -> bool:
+        parameters = self._parameters(block)
+        if parameters is None:  # an empty section, such as attributes, has room for any block
+            return block == {} or name in (block or ())
+        return name in parameters
+
+    def _parameters(self, block: Any) -> list[str] | None:
+        # what the function of a block takes; None where the block names none, or one that takes anything
+        at = _registry_of(block)
+        if at is None:
+            return None
+        found = inspect.signature(self._functions(at[1:])[block[at]]).parameters
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in found.values()):
+            return None
+        return list(found)
+
+
+def _registry_of(value: Any) -> str | None:
+    # the key of a block that names its function, such as "@crf_losses"; None if it is no such block
+    ats = [key for key in value if isinstance(key, str) and key.startswith("@")] if isinstance(value, dict) else []
+    return ats[0] if len(ats) == 1 else None
+
+
+def _get(config: Mapping[str, Any], place: Place) -> Any:
+    value: Any = config
+    for key in place:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _short(name: str) -> str:
+    # without package and version
+    parts = name.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-1][:1] == "v" else name

@@ -1,0 +1,1 @@
+"""The largest weights of a model: `top`."""

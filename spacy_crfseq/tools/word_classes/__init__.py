@@ -1,0 +1,1 @@
+"""Classes of words from raw text: `word-classes`."""

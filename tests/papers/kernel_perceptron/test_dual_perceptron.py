@@ -1,0 +1,142 @@
+"""The dual perceptron: with a kernel of degree 1 it is the primal one; other degrees against sums over supports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.training import Example
+
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.losses.hinge import Hinge
+from spacy_crfseq.losses.perceptron import Perceptron
+from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
+from spacy_crfseq.papers.kernel_perceptron.optimizer import DualPerceptron
+from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.papers.kernel_perceptron.potential import KernelScores, PolynomialKernel
+from spacy_crfseq.potentials.sums import Sum
+from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training.objective import Objective
+from spacy_crfseq.types import Floats, StepReport
+from tests.pipeline.helpers import annotation, examples, inputs
+from tests.problems import BIGRAM_TEMPLATES, Training, ids_of_tokens, training_problem
+
+
+def make(degree: int, **settings: Any) -> tuple[Training, Objective]:
+    """Return a problem without and with a kernel."""
+    chosen = {"support": "all", "loss": Perceptron(), "regularizer": NoRegularizer(), **settings}
+    training = training_problem(4, n_sequences=25, **chosen)
+    kernel = PolynomialKernel(degree)
+    kernel.bind(training.encoded)
+    potential = Sum((Linear(training.layout), KernelScores(kernel, training.layout.n_labels)))
+    plain = training.objective
+    return training, Objective(potential, plain.terms, plain.regularizer, dictionary=plain.dictionary)
+
+
+def epochs(optimizer: Any, objective: Objective, n: int = 4) -> tuple[Floats, Floats, list[StepReport]]:
+    """Return the weights after some epochs, those for prediction, and the reports."""
+    theta = np.zeros(objective.potential.size)
+    state = optimizer.start(theta)
+    reports = [optimizer.iterate(objective, state) for _ in range(n)]
+    optimizer.export(state, theta)
+    return state.weights, theta, reports
+
+
+def emissions(objective: Objective, theta: Floats) -> Floats:
+    source = objective.potential.source(theta, objective.data.encoded)
+    return np.concatenate([source.forward(part)[0].emissions for part in source.parts()])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"missing": 0.2, "loss": Hinge()}, {"dictionary_size": 3}, {"support": "observed", "templates": ()}],
+)
+def test_degree_1_is_the_primal_perceptron(settings: dict[str, Any]) -> None:
+    training, dual = make(1, **settings)
+    weights, theta, reports = epochs(AveragedPerceptron(), training.objective)
+    own, averaged, found = epochs(DualPerceptron(), dual)
+    assert [report.value for report in found] == pytest.approx([report.value for report in reports], abs=1e-9)
+    for primal, other in ((weights, own), (theta, averaged)):
+        np.testing.assert_allclose(emissions(dual, other), emissions(training.objective, primal), atol=1e-9)
+        begin = training.objective.blocks[2].begin
+        np.testing.assert_allclose(other[begin : training.layout.size], primal[begin:], atol=1e-9)
+
+
+def test_degree_1_without_a_kernel_has_the_same_weights() -> None:
+    training, _ = make(1)
+    for found, expected in zip(
+        epochs(DualPerceptron(), training.objective), epochs(AveragedPerceptron(), training.objective), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_no_average_is_kept_without_one_nor_a_kernel() -> None:
+    training, _ = make(1)
+    own, theta, _ = epochs(DualPerceptron(average=False), training.objective)
+    np.testing.assert_array_equal(own, epochs(AveragedPerceptron(), training.objective)[0])
+    np.testing.assert_array_equal(theta, own)
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+def test_scores_are_sums_over_supports(degree: int) -> None:
+    training, dual = make(degree)
+    _, theta, reports = epochs(DualPerceptron(), dual)
+    assert reports[-1].value < reports[0].value
+    coefs = theta[training.layout.size :].reshape(-1, training.layout.n_labels)
+    features = [set(ids) for ids in ids_of_tokens(training.encoded.unigrams)]
+    kernel = np.array([[(1 + len(one & other)) ** degree - 1 for other in features] for one in features])
+    np.testing.assert_allclose(emissions(dual, theta), kernel @ coefs, atol=1e-9)
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    _, pairs = make(2, bigram_templates=BIGRAM_TEMPLATES)
+    with pytest.raises(ConfigError, match="cannot train label-pair features"):
+        epochs(DualPerceptron(), pairs)
+    training, dual = make(2)
+    part = Objective(dual.potential, [dual.terms[0]._replace(data=dual.data.slice(3, 9))], dual.regularizer)
+    with pytest.raises(ConfigError, match="all of it at once"):
+        epochs(DualPerceptron(), part)
+    with pytest.raises(ConfigError, match=r"Only the optimizer spacy_crfseq\.DualPerceptron"):
+        LBFGS().iterate(dual, LBFGS().start(np.zeros(dual.potential.size)))
+    with pytest.raises(ConfigError, match="at most max_tokens = 5"):
+        PolynomialKernel(2, 5).bind(training.encoded)
+    with pytest.raises(ConfigError, match="degree must be from 1"):
+        PolynomialKernel(0)
+
+
+CONFIG: dict[str, Any] = {
+    "potentials": {"kernel": {"@crf_potentials": "spacy_crfseq.PolynomialKernel.v1", "degree": 2}},
+    "optimizer": {"@crf_optimizers": "spacy_crfseq.DualPerceptron.v1", "max_iterations": 5},
+    "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
+    "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
+}
+
+
+def test_a_config_trains_saves_and_loads(tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    pipe = nlp.add_pipe("crf_ner", config=CONFIG)
+    train: list[Example] = examples(nlp, "crf_ner")
+    nlp.initialize(lambda: train)
+    pipe.fit()
+    docs = [nlp(doc) for doc in inputs(nlp, "crf_ner")]
+    assert any(doc.ents for doc in docs)
+    pipe.add_label("NEW")
+    assert [annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")] == [annotation(doc) for doc in docs]
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert [annotation(loaded(doc)) for doc in inputs(loaded, "crf_ner")] == [annotation(doc) for doc in docs]
+
+
+def test_an_initialization_without_data_is_followed_by_any_text() -> None:
+    found = []
+    for first in (True, False):
+        nlp = spacy.blank("xx")
+        pipe = nlp.add_pipe("crf_ner", config=CONFIG)
+        nlp.initialize(None if first else lambda: examples(nlp, "crf_ner"))  # noqa: B023
+        pipe.fit(examples(nlp, "crf_ner"))
+        found.append([annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")])
+    assert found[0] == found[1]

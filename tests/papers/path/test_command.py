@@ -1,0 +1,221 @@
+"""``crfseq find-regularization``: what it shows, chooses, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_crfseq.papers.path.command import PathReporter
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.papers.path.path import PathStep
+from spacy_crfseq.types import StepReport
+from tests.cli.conftest import Run, refused, worked
+
+FIND = "find-regularization"
+KEYS = ["rho1", "objective", "loss", "unigrams", "pairs", "score", "iterations", "seconds", "chosen"]
+SHORT = ("--from", "16", "--to", "1", "--steps", "5")
+QUICK = ("--from", "16", "--to", "2", "--steps", "4")
+CAPPED = '[components.{}.optimizer]\n@crf_optimizers = "spacy_crfseq.OWLQN.v1"\nmax_iterations = 25\n'
+"""An optimizer that stops early, for tests that do not look at what it finds."""
+
+
+def table_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "path.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def followed(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("path")
+    config = configure(folder / "c.cfg", "crf_ner")
+    result = worked(run(FIND, config, "--output", folder / "out", *paths, *SHORT, "--within", "3", "--rho2", "0.1"))
+    return folder / "out", result
+
+
+def test_writes_the_chosen_model_and_a_table(followed: tuple[Path, Any], corpus: Any) -> None:
+    folder, _ = followed
+    assert sorted(path.name for path in folder.iterdir()) == ["model-best", "path.html", "path.jsonl"]
+    table = table_of(folder)
+    assert [list(step) for step in table] == [KEYS] * 5
+    assert [step["rho1"] for step in table] == pytest.approx([16, 8, 4, 2, 1])
+    sizes = [step["unigrams"] + step["pairs"] for step in table]
+    assert sizes == sorted(sizes)
+    chosen = next(step for step in table if step["chosen"])
+    near = [step for step in table if step["score"] >= max(other["score"] for other in table) - 0.03]
+    assert chosen == near[0]
+    assert chosen != table[-1]
+    nlp = spacy.load(folder / "model-best")
+    scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
+    assert scores["ents_f"] == pytest.approx(chosen["score"])
+    assert nlp.meta["performance"]["ents_f"] == pytest.approx(scores["ents_f"])
+    crf = nlp.get_pipe("crf_ner").crf  # type: ignore[attr-defined]
+    assert np.count_nonzero(crf.theta) == chosen["unigrams"] + chosen["pairs"]
+    folder, _ = followed
+    page = (folder / "path.html").read_text()
+    chosen = next(step for step in table_of(folder) if step["chosen"])
+    assert page.count("<svg") == 1
+    assert page.count("<title>chosen ") == 2
+    assert f"rho1 = {chosen['rho1']:.4g} is chosen" in page
+    assert page.count("<tr>") == 6
+
+
+def test_the_stored_config_tells_how_the_model_was_trained(
+    followed: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path
+) -> None:
+    folder, result = followed
+    chosen = next(step for step in table_of(folder) if step["chosen"])
+    block = spacy.load(folder / "model-best").config["components"]["crf_ner"]
+    assert "AdaGrad cannot follow a path: using OWLQN instead" in result.stdout
+    assert block["optimizer"]["@crf_optimizers"] == "spacy_crfseq.OWLQN.v1"
+    assert block["regularizer"] == {
+        "@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": pytest.approx(chosen["rho1"]), "rho2": 0.1
+    }  # fmt: skip
+    worked(run("fit", folder / "model-best" / "config.cfg", "--output", tmp_path, *paths))
+    last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    assert last["objective"] == pytest.approx(chosen["objective"], rel=1e-3)
+
+
+def test_piped_output_is_a_line_a_model(followed: tuple[Path, Any]) -> None:
+    folder, result = followed
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
+    lines = [line for line in result.stdout.splitlines() if line.startswith("rho1=")]
+    assert len(lines) == 5
+    assert lines[0].startswith("rho1=16 objective=")
+    assert f"Saved {folder / 'model-best'}" in result.stdout
+    assert "Chosen: rho1 = " in result.stdout
+    assert "iteration" not in result.stderr
+
+
+def test_the_optimizer_of_the_config_is_used_where_it_can(train_on: Run, tmp_path: Path) -> None:
+    block = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.FISTA.v1"\nmax_iterations = 3\n'
+    result = worked(train_on(FIND, "crf_ner", components=block, args=("--from", "1000", "--to", "30", "--steps", "2")))
+    assert "OWLQN" not in result.stdout
+    table = table_of(tmp_path / "out")
+    assert [step["iterations"] for step in table] == [1, 3]
+    assert table[0]["unigrams"] + table[0]["pairs"] == 0
+
+
+def test_without_ends_it_begins_sparse_and_stops_past_the_best(train_on: Run, tmp_path: Path) -> None:
+    block = '[components.crf_ner.regularizer]\n@crf_regularizers = "spacy_crfseq.L2.v1"\nrho = 0.5\n'
+    result = worked(train_on(FIND, "crf_ner", components=block))
+    table = table_of(tmp_path / "out")
+    n_weights = int(re.search(r"([\d,]+) parameters", result.stdout)[1].replace(",", ""))  # type: ignore[index]
+    sizes = [step["unigrams"] + step["pairs"] for step in table]
+    assert 0.002 < sizes[0] / n_weights < 0.05
+    strengths = [step["rho1"] for step in table]
+    assert strengths == pytest.approx([strengths[0] / 3**k for k in range(len(table))])
+    assert 2 < len(table) < 12
+    best = max(step["score"] for step in table[:-2])
+    assert all(step["score"] < best + 0.001 for step in table[-2:])
+    block = spacy.load(tmp_path / "out" / "model-best").config["components"]["crf_ner"]
+    assert block["regularizer"]["rho2"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (("--from", "60", "--to", "6"), "last of the path, so a weaker penalty may do better: go on with --from 6"),
+        (("--from", "1", "--to", "0.5", "--within", "50"), "is the first of the path, so a smaller one may do as well"),
+    ],
+)
+def test_a_choice_at_the_edge_is_not_silent(ends: tuple[str, ...], said: str, train_on: Run) -> None:
+    result = worked(train_on(FIND, "crf_ner", components=CAPPED.format("crf_ner"), args=(*ends, "--steps", "2")))
+    assert said in " ".join(result.stdout.split())
+
+
+def test_the_time_to_go(tmp_path: Path) -> None:
+    reporter, report = PathReporter(tmp_path / "path.jsonl"), StepReport(5.0, 4.0, 1.0, 1, False, "")
+    reporter.begin(0.0, 4)
+    steps = [PathStep(2.0 / k, 5.0, 4.0, 10 * k, 1, 0.1 * k, 7, 100.0 * k) for k in (1, 2)]
+    reporter.show(steps)
+    reporter.watch(report)
+    reporter.watch(report)
+    assert reporter.words(report) == "model 3, iteration 2, objective 5.00, at most 3 min to go"
+    reporter.close()
+
+
+def test_one_component_of_several(train_on: Run, tmp_path: Path) -> None:
+    def follow(*args: str) -> Any:
+        return train_on(FIND, "crf_tagger", "crf_ner", components=CAPPED.format("crf_ner"), args=(*QUICK, *args))
+
+    unread(follow(), "more than one CRF component", "--component crf_tagger or crf_ner")
+    unread(follow("--component", "ner"), "'ner' is no CRF component", "crf_ner")
+    assert "Not trained, all weights zero: crf_tagger" in worked(follow("--component", "crf_ner")).stdout
+    nlp: Any = spacy.load(tmp_path / "out" / "model-best")
+    assert nlp.get_pipe("crf_ner").crf.theta.any()
+    assert not nlp.get_pipe("crf_tagger").crf.theta.any()
+
+
+def test_features_that_an_untrained_component_would_write(
+    run: Run, configure: Any, paths: list[str], trained: Path, tmp_path: Path
+) -> None:
+    annotating, block = 'annotating_components = ["crf_tagger"]', CAPPED.format("crf_chunker")
+    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", components=block, training=annotating)
+    arguments = ("--output", tmp_path / "out", *paths, *QUICK, "--component", "crf_chunker")
+    unread(run(FIND, config, *arguments), "crf_chunker reads TAG, but crf_tagger", "source = FOLDER")
+    text = config.read_text().replace('factory = "crf_tagger"', f'source = "{trained / "model-best"}"')
+    config.write_text(text)
+    worked(run(FIND, config, *arguments))
+    assert table_of(tmp_path / "out")[-1]["score"] > 0.9
+
+
+def unread(result: Any, *parts: str) -> None:
+    """Check that a command has been refused before a large corpus was read."""
+    refused(result, *parts, silent=False)
+    assert "Encoded" not in result.stdout
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--from", "1", "--to", "2"], "larger strength down to a smaller one"),
+    (["--to", "0"], "--to must be above 0"),
+    (["--rho2", "-1"], "--rho2 and --within 0 or more"),
+    (["--within", "-1"], "--within 0 or more"),
+    *((["--to", strength], "--to") for strength in ("inf", "nan", "-1")),
+])  # fmt: skip
+def test_settings_out_of_range(arguments: list[str], message: str, train_on: Run, tmp_path: Path) -> None:
+    unread(train_on(FIND, "crf_ner", args=arguments), message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_loss_that_no_optimizer_of_a_path_can_minimise(train_on: Run, tmp_path: Path) -> None:
+    block = '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
+    result = train_on(FIND, "crf_ner", components=block, args=SHORT)
+    unread(result, "OWLQN cannot minimise the loss Hinge", "OWLQN with spacy_crfseq.SequentialLog.v1")
+    assert not (tmp_path / "out").exists()
+
+
+def test_it_needs_a_dev_corpus_and_a_config(run: Run, train_on: Run, corpus: Any, tmp_path: Path) -> None:
+    train = ["--paths.train", corpus.train]
+    unread(train_on(FIND, "crf_ner", corpora=train), "--paths.dev")
+    unread(run(FIND, tmp_path / "no.cfg", "--output", tmp_path / "out"), "no.cfg: no such config file")
+    unread(run(FIND, tmp_path / "c.cfg", "--output", tmp_path / "c.cfg", *train), "c.cfg is a file")
+
+
+@pytest.mark.parametrize(
+    ("method", "models", "said"),
+    [("show", 3, "Interrupted: the choice among the models so far is saved"), ("watch", 0, "nothing is saved")],
+)
+def test_ctrl_c_keeps_the_choice_so_far(
+    method: str, models: int, said: str, train_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act = getattr(PathReporter, method)
+
+    def stop(reporter: PathReporter, found: Any) -> None:
+        act(reporter, found)
+        if method == "watch" or len(found) == models:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(PathReporter, method, stop)
+    result = train_on(FIND, "crf_ner", components=CAPPED.format("crf_ner"), args=QUICK)
+    assert result.exit_code == 130
+    assert said in result.stdout
+    best = tmp_path / "out" / "model-best"
+    assert best.exists() == bool(models)
+    if models:
+        assert len(table_of(tmp_path / "out")) == models
+        assert spacy.load(best).get_pipe("crf_ner").crf.theta.any()  # type: ignore[attr-defined]

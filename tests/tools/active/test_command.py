@@ -1,0 +1,259 @@
+"""``crfseq active``: measures against enumeration, the choice, what is written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+from spacy_crfseq.tools.active import command as active
+from spacy_crfseq.tools.active.command import MEASURES, Best, task_of
+from spacy_crfseq.pipeline.component import CRFComponent
+from tests import reference
+from tests.cli.conftest import Run, refused, worked
+from tests.pipeline import helpers
+
+TEXTS = [
+    "Ada sees a dog .",
+    "Olga Karlson finds a letter in Oslo .",
+    "the train sold a map in Lima .",
+    "Quito paints Ines in Zzyzx with qux .",
+    "a dog .",
+]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Language:
+    """A model with exact numbers that is far from sure."""
+    strong = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 3.0}
+    return helpers.trained("crf_ner", precision="float64", regularizer=strong)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    (tmp_path / "texts.txt").write_text("\n".join(["", *TEXTS, "  "]) + "\n", encoding="utf8")
+    return tmp_path / "texts.txt"
+
+
+def labellings(pipe: CRFComponent, doc: Doc) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return log P of every labelling of a Doc, and the marginals of each sentence, by enumeration."""
+    wholes, marginals = [], []
+    for scores, offsets, *_ in pipe.posterior([doc]).distribution._constrained():
+        for first, last in pairwise(offsets):
+            one = reference.sequence(scores, first, last)
+            logs = reference.all_path_scores(one, reference.all_paths(*one.emissions.shape))
+            wholes.append(logs - reference.log_sum(logs))
+            marginals.append(reference.marginals(one))
+    return reduce(lambda a, b: (a[:, None] + b).ravel(), wholes), marginals
+
+
+def entropy(p: np.ndarray) -> float:
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum())
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [(["Anna"], [True]), (["New", "York", "Zed"], [True, False, False]), (["saw", "Oslo", "of", "Bob"], [1, 0, 1, 0])],
+    ids=["one token", "a sentence", "two sentences"],
+)
+def test_measures_against_enumeration(tiny: Language, doc: tuple[list[str], list[bool]]) -> None:
+    pipe = helpers.pipe_of(tiny)
+    docs = [Doc(tiny.vocab, words=doc[0], sent_starts=doc[1]), Doc(tiny.vocab, words=["Rain"])]
+    logs, marginals = labellings(pipe, docs[0])
+    best = np.sort(np.exp(logs))[::-1]
+    tokens = [entropy(row) for rows in marginals for row in rows]
+    head = best[:6] / best[:6].sum()
+    expected = {
+        "entropy": entropy(np.exp(logs)),
+        "least-confidence": 1 - best[0],
+        "margin": 1 - best[0] + best[1],
+        "token-entropy": sum(tokens) / len(tokens),
+        "total-token-entropy": sum(tokens),
+        "nbest-entropy": entropy(head),
+    }
+    assert expected.keys() == MEASURES.keys()
+    found = {name: float(measure(pipe.posterior(docs), 6)[0]) for name, measure in MEASURES.items()}
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert expected["entropy"] > 0.1
+
+
+def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best")
+    tagger, ner = nlp.get_pipe("crf_tagger"), nlp.get_pipe("crf_ner")
+    docs = list(tagger.pipe([nlp.make_doc(text) for text in TEXTS]))  # type: ignore[attr-defined]
+    values = MEASURES["entropy"](ner.posterior(docs), 0)  # type: ignore[attr-defined]
+    out = tmp_path / "out.jsonl"
+    worked(
+        run("active", trained / "model-best", texts, "--component crf_ner -n 3 -o", out), f"Saved 3 of 5 texts to {out}"
+    )
+    tasks = [json.loads(line) for line in out.read_text(encoding="utf8").splitlines()]
+    order = np.argsort(-values)[:3]
+    assert [task["text"] for task in tasks] == [TEXTS[i] for i in order]
+    assert [task["meta"]["score"] for task in tasks] == pytest.approx(values[order].tolist())
+    assert [task["meta"]["line"] for task in tasks] == [i + 2 for i in order]
+    assert tasks[0]["text"] == TEXTS[3]
+    assert tasks[0]["meta"]["measure"] == "entropy"
+
+
+@pytest.mark.parametrize("by", [name for name in MEASURES if name != "entropy"])
+def test_other_measures(run: Run, trained: Path, texts: Path, by: str) -> None:
+    result = worked(run("active", trained / "model-best", texts, "--component crf_chunker --by", by))
+    scores = [json.loads(line)["meta"]["score"] for line in result.stdout.splitlines()]
+    assert len(scores) == 5
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > scores[-1] >= 0
+
+
+def test_the_best_of_a_stream() -> None:
+    best, made = Best(3), []
+
+    def tasks(numbers: list[float]) -> Callable[[], list[dict[str, Any]]]:
+        return lambda: made.append(numbers) or [{"value": number} for number in numbers]  # type: ignore[func-returns-value]
+
+    for numbers in ([5.0, 1.0], [5.0, 7.0], [1.0, 5.0], [6.0]):
+        best.add(np.array(numbers), tasks(numbers))
+    assert [item["value"] for _, item in best.items()] == [7, 6, 5]
+    assert [value for value, _ in best.items()] == [7, 6, 5]
+    assert best.seen == 7
+    assert made == [[5.0, 1.0], [5.0, 7.0], [6.0]]
+
+
+def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "same.txt").write_text("Ada sees a dog .\n" * 300)
+    result = run("active", trained / "model-best", tmp_path / "same.txt", "--component crf_ner -n 2")
+    assert [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()] == [1, 2]
+
+
+def test_diversity_takes_other_texts_before_near_duplicates(run: Run, trained: Path, tmp_path: Path) -> None:
+    lines = ["Ada sees a dog in Oslo and Lima and Quito .", "Bo sold the old map to Ines ."]
+    copies = [f"{lines[0]} {sign}" for sign in "!?;:,"]
+    (tmp_path / "texts.txt").write_text("\n".join([*copies, lines[1]]) + "\n")
+
+    def chosen(*args: str) -> list[int]:
+        result = worked(
+            run("active", trained / "model-best", tmp_path / "texts.txt", "--component crf_ner -n 2", *args)
+        )
+        return [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()]
+
+    alike, different = chosen(), chosen("--diversity 4")
+    assert 6 not in alike
+    assert different == [alike[0], 6]
+    assert chosen("--diversity 0") == alike
+    assert run("active", trained / "model-best", tmp_path / "texts.txt", "--diversity -1").exit_code == 2
+
+
+def test_tasks_agree_with_their_text(tiny: Language) -> None:
+    doc = tiny.make_doc("Anna  saw\nNew York.")
+    spans = helpers.pipe_of(tiny).posterior([doc]).spans()[0]
+    task = task_of(doc, spans, {"score": 1.0})
+    assert task["text"] == doc.text
+    assert json.loads(json.dumps(task)) == task
+    for token, found in zip(doc, task["tokens"], strict=True):
+        assert task["text"][found["start"] : found["end"]] == found["text"] == token.text
+        assert (found["id"], found["ws"]) == (token.i, token.whitespace_ == " ")
+    assert task["spans"]
+    for span, scored in zip(task["spans"], spans, strict=True):
+        assert task["text"][span["start"] : span["end"]] == doc[scored.start : scored.end].text
+        assert (span["token_start"], span["token_end"]) == (scored.start, scored.end - 1)
+        assert span["label"] == scored.label
+        assert span["score"] == pytest.approx(scored.probability, abs=1e-6)
+
+
+def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best")
+    docs = list(nlp.pipe(TEXTS))  # what is annotated there must not be taken for given
+    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    entries = [{"text": text, "meta": {"source": f"n{i}"}, "other": 1} for i, text in enumerate(TEXTS)]
+    lines = [*(json.dumps(entry) for entry in entries), '{"text": " \\n "}', '{"text": ""}']
+    (tmp_path / "texts.jsonl").write_text("\n".join([*lines, ""]), encoding="utf8")
+    found = []
+    for name in ("texts.txt", "docs.spacy", "texts.jsonl"):
+        result = worked(run("active", trained / "model-best", tmp_path / name, "--component crf_ner"))
+        found.append([json.loads(line) for line in result.stdout.splitlines()])
+    for tasks in found[1:]:
+        assert [task["spans"] for task in tasks] == [task["spans"] for task in found[0]]
+        assert [task["tokens"] for task in tasks] == [task["tokens"] for task in found[0]]
+        assert [task["meta"]["line"] for task in tasks] == [task["meta"]["line"] - 1 for task in found[0]]
+    assert all(task["meta"]["source"] == f"n{task['meta']['line'] - 1}" for task in found[2])
+
+
+def test_sentences_of_a_docbin_are_kept(tiny: Language, tmp_path: Path) -> None:
+    tiny.to_disk(tmp_path / "model")
+    docs = [Doc(tiny.vocab, words=["New", "York", "Oslo"], sent_starts=starts) for starts in ([1, 0, 0], [1, 1, 1])]
+    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    tasks = active(tmp_path / "model", tmp_path / "docs.spacy").tasks
+    expected = {i + 1: entropy(np.exp(labellings(helpers.pipe_of(tiny), doc)[0])) for i, doc in enumerate(docs)}
+    assert {task["meta"]["line"]: task["meta"]["score"] for task in tasks} == pytest.approx(expected, abs=1e-9)
+    assert not math.isclose(*expected.values())
+
+
+def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "many.txt").write_text("Ada sees a dog .\n" * 1000)
+    calls = iter([None, None, KeyboardInterrupt])
+    measure = MEASURES["entropy"]
+
+    def interrupted(answers: Any, nbest: int) -> Any:
+        signal = next(calls)
+        if signal is not None:
+            raise signal
+        return measure(answers, nbest)
+
+    monkeypatch.setitem(MEASURES, "entropy", interrupted)  # type: ignore[arg-type]
+    out = tmp_path / "out.jsonl"
+    result = run("active", trained / "model-best", tmp_path / "many.txt", "--component crf_ner -n 5 -o", out)
+    assert result.exit_code == 130
+    assert "Interrupted: the choice is among the first 256 texts" in result.stderr
+    assert len(out.read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--by", "entrpy"], "Did you mean 'entropy'?"),
+    (["--component", "crf_nre"], "no CRF component 'crf_nre'"),
+    ([], "several CRF components. Choose one: --component crf_chunker or crf_ner"),
+])  # fmt: skip
+def test_refused(options: list[str], message: str, run: Run, trained: Path, texts: Path) -> None:
+    refused(run("active", trained / "model-best", texts, *options), message)
+
+
+@pytest.mark.parametrize(("name", "content", "message"), [
+    ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
+    ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
+    ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
+    ("foreign.spacy", b"no docs", "binary format"),
+    ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
+    ("empty.txt", b"\n\n", "holds no text"),
+])  # fmt: skip
+def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    out = tmp_path / "out.jsonl"
+    refused(run("active", trained / "model-best", tmp_path / name, "--component crf_ner -o", out), message)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
+def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
+    refused(run(*command, local, texts), "normalised at each token")
+
+
+def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "dev.conll"
+    corpus.write_text("\n\n".join("\n".join(f"{word} _ O O" for word in text.split()) for text in TEXTS))
+    found = active(trained / "model-best", corpus, "conll2003", component="crf_ner", number=2)
+    same = tmp_path / "same.txt"
+    same.write_text("\n".join(TEXTS))
+    expected = active(trained / "model-best", same, component="crf_ner", number=2)
+    assert [task["meta"] for task in found.tasks] == [task["meta"] for task in expected.tasks]
+    assert [task["spans"] for task in found.tasks] == [task["spans"] for task in expected.tasks]

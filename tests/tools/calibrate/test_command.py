@@ -1,0 +1,238 @@
+"""``crfseq calibrate``: what it counts, what it writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from spacy_crfseq.tools.calibrate import command as calibrate
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.evaluation.calibration import calibration
+from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
+from tests.pipeline import helpers
+
+NAMES = ["crf_tagger", "crf_chunker", "crf_ner"]
+
+
+def settings(model: Path, component: str) -> dict[str, Any]:
+    stored: dict[str, Any] = json.loads((model / component / "cfg").read_text())
+    return stored
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def copy(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained / "model-best", tmp_path / "model"))
+
+
+@pytest.fixture
+def ner(trained: Path, tmp_path: Path) -> Path:
+    """The entity recognizer alone, which is quicker."""
+    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
+    nlp.to_disk(tmp_path / "ner")
+    return tmp_path / "ner"
+
+
+def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, corpus: Corpus) -> None:
+    result = worked(run("calibrate", copy, corpus.dev, "--format conll2003"))
+    old, new = contents(trained / "model-best"), contents(copy)
+    assert old.keys() == new.keys()
+    assert {name for name in old if old[name] != new[name]} == {f"{name}/cfg" for name in NAMES}
+    nlp = spacy.load(copy)
+    for name in NAMES:
+        before, after = settings(trained / "model-best", name), settings(copy, name)
+        assert before.pop("temperature") == 1.0
+        fitted = after.pop("temperature")
+        assert fitted == pytest.approx(helpers.pipe_of(nlp, name).cfg["temperature"])
+        assert fitted != 1.0
+        assert before == after
+        assert f"Saved the temperature of {', '.join(NAMES)}" in result.stdout
+
+
+def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    model = trained / "model-best"
+    before = contents(model)
+    worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new"))
+    assert contents(model) == before
+    assert settings(tmp_path / "new", "crf_ner")["temperature"] != 1.0
+    assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
+    after = contents(tmp_path / "new")
+    assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
+    worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner --force -o", tmp_path / "new"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "new"]
+
+
+def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
+    nlp = spacy.load(ner)
+    pipe = helpers.pipe_of(nlp, "crf_ner")
+    result = worked(run("calibrate", ner, corpus.dev, "-f conll2003 --bins 4 --json"))
+    figures = json.loads(result.stdout)["crf_ner"]
+    assert figures["unit"] == "spans"
+    for when in ("before", "after"):
+        probabilities, right, labels = [], [], []
+        temperature = figures[when]["temperature"]
+        for example in read_examples(nlp, corpus.dev, "conll2003"):
+            gold = {(ent.start, ent.end, ent.label_) for ent in example.reference.ents}
+            words = [token.text for token in example.reference]
+            for *span, probability in pipe.posterior([Doc(nlp.vocab, words=words)], temperature=temperature).spans()[0]:
+                probabilities.append(probability)
+                right.append(tuple(span) in gold)
+                labels.append(span[2])
+        expected = calibration(probabilities, right, 4)._asdict()
+        assert {name: figures[when][name] for name in expected} == pytest.approx(expected)
+        assert sum(part["total"] for part in figures[when]["bins"]) == len(right)
+        assert {label: each["total"] for label, each in figures[when]["labels"].items()} == {
+            label: labels.count(label) for label in set(labels)
+        }
+    assert figures["after"]["log_loss"] < figures["before"]["log_loss"]
+    assert figures["after"]["total"] == figures["before"]["total"]
+    assert settings(ner, "crf_ner")["temperature"] == figures["after"]["temperature"]
+
+
+def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
+    first = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
+    nlp = spacy.load(ner)
+    pipe = helpers.pipe_of(nlp, "crf_ner")
+    pipe.set_parameters(3 * pipe.crf.theta)
+    assert pipe.cfg["temperature"] == 1.0, "it was fitted to other parameters"
+    nlp.to_disk(ner)
+    second = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
+    assert second.before.temperature == 1.0
+    assert second.after.temperature == pytest.approx(3 * first.after.temperature, rel=0.1)
+    assert second.after.whole.error < second.before.whole.error
+    assert second.after.whole.predicted == pytest.approx(first.after.whole.predicted, abs=0.02)
+
+
+def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
+    result = run("calibrate", copy, corpus.dev, "-f conll2003 --equal-mass --bins 3")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    for line in (*NAMES, "before: probability spans mean right", "label tokens right mean ECE Brier"):
+        assert line in lines
+    tokens = sum(bool(line) for line in corpus.dev.read_text().splitlines())
+    assert any(line.startswith("Temperature 1.000 -> ") and line.endswith(f" {tokens} tokens") for line in lines)
+    assert [line.split()[0] for line in lines if " -> " in line and not line.startswith("T")].count("all") == 3
+
+
+def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_path: Path) -> None:
+    lines = corpus.dev.read_text().split("\n\n")
+    (tmp_path / "few.conll").write_text("\n\n".join(lines[:10]) + "\n")
+    few = run("calibrate", ner, tmp_path / "few.conll", "-f conll2003")
+    assert few.exit_code == 0
+    assert "are few for a temperature" in few.stderr
+    assert "are few" not in run("calibrate", ner, corpus.train, "-f conll2003").stderr
+
+
+def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
+    nlp = spacy.load(copy)
+    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
+    of_docs = worked(run("calibrate", copy, tmp_path / "dev.spacy", "--json"))
+    helpers.pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
+    nlp.to_disk(copy)
+    of_columns = run("calibrate", copy, corpus.dev, "--format conll2003 --json")
+    assert json.loads(of_docs.stdout) == json.loads(of_columns.stdout)
+    # a chunker alone gets the tags that it reads from the file
+    nlp.remove_pipe("crf_tagger")
+    nlp.to_disk(tmp_path / "chunker")
+    for options in ([tmp_path / "dev.spacy"], [corpus.dev, "-f", "conll2003"]):
+        found = run("calibrate", tmp_path / "chunker", *options, "--json -p crf_chunker --force -o", tmp_path / "new")
+        chunks = json.loads(found.stdout)["crf_chunker"]["before"]
+        assert chunks["correct"] > 0.95
+        assert chunks["total"] == json.loads(of_columns.stdout)["crf_chunker"]["before"]["total"]
+
+
+def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path) -> None:
+    lines = corpus.dev.read_text().splitlines()
+    half = len(lines) // 2
+    blind = [" ".join([*line.split()[:3], "-"]) if line else "" for line in lines[half:]]
+    (tmp_path / "half.conll").write_text("\n".join([*lines[:half], *blind]) + "\n")
+    files, new = (corpus.dev, tmp_path / "half.conll"), tmp_path / "new"
+    whole, part = (calibrate(ner, file, "conll2003", output=new, force=True).results["crf_ner"] for file in files)
+    assert 0 < part.before.whole.total < whole.before.whole.total
+    assert part.before.whole.correct == pytest.approx(whole.before.whole.correct, abs=0.15)
+
+
+@pytest.mark.parametrize("decoder", ["Posterior", "MaxExpectedF1"])
+def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str) -> None:
+    config = {"components": {"crf_ner": {"decoder": {"@crf_decoders": f"spacy_crfseq.{decoder}.v1"}}}}
+    nlp = spacy.load(ner, config=config)
+    nlp.to_disk(ner)
+    done = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
+    assert done.after.temperature > 1.2
+    assert done.after.whole.log_loss < done.before.whole.log_loss
+    again = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
+    assert again.before.whole == pytest.approx(done.after.whole, rel=1e-6)
+
+
+@pytest.mark.parametrize(("file", "options", "message"), [
+    ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
+    ("dev.conll", ["-f", "spacy"], "not a file in spaCy's binary format"),
+    ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
+    ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
+])  # fmt: skip
+def test_refused(file: str, options: list[str], message: str, run: Run, copy: Path, corpus: Corpus) -> None:
+    before = contents(copy)
+    refused(run("calibrate", copy, corpus.dev.parent / file, *options), message)
+    assert contents(copy) == before
+
+
+def test_no_gold_annotation(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
+    lines = [" ".join([*line.split()[:2], "-"]) if line else "" for line in corpus.dev.read_text().splitlines()]
+    (tmp_path / "blind.conll").write_text("\n".join(lines) + "\n")
+    blind = [copy, tmp_path / "blind.conll", "-f", "conll2002"]
+    refused(run("calibrate", *blind, "-p crf_ner"), "'crf_ner': the file holds no gold annotation for it")
+    # with several components, those that can be judged are, and the others are named
+    result = worked(run("calibrate", *blind))
+    assert "crf_ner is unchanged. Component 'crf_ner': the file holds no gold" in result.stderr
+    assert "crf_chunker is unchanged" in result.stderr
+    assert settings(copy, "crf_ner")["temperature"] == 1.0 != settings(copy, "crf_tagger")["temperature"]
+
+
+def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
+    result = run("calibrate", copy, tmp_path / "dull.conll", "-f conll2002 -p crf_ner")
+    refused(result, "'crf_ner' predicts no spans in the 2 documents")
+    (tmp_path / "empty.spacy").write_bytes(DocBin().to_bytes())
+    refused(run("calibrate", copy, tmp_path / "empty.spacy", "--given tagg"), "Did you mean 'tag'?")
+    refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
+
+
+def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path, tmp_path: Path) -> None:
+    bare = spacy.blank("xx")
+    bare.to_disk(tmp_path / "empty")
+    bare.add_pipe("crf_ner")
+    bare.to_disk(tmp_path / "bare")
+    options = [corpus.dev, "-f", "conll2003"]
+    refused(run("calibrate", local, *options), "LocalLog", "normalised at each token")
+    refused(run("calibrate", tmp_path / "bare", *options), "'crf_ner' has no model yet")
+    refused(run("calibrate", tmp_path / "empty", *options), "no CRF component")
+
+
+def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "work.txt").write_text("of years")
+    refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is not a pipeline")
+    with pytest.raises(ConfigError, match="Give --output"):
+        calibrate("some_package", corpus.dev, "conll2003")
+
+
+def test_a_temperature_fits_other_text(ner: Path, tmp_path: Path) -> None:
+    one, other = (write_corpus(tmp_path / f"{seed}.conll", 200, seed) for seed in (5, 6))
+    new = tmp_path / "new"
+    fitted = calibrate(ner, one, "conll2003", output=new, force=True).results["crf_ner"].after
+    with_it = calibrate(new, other, "conll2003").results["crf_ner"]
+    without = calibrate(ner, other, "conll2003", output=new, force=True).results["crf_ner"].before
+    assert with_it.before.temperature == pytest.approx(fitted.temperature)
+    assert fitted.temperature > 1.2
+    assert with_it.before.whole.log_loss < 0.95 * without.whole.log_loss
+    assert with_it.after.temperature == pytest.approx(fitted.temperature, rel=0.2)

@@ -1,0 +1,134 @@
+"""``crfseq compare``: its figures against those of evaluate, what changed, and what it warns of."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_crfseq.tools.compare import command as compare
+from spacy_crfseq.cli import evaluate
+from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
+from tests.html import Page
+
+
+@pytest.fixture(scope="module")
+def models(trained: Path, run: Run, configure: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A recognizer, and one that has learnt from much less."""
+    folder = tmp_path_factory.mktemp("compare")
+    good = spacy.load(trained / "model-best", exclude=["crf_chunker"])
+    good.to_disk(folder / "good")
+    train, dev = write_corpus(folder / "few.conll", 4, 9), write_corpus(folder / "dev.conll", 4, 8)
+    config = configure(folder / "few.cfg", "crf_tagger", "crf_ner")
+    worked(run("fit", config, "--output", folder / "out", "--paths.train", train, "--paths.dev", dev))
+    return folder / "out/model-best", folder / "good"
+
+
+@pytest.fixture(scope="module")
+def done(models: tuple[Path, Path], corpus: Corpus) -> Any:
+    return compare(*models, corpus.dev, "conll2003", n_samples=300)
+
+
+def named(done: Any, name: str) -> Any:
+    return next(one for one in done.components if one.name == name)
+
+
+def test_scores_are_those_of_evaluate(done: Any, models: tuple[Path, Path], corpus: Corpus) -> None:
+    first, second = (evaluate(model, corpus.dev, "conll2003").metrics for model in models)
+    ner, tagger = named(done, "crf_ner"), named(done, "crf_tagger")
+    assert (ner.whole.first, ner.whole.second) == pytest.approx((first["ents_f"], second["ents_f"]))
+    assert (tagger.whole.first, tagger.whole.second) == pytest.approx((first["tag_acc"], second["tag_acc"]))
+    for label, line in ner.labels.items():
+        assert line.second == pytest.approx(second["ents_per_type"][label]["f"])
+    assert ner.whole.difference == pytest.approx(second["ents_f"] - first["ents_f"])
+    assert ner.whole.low <= ner.whole.difference <= ner.whole.high
+    assert ner.whole.p < 0.05, "the second has learnt from thirty times as much"
+
+
+def test_pipelines_trained_on_sentences_and_on_passages_get_the_same_texts(
+    models: tuple[Path, Path], corpus: Corpus, tmp_path: Path
+) -> None:
+    nlp = spacy.load(models[1])
+    nlp.config["corpora"] = {"train": {"@readers": "spacy_crfseq.ConllReader.v1", "unit": "passage"}}
+    nlp.to_disk(tmp_path)
+    ner = named(compare(models[1], tmp_path, corpus.dev, "conll2003", n_samples=10), "crf_ner")
+    assert ner.whole.first == ner.whole.second
+
+
+def test_what_changed_is_counted_text_by_text(done: Any, models: tuple[Path, Path], corpus: Corpus) -> None:
+    found = []
+    for model in models:
+        nlp = spacy.load(model)
+        examples = list(read_examples(nlp, corpus.dev, "conll2003"))
+        docs = list(nlp.pipe([example.predicted for example in examples]))
+        found.append([{(ent.start, ent.end, ent.label_) for ent in doc.ents} for doc in docs])
+    gold = [{(ent.start, ent.end, ent.label_) for ent in example.reference.ents} for example in examples]
+    one = named(done, "crf_ner")
+    assert one.only_first == sum(len(g & a - b) for g, a, b in zip(gold, *found, strict=True))
+    assert one.only_second == sum(len(g & b - a) for g, a, b in zip(gold, *found, strict=True)) > 0
+    assert one.texts_second == sum(a != g == b for g, a, b in zip(gold, *found, strict=True)) > 0
+    fewer = {i + 1: len(g ^ a) - len(g ^ b) for i, (g, a, b) in enumerate(zip(gold, *found, strict=True))}
+    changes = {change.number: change.fewer for change in (*one.better, *one.worse)}
+    assert changes == {number: n for number, n in fewer.items() if n}
+    assert [change.fewer for change in one.better] == sorted((n for n in fewer.values() if n > 0), reverse=True)
+    change = one.better[0]
+    g, a, b = gold[change.number - 1], found[0][change.number - 1], found[1][change.number - 1]
+    assert set(change.odd) == (g | a | b) - (g & a & b)
+
+
+def test_a_pipeline_equals_itself(models: tuple[Path, Path], corpus: Corpus) -> None:
+    found = compare(models[1], models[1], corpus.dev, "conll2003", n_samples=50)
+    for one in found.components:
+        assert one.whole[2:] == (0, 0, 0, 1)
+        assert (one.only_first, one.only_second, one.better, one.worse) == (0, 0, [], [])
+    assert found.doubts == []
+
+
+def test_tables_json_and_page(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path) -> None:
+    options = [*models, corpus.dev, "-f", "conll2003", "--samples", "100", "-n", "2"]
+    result = worked(run("compare", *options, "--output", tmp_path / "page.html"))
+    assert re.search(r"F1, all +\d\d\.\d\d +\d\d\.\d\d +\+\d+\.\d\d", result.stdout)
+    assert "Better in B" in result.stdout
+    assert re.search(r"    gold .*\n    A    .*\n    B    ", result.stdout)
+    page = (tmp_path / "page.html").read_text()
+    assert Page(page).links == []
+    assert "crf_ner: better in B" in page
+    figures = json.loads(run("compare", *options, "--json").stdout)
+    assert figures["crf_ner"]["all"]["p"] < 0.05
+    assert len(figures["crf_ner"]["better"]) == 2
+    assert figures["crf_tagger"]["score"] == "accuracy"
+
+
+def test_warnings(run: Run, models: tuple[Path, Path], trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "people.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\n. . O O\n\n" * 5)
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("crf_ner")
+    nlp.initialize(lambda: list(read_examples(nlp, tmp_path / "people.conll", "conll2003")))
+    pipe.fit()  # type: ignore[attr-defined]
+    nlp.tokenizer = nlp.tokenizer.__class__(nlp.vocab)  # no rules: spaces alone
+    nlp.to_disk(tmp_path / "people")
+    dev = tmp_path / "dev.spacy"
+    other = spacy.blank("xx")
+    docs = [other("Ada sees Oslo."), other("Bo sold a map.")]
+    for doc in docs:
+        doc.set_ents([doc.char_span(0, doc[0].idx + len(doc[0]), "PER")])
+    spacy.tokens.DocBin(docs=docs).to_disk(dev)
+    result = worked(run("compare", tmp_path / "people", trained / "model-best", dev))
+    assert "model-best has crf_tagger, crf_chunker; not compared." in result.stderr
+    assert "tokenize 2 of the first 2 texts differently" in result.stderr
+    assert "only B predicts LOC, ORG (crf_ner)" in result.stderr
+
+
+def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path) -> None:
+    nlp = spacy.load(models[1], exclude=["crf_tagger"])
+    nlp.rename_pipe("crf_ner", "ner")
+    nlp.to_disk(tmp_path / "named")
+    result = run("compare", tmp_path / "named", models[0], corpus.dev, "-f conll2003")
+    refused(result, "share no CRF component: they have ner and crf_tagger, crf_ner")
+    (tmp_path / "empty").write_text("")
+    refused(run("compare", *models, tmp_path / "empty"), "the file is empty")

@@ -1,0 +1,183 @@
+"""``crfseq explain``: what it says in the terminal, as JSON and on a page, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.tools.explain import command as explain
+from spacy_crfseq.cli.console import cut_name
+from spacy_crfseq.tools.explain.command import _lines
+from spacy_crfseq.tools.explain.page import SURE, against_rival, explain_page
+from tests.cli.conftest import Run, refused, worked
+from tests.html import Page
+
+TEXT = "Ada sees a dog in Oslo ."
+UNUSUAL = "the Oslo sees a dog in Ada ."
+"""A text with tokens that the model is not sure of."""
+
+
+def tokens_of(html: str) -> list[str]:
+    return re.findall(r'class="token"[^>]*>([^<]*)<small>', html)
+
+
+@pytest.mark.parametrize("component", ["crf_tagger", "crf_chunker", "crf_ner"])
+def test_a_text(run: Run, trained: Path, component: str) -> None:
+    model = trained / "model-best"
+    result = worked(run("explain", model, TEXT, "--component", component))
+    (found,) = explain(model, TEXT, component=component).texts
+    heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
+    words, labels, _ = zip(*heads, strict=True)
+    assert (list(words), list(labels)) == (found.explanation.words, found.explanation.labels)
+    assert [rest for *_, rest in heads] == [against_rival(one) for one in found.explanation.tokens]
+    shown = re.findall(r"^ +([+-]\d+\.\d\d)  ([#█]*) +(\S.*)$", result.stdout, re.MULTILINE)
+    assert len(shown) == 6 * len(heads)  # five, and the sum of the others
+
+
+def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path) -> None:
+    result = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Oslo -n 3")
+    assert result.stdout.count("margin") == 1
+    numbers = [float(n) for n in re.findall(r"^ +([+-]\d+\.\d\d) ", result.stdout, re.MULTILINE)]
+    assert len(numbers) == 4
+    margin = float(re.findall(r"margin (\d+\.\d+)", result.stdout)[0])
+    assert sum(numbers) == pytest.approx(margin, abs=0.03)
+
+
+def test_why_not(run: Run, trained: Path) -> None:
+    result = worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -t 5 -l ORG"))
+    assert re.search(r"^Oslo .* over .-ORG ", result.stdout, re.MULTILINE)
+    impossible = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Ada -l L-PER")
+    assert "L-PER is impossible: no labelling" in impossible.stdout
+
+
+def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\n\nBo paints .\n")
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner --json")
+    first, second = json.loads(result.stdout)
+    assert (first["text"], first["line"], second["line"]) == (TEXT, 1, 3)
+    assert first["words"] == TEXT.split()
+    for one in first["tokens"]:
+        assert sum(c["difference"] for c in one["contributions"]) == pytest.approx(one["margin"])
+        own = [c["weight"] for c in one["contributions"] if c["token"] == one["token"]]
+        assert sum(own) == pytest.approx(one["score"])
+    assert sum(one["score"] for one in first["tokens"]) == pytest.approx(first["score"])
+    both = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -o", tmp_path / "page.html")
+    assert json.loads(both.stdout) == [first]
+    assert (tmp_path / "page.html").exists()
+    few = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -n 2")
+    assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
+
+
+def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
+    model = trained / "model-best"
+    nlp = spacy.load(model)
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\nBo paints .")
+    DocBin(docs=[nlp.make_doc(TEXT), nlp.make_doc("Bo paints .")]).to_disk(tmp_path / "texts.spacy")
+    (tmp_path / "dev").write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
+    first, second = (explain(model, tmp_path / f"texts.{kind}", component="crf_ner") for kind in ("txt", "spacy"))
+    assert [one.explanation for one in first.texts] == [one.explanation for one in second.texts]
+    corpus = explain(model, tmp_path / "dev", "conll2002", component="crf_ner", tokens=["Oslo"])
+    assert [one.explanation.words for one in corpus.texts] == [["Oslo"]]  # the other has no such token
+    some = run("explain", model, tmp_path / "texts.txt", "-p crf_ner --limit 1")
+    assert "Explained the first 1; ask for more by --limit" in some.stdout
+    assert "line 2" not in some.stdout
+
+
+def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\n<b> & Ada\n")
+    result = run("explain", trained / "model-best", tmp_path / "texts.txt", "-p crf_ner -n 2 -o", out)
+    assert f"Saved {out}: 2 texts" in result.stdout
+    html = out.read_text(encoding="utf8")
+    found = Page(html)
+    assert tokens_of(html)[:7] == TEXT.split()
+    assert found.seen.count("article") == len(tokens_of(html))  # a card for each
+    assert all(link.startswith("#t") for link in found.links)
+    for link in found.links:
+        assert f'id="{link[1:]}"' in html
+    assert html.count('<li class="for"') + html.count('<li class="against"') == 2 * found.seen.count("article")
+    assert "<b> &" not in html
+    sizes = [float(size) for size in re.findall(r"--size: ([0-9.]+)%", html)]
+    assert max(sizes) == 50.0
+    assert min(sizes) >= 0
+
+
+def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None:
+    """Their cards are in a part to unfold, unless they were asked for."""
+    out, text = tmp_path / "page.html", "Ada sees Xq a Xq Oslo Xq ."
+    (found,) = explain(trained / "model-best", text, component="crf_ner").texts
+    sure = [one.probability >= SURE for one in found.explanation.tokens]
+    assert set(sure) == {True, False}
+    worked(run("explain", trained / "model-best", text, "-p crf_ner -o", out))
+    html = out.read_text(encoding="utf8")
+    assert Page(html).seen.count("details") == 1
+    shown, folded = html.split("<details>")
+    assert f"{sum(sure)} tokens with a probability of at least 0.95" in folded
+    assert (shown.count("<article"), folded.count("<article")) == (len(sure) - sum(sure), sum(sure))
+    worked(run("explain", trained / "model-best", text, "-p crf_ner -t Ada -t Oslo -o", out))
+    assert "<details>" not in out.read_text(encoding="utf8")
+
+
+def test_what_is_surely_outside_is_only_named_on_a_terminal(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]
+    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
+    sure = [one for one in found.explanation.tokens if one.label == "O" and one.probability >= 0.95]
+    told = [one for one in found.explanation.tokens if one not in sure]
+    assert sure
+    assert told
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    crfseq_cli(command, standalone_mode=False)
+    text = capsys.readouterr().out
+    assert text.count("margin") == len(told)
+    assert "--token WORD" in text
+    crfseq_cli([*command, "--token", sure[0].text], standalone_mode=False)
+    text = capsys.readouterr().out
+    assert "margin" in text
+    assert "--token WORD" not in text
+
+
+def test_of_a_feature_the_value_is_kept() -> None:
+    assert cut_name("SHAPE[0]=Xx", 20) == "SHAPE[0]=Xx"
+    assert cut_name("BRIEF_SHAPE[-1]|BRIEF_SHAPE[0]=x|Xx", 22) == "BRIEF_SHAPE[-1...=x|Xx"
+    assert cut_name("BRIEF_SHAPE[-1]|LOWER[0] (no name)", 24) == "BRIEF_SHAPE... (no name)"
+    assert cut_name("LOWER[0]=" + "x" * 40, 20) == "LOWER[0]=xxxxxxxx..."
+    assert cut_name("O -> U-ORG, not B-ORG -> L-ORG", 12) == "O -> U-OR..."
+    assert all(len(cut_name("SUFFIX3[0]|LOWER[1]=abcdef", room)) <= room for room in range(3, 40))
+
+
+def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for wide in (80, 100, 160):
+        monkeypatch.setenv("COLUMNS", str(wide))
+        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in _lines(found, 5, several=False, brief=False)]
+        assert max(map(len, lines)) <= wide
+        assert any("█" in line for line in lines)
+
+
+def test_pages_of_other_texts(trained: Path) -> None:
+    html = explain_page(explain(trained / "model-best", TEXT, component="crf_ner", tokens=["Oslo"]), 3)
+    assert tokens_of(html) == TEXT.split()
+    assert html.count("<article") == 1
+    assert html.count('<span class="token"') == 6
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ((TEXT, "-p", "crf_ner", "-t", "Rome"), "--token Rome: no such token. Give a word as it is split here"),
+    ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
+    ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
+    ((TEXT, "-p", "ner"), "no CRF component 'ner'"),
+    ((TEXT,), "Choose one: --component crf_chunker or crf_ner"),
+    (("none.txt", "-p", "crf_ner"), "no such file"),
+    (("  ", "-p", "crf_ner"), "holds no text"),
+])  # fmt: skip
+def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
+    refused(run("explain", trained / "model-best", *arguments), message)

@@ -1,0 +1,281 @@
+"""``crfseq report``: its figures against those of other commands, what is on the page, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+import spacy_crfseq
+from spacy_crfseq.tools.calibrate import command as calibrate
+from spacy_crfseq.tools.compare import command as compare
+from spacy_crfseq.cli import evaluate
+from spacy_crfseq.cli.judging import judge
+from spacy_crfseq.tools.report.command import Sources
+from spacy_crfseq.tools.report.command import report as make_report
+from spacy_crfseq.evaluation.judged import LONGEST
+from spacy_crfseq.tools.report.report import Findings
+from spacy_crfseq.tools.compare.page import compare_page
+from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
+from tests.html import Page
+from tests.pipeline import helpers
+
+
+def report(
+    model: Path, file: Path, output: Path, layout: str | None = None, corpus: Path | None = None, **how: Any
+) -> list[Findings]:
+    return make_report(model, Sources(file, layout, corpus=corpus), output, **how)
+
+
+@pytest.fixture(scope="module")
+def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Findings], str]:
+    """The figures of all three components, and the page."""
+    output = tmp_path_factory.mktemp("report") / "new" / "page.html"
+    found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, n_samples=200)
+    assert [path.name for path in output.parent.iterdir()] == ["page.html"]
+    return {one.name: one for one in found}, output.read_text(encoding="utf8")
+
+
+def test_scores_are_those_of_evaluate(made: Any, trained: Path, corpus: Corpus) -> None:
+    found, _ = made
+    metrics = evaluate(trained / "model-best", corpus.dev, "conll2003").metrics
+    assert found["crf_tagger"].accuracy.value == pytest.approx(metrics["tag_acc"])
+    for name, prefix in (("crf_ner", "ents"), ("crf_chunker", "spans_chunks")):
+        whole = found[name].whole
+        assert whole.f1.value == pytest.approx(metrics[f"{prefix}_f"])
+        per_type = {label: row.f1.value for label, row in found[name].labels.items()}
+        assert per_type == pytest.approx({label: row["f"] for label, row in metrics[f"{prefix}_per_type"].items()})
+        assert whole.gold == sum(row.gold for row in found[name].labels.values())
+    rows = [row for one in found.values() for row in one.labels.values()]
+    for value, low, high in (estimate for row in rows for estimate in (row.precision, row.recall, row.f1)):
+        assert value is None or 0 <= low <= value + 1e-9 <= high + 2e-9 <= 1 + 2e-9
+    one = made[0]["crf_ner"]
+    total: dict[str, int] = {}
+    for label, kinds in one.kinds.items():
+        gold = sum(n for kind, n in kinds.items() if kind != "spurious")
+        assert gold == one.labels[label].gold
+        assert kinds.get("right", 0) == one.labels[label].right
+        for kind, n in kinds.items():
+            total[kind] = total.get(kind, 0) + n
+    assert sum(total.values()) - total.get("missed", 0) == one.whole.found
+    # places are told as LOC or ORG at random
+    assert one.confusions[0][:2] == ("ORG", "LOC")
+    assert total["label"] >= one.confusions[0][2] > 0
+    assert one.tag_confusion.sum() == one.tokens
+    assert np.diag(one.tag_confusion).sum() == round(one.accuracy.value * one.tokens)
+    assert made[0]["crf_tagger"].kinds == {}
+
+
+def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    few = corpus.train.read_text().split("\n\n")[:3]
+    (tmp_path / "few.conll").write_text("\n\n".join(few) + "\n")
+    words, tags = set(), set()
+    for line in "\n".join(few).split("\n"):
+        words.add(line.split()[0])
+        tags.add(tuple(line.split()[:2]))
+    dev = [line.split() for line in corpus.dev.read_text().split("\n") if line]
+    options = {"corpus": tmp_path / "few.conll", "components": ["crf_tagger", "crf_ner"], "n_samples": 20}
+    tagger, ner = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
+    assert {name: row.gold for name, row in tagger.familiar.items()} == {
+        "seen with this label": sum((line[0], line[1]) in tags for line in dev),
+        "seen with another label": sum(line[0] in words and (line[0], line[1]) not in tags for line in dev),
+        "unseen, with an unseen word": sum(line[0] not in words for line in dev),
+    }
+    assert sum(row.right for row in tagger.familiar.values()) == round(tagger.accuracy.value * tagger.tokens)
+    assert sum(row.gold for row in ner.familiar.values()) == ner.whole.gold
+    assert all(ner.familiar[f"unseen, {what}"].gold for what in ("of seen words", "with an unseen word"))
+
+
+def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    done = calibrate(trained / "model-best", corpus.dev, "conll2003", output=tmp_path / "new").results
+    for name, result in done.items():
+        assert made[0][name].certainty.whole == pytest.approx(result.before.whole)
+        for mine, theirs in zip(made[0][name].certainty.bins, result.before.bins, strict=True):
+            assert mine == pytest.approx(theirs)
+    pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
+    one = made[0]["crf_ner"]
+    assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights
+    names, table = one.transitions
+    assert names == list(pipe.tags)
+    rules = pipe.annotation.constraints(pipe.tags)
+    n = len(names)
+    np.testing.assert_array_equal(np.isfinite(table[:n, :n]), rules.step)
+    assert table[:n, :n][rules.step].tolist() == pipe.crf.views.transitions[rules.step].tolist()
+    log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
+    assert one.curve == [entry for entry in log if entry["component"] == "crf_ner"]
+    assert one.curve
+
+
+def test_worst_sentences_have_most_mistakes(made: Any, trained: Path, corpus: Corpus) -> None:
+    nlp = spacy.load(trained / "model-best")
+    wrong = []
+    for example in read_examples(nlp, corpus.dev, "conll2003"):
+        gold, doc = example.reference, nlp(example.predicted)
+        spans = [{(ent.start, ent.end, ent.label_) for ent in one.ents} for one in (gold, doc)]
+        wrong.append(len(spans[0] ^ spans[1]))
+    worst = made[0]["crf_ner"].worst
+    shown = [(one.wrong, text) for one in worst for text in (one.text, *one.same)]
+    assert sorted(shown) == sorted((n, text) for text, n in enumerate(wrong, 1) if n)
+    assert [one.wrong for one in worst] == sorted((one.wrong for one in worst), reverse=True)
+    assert len(worst) <= 30
+    assert all(0 < one.probability <= 1 for one in worst)
+    alike = [one.probability for one in worst if one.wrong == worst[0].wrong]
+    assert alike == sorted(alike, reverse=True)
+
+
+def test_long_documents_are_shown_in_part(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
+    nlp.to_disk(tmp_path / "ner")
+    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
+    long = Doc.from_docs(docs)
+    for token in long:
+        token.is_sent_start = token.i == 0
+    DocBin(docs=[long]).to_disk(tmp_path / "long.spacy")
+    (one,) = report(tmp_path / "ner", tmp_path / "long.spacy", tmp_path / "page.html")
+    (worst,) = one.worst
+    assert worst.cut
+    assert len(worst.tokens.words) == LONGEST < one.tokens
+    for span in worst.gold:
+        assert " ".join(worst.tokens.words[span.start : span.end]) in long.text
+    assert one.familiar is None
+    assert "--corpus" in (tmp_path / "page.html").read_text()
+
+
+def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    options = ["-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "page.html", "--samples", "50", "-n", "3"]
+    result = worked(run("report", trained / "model-best", corpus.dev, *options, "--json"))
+    figures = json.loads(result.stdout)["crf_ner"]
+    assert set(figures["all"]) == {"gold", "found", "right", "precision", "recall", "f1"}
+    assert len(figures["worst"]) == 3
+    assert figures["familiar"] is None
+    again = run("report", trained / "model-best", corpus.dev, *options, "--json")
+    assert again.stdout == result.stdout, "samples are drawn by a seed"
+    told = run("report", trained / "model-best", corpus.dev, *options)
+    assert re.search(r"crf_ner: F1 \d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)", told.stdout)
+    assert f"Saved {tmp_path / 'page.html'}" in told.stdout
+
+
+def test_the_page_is_whole_by_itself(made: Any) -> None:
+    found, page = made
+    assert Page(page).seen.count("h1") == 1
+    assert "nan" not in re.sub(r">[^<]*<", "><", page)
+    for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        ET.fromstring(svg)
+    for title in ("Scores", "Kinds of errors", "Confusion", "Seen and unseen", "Probabilities", "Training", "Weights"):
+        assert f"crf_ner: {title}" in page
+    anchors = re.findall(r'href="#([^"]+)"', page)
+    assert set(anchors) <= set(re.findall(r' id="([^"]+)"', page))
+    contents = page[page.index("<nav>") : page.index("</nav>")]
+    assert contents.count("<a href=") == page.count("<section") == page.count("<h2>")
+    footer = page[page.index("<footer>") :]
+    for words in (date.today().isoformat(), f"spacy_crfseq {spacy_crfseq.__version__}", f"spaCy {spacy.__version__}"):
+        assert words in footer
+    assert len(page) < 3_000_000
+    part = page[page.index("crf_ner: Sentences") :]
+    assert part.count("<article>") == len(found["crf_ner"].worst)
+    worst = found["crf_ner"].worst
+    assert part.count("<mark") == sum(len(one.gold) + len(one.found) for one in worst) > 0
+    assert part.count('<mark class="wrong"') == sum(one.wrong for one in worst)
+    assert page.count("<b>\N{BALLOT X} ") == page.count('<mark class="wrong"')
+    names = page[page.index('id="crf_ner-weights"') : page.index('id="crf_ner-sentences"')]
+    assert "The largest weights for and against each label" in names
+    assert "(no name)" not in names
+
+
+def test_confusions_lead_to_their_sentences(made: Any) -> None:
+    """Cells of both kinds of heat map link to a part of the page with up to three sentences that have the confusion."""
+    found, page = made
+    for name, one in found.items():
+        for i, (gold, label, n) in enumerate(one.confusions):
+            anchor = f"{name}-confusion-{i}"
+            assert page.count(f'<a href="#{anchor}"><g class="cell">') == (0 if not one.kinds and n == 0 else 1)
+            body = page.split(f'<details id="{anchor}">')[1].split("</details>")[0]
+            sentences = one.examples[gold, label]
+            assert body.count("<article>") == len(sentences)
+            assert 1 <= len(sentences) <= min(3, n)
+            for sentence in sentences:
+                sides = ({span.label for span in sentence.odd & set(side)} for side in (
+                    sentence.gold, (span for span, _ in sentence.found),
+                ))  # fmt: skip
+                assert all(not wanted or wanted in labels for wanted, labels in zip((gold, label), sides, strict=True))
+
+
+def test_equal_sentences_are_shown_once(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+    text = corpus.dev.read_text(encoding="utf8")
+    (tmp_path / "twice.conll").write_text(2 * text, encoding="utf8")
+    options = {"components": ["crf_ner"], "n_samples": 5}
+    (once,) = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
+    (twice,) = report(trained / "model-best", tmp_path / "twice.conll", tmp_path / "p.html", "conll2003", **options)
+    assert [one.text for one in twice.worst] == [one.text for one in once.worst]
+    for one, both in zip(once.worst, twice.worst, strict=True):
+        assert both.same == sorted([*one.same, *(n + once.texts for n in (one.text, *one.same))])
+    assert f"; the same in {twice.worst[0].same[0]}" in (tmp_path / "p.html").read_text(encoding="utf8")
+
+
+def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:
+    (one,) = report(local, corpus.dev, tmp_path / "page.html", "conll2003")
+    assert one.whole.f1.value == pytest.approx(evaluate(local, corpus.dev, "conll2003").metrics["ents_f"])
+    assert one.certainty is None
+    assert "normalised at each token" in (tmp_path / "page.html").read_text()
+    assert one.as_json()["calibration"] is None
+
+
+def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
+    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
+    (tmp_path / "part.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\nOslo NNP B-NP -\n. . O O\n\n")
+    examples = list(read_examples(nlp, tmp_path / "part.conll", "conll2003"))
+    judged, _ = judge(helpers.pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
+    assert judged.token_counts.tolist() == [[3, 3]]
+    assert [span.label for span in judged.found[0]] == ["PER"]
+    assert len(judged.probabilities[0]) == 1
+
+
+def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
+    model, page = trained / "model-best", tmp_path / "page.html"
+    (one,) = report(model, tmp_path / "dull.conll", page, "conll2002", components=["crf_ner"], n_samples=20)
+    assert one.whole.f1 == (None, None, None)
+    assert one.accuracy.value == 1
+    assert (one.labels, one.worst, one.confusions) == ({}, [], [])
+    json.dumps(one.as_json(), allow_nan=False)
+    assert not re.search(r"\bnan\b", page.read_text())
+    done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"])
+    (same,) = done.components
+    html = compare_page(("a", "b", "c"), done.components, done.doubts, done.style, n_shown=5, n_samples=9)
+    assert np.isnan(same.whole.difference)
+    json.dumps(same.as_json(5), allow_nan=False)
+    assert not re.search(r"\bnan\b", html)
+
+
+@pytest.mark.parametrize(("file", "options", "message"), [
+    ("other.jsonl", [], "no annotated text in the file"),
+    ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
+    ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
+    ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "has no iterations of"),
+    ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
+    ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
+])  # fmt: skip
+def test_refused(file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path) -> None:
+    write_corpus(tmp_path / "dev.conll", 5, 3)
+    (tmp_path / "blind.conll").write_text("Ada NNP -\n\n")
+    (tmp_path / "other.jsonl").write_text('{"component": "x", "iteration": 1, "objective": 2.0}\n')
+    options = [str(tmp_path / one) if "." in one else one for one in options]
+    refused(run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_components_without_gold_annotation_are_named(run: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "tags.conll").write_text("Ada NNP B-PER\nsees VBZ O\na DT O\ndog NN O\n\n" * 3)
+    options = ["-f", "conll2002", "-o", tmp_path / "p.html"]
+    result = worked(run("report", trained / "model-best", tmp_path / "tags.conll", *options))
+    assert "Left out: Component 'crf_chunker'" in result.stderr
+    assert "crf_chunker" not in result.stdout

@@ -1,0 +1,165 @@
+"""``crfseq show``: what is on the page, that it is whole by itself, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import DocBin
+
+from spacy_crfseq.tools.show import command as show
+from spacy_crfseq.cli.judging import text_style
+from spacy_crfseq.evaluation.judged import Tokens
+from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
+from spacy_crfseq.tools.show.page import Entry, show_page
+from tests.cli.conftest import Run, refused, worked
+from tests.html import Page
+from tests.pipeline import helpers
+
+TEXT = "Anna saw New York in Oslo ."
+
+
+class Marked(Page):
+    """A page whose marks and texts without them are kept."""
+
+    def __init__(self, html: str) -> None:
+        self.marks: list[dict[str, Any]] = []
+        self.texts: list[str] = []
+        super().__init__(html)
+        assert self.links == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        super().handle_starttag(tag, attrs)
+        if tag == "mark":
+            self.marks.append({**dict(attrs), "text": "", "label": ""})
+        if tag == "article":
+            self.texts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if "b" in self.open:
+            self.marks[-1]["label"] += data
+        elif "article" in self.open and "small" not in self.open:
+            self.texts[-1] += data
+            if "mark" in self.open:
+                self.marks[-1]["text"] += data
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    return helpers.trained("crf_ner")
+
+
+@pytest.fixture(scope="module")
+def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("show") / "model"
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    worked(run("show", model, TEXT, "--output", out), f"Saved {out}: 1 text, 3 spans")
+    found = Marked(out.read_text(encoding="utf8"))
+    doc = nlp.make_doc(TEXT)
+    spans = helpers.pipe_of(nlp).posterior([doc]).spans()[0]
+    assert [mark["text"] for mark in found.marks] == [doc[span.start : span.end].text for span in spans]
+    for mark, span in zip(found.marks, spans, strict=True):
+        label, score = mark["label"].split()
+        assert label == span.label
+        assert mark["title"] == f"{label}, probability {span.probability:.4f}"
+        assert score == (">0.99" if span.probability >= 0.995 else f"{span.probability:.2f}")
+        share = float(re.findall(r"--p: ([0-9.]+)%", mark["style"])[0])
+        assert share == pytest.approx(100 * strength(span.probability), abs=0.1)
+    assert " ".join(found.texts[0].split()) == TEXT
+
+
+def test_foreign_signs_are_escaped() -> None:
+    words = ["<b>", "Tom", "&", "Ann", "</article>"]
+    entry = Entry(1, Tokens(words, [True] * 5), [(1, 4, "<i>&{x}", 0.5)], 0.25)
+    html = show_page("{0}<model>", "<ner>", [entry], TextStyle())
+    found = Marked(html)
+    assert found.marks[0]["text"] == "Tom & Ann"
+    assert found.marks[0]["label"] == "<i>&{x} 0.50"
+    assert found.texts[0].split() == ["<b>", "Tom", "&", "Ann", "</article>"]
+    assert "<ner>" not in html
+    assert "{0}&lt;model&gt;" in html
+
+
+def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
+    texts = [TEXT, "Rain .", "Bob saw the bridge"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    DocBin(docs=nlp.pipe(texts)).to_disk(tmp_path / "texts.spacy")
+    pages = []
+    for name in ("texts.txt", "texts.spacy"):
+        shown = show(model, tmp_path / name, tmp_path / "page.html")
+        assert (shown.texts, shown.more) == (3, False)
+        pages.append((tmp_path / "page.html").read_text(encoding="utf8"))
+    assert pages[0].count("<small>line ") == pages[1].count("<small>text ") == 3
+    assert pages[0].replace("<small>line ", "<small>text ") == pages[1]
+    assert len(Marked(pages[0]).texts) == 3
+    result = run("show", model, tmp_path / "texts.txt", "-n 2 -o", tmp_path / "page.html")
+    assert "2 texts" in result.stdout
+    assert "the file has more" in result.stdout
+
+
+@pytest.mark.parametrize("component", ["crf_chunker", "crf_tagger"])
+def test_other_components(run: Run, trained: Path, tmp_path: Path, component: str) -> None:
+    out = tmp_path / "page.html"
+    result = run("show", trained / "model-best", "Ada sees a dog in Oslo .", "--component", component, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    marks = Marked(out.read_text(encoding="utf8")).marks
+    if component == "crf_tagger":
+        assert [mark["text"] for mark in marks] == ["Ada", "sees", "a", "dog", "in", "Oslo", "."]
+    else:
+        assert [(mark["text"], mark["label"].split()[0]) for mark in marks] == [
+            ("Ada", "NP"), ("sees", "VP"), ("a dog", "NP"), ("in", "PP"), ("Oslo", "NP"),
+        ]  # fmt: skip
+    refused(run("show", trained / "model-best", "Ada", "-o", out), "Choose one: --component crf_chunker or crf_ner")
+
+
+def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
+    labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
+    spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
+    entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
+    html = show_page("model", "ner", [entry], text_style(nlp))
+    colors = [re.findall("--c: (#[0-9a-f]+);", mark["style"])[0] for mark in Marked(html).marks]
+    assert len(set(colors)) == len(labels)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_shades(one: float, other: float) -> None:
+    assert 0 < strength(one) <= 1
+    assert strength(min(one, other)) <= strength(max(one, other))
+    assert strength(1 + 1e-7) == 1
+
+
+@pytest.mark.parametrize(("source", "message"), [
+    ("none.txt", "no such file"),
+    ("folder/none", "no such file"),
+    (".", "this is a folder"),
+    ("   ", "holds no text"),
+    ("", "holds no text"),
+])  # fmt: skip
+def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / source if "." in source else source
+    refused(run("show", model, path, "-o", tmp_path / "p.html"), message)
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
+    corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
+    corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
+    assert "detected --format conll2002" in worked(run("show", model, corpus, "-o", out)).stderr
+    worked(run("show", model, corpus, "-f conll2002 -o", out))
+    assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
+    refused(run("show", model, corpus, "-f conl2000 -o", out), "Did you mean 'conll2000'?")
+
+
+def test_a_missing_file_is_no_text(run: Run, model: Path, tmp_path: Path) -> None:
+    refused(run("show", model, "nope.conll", "--output", tmp_path / "page.html"), "nope.conll: no such file")
+    refused(run("show", __file__, TEXT, "--output", tmp_path / "page.html"), "is a file. Give the folder")

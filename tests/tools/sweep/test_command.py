@@ -1,0 +1,511 @@
+"""``crfseq sweep``: what it trains, skips, writes, goes on with and refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_crfseq.cli.fit import load_config
+from spacy_crfseq.tools.sweep.command import functions
+from spacy_crfseq.corpora import resumable
+from spacy_crfseq.tools.sweep.results import Journal, Result, effects
+from spacy_crfseq.tools.sweep.search import Combination, combinations, read_grid, show
+from spacy_crfseq.pipeline.readers import read_examples
+from tests.cli.conftest import CRFSEQ, Run, refused, worked
+
+GRID = """
+optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
+regularizer = ["L2", "L1", "NoRegularizer"]
+regularizer.rho = [0.1, 1]
+"""
+
+
+def write_grid(path: Path, grid: str, config: str = "c.cfg", component: str | None = None) -> Path:
+    named = f'component = "{component}"\n' if component else ""
+    path.write_text(f'[sweep]\nconfig = "{config}"\n{named}\n[sweep.grid]\n{grid}', encoding="utf8")
+    return path
+
+
+def results_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "sweep.jsonl").read_text().splitlines()]
+
+
+def table_of(result: Any) -> str:
+    text: str = result.stdout
+    return text[text.index("\n#  ") + 1 :]
+
+
+@pytest.fixture(scope="module")
+def swept(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("sweep")
+    configure(folder / "c.cfg", "crf_ner")
+    result = worked(run("sweep", write_grid(folder / "s.cfg", GRID), "--output", folder / "out", *paths))
+    return folder, result
+
+
+@pytest.fixture
+def sweep_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> Run:
+    """Sweep over a grid, with a config of some components, into tmp_path / "out"."""
+
+    def call(
+        grid: str, *args: object, factories: Any = ("crf_ner",), component: str | None = None, **config: str
+    ) -> Any:
+        configure(tmp_path / "c.cfg", *factories, **config)
+        file = write_grid(tmp_path / "s.cfg", grid + "\n", component=component)
+        return run("sweep", file, "--output", tmp_path / "out", *paths, *args)
+
+    return call
+
+
+def test_one_result_a_combination_and_the_best_model(swept: tuple[Path, Any], corpus: Any) -> None:
+    folder, result = swept
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["model-best", "sweep.html", "sweep.jsonl"]
+    results = results_of(folder / "out")
+    settings = [entry["settings"] for entry in results]
+    lbfgs = {"@crf_optimizers": "LBFGS", "max_iterations": 30}
+    assert settings == [
+        {"optimizer": "AdaGrad", "regularizer": "L2", "regularizer.rho": 0.1},
+        {"optimizer": "AdaGrad", "regularizer": "L2", "regularizer.rho": 1},
+        {"optimizer": "AdaGrad", "regularizer": "L1", "regularizer.rho": 0.1},
+        {"optimizer": "AdaGrad", "regularizer": "L1", "regularizer.rho": 1},
+        {"optimizer": "AdaGrad", "regularizer": "NoRegularizer"},  # rho is not its setting: once
+        {"optimizer": lbfgs, "regularizer": "L2", "regularizer.rho": 0.1},
+        {"optimizer": lbfgs, "regularizer": "L2", "regularizer.rho": 1},
+        {"optimizer": lbfgs, "regularizer": "NoRegularizer"},
+    ]
+    assert len({entry["key"] for entry in results}) == len(results)
+    best = max(results, key=lambda entry: entry["score"])
+    nlp = spacy.load(folder / "out" / "model-best")
+    scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
+    assert scores["ents_f"] == pytest.approx(best["score"])
+    assert nlp.meta["performance"]["ents_f"] == pytest.approx(best["score"])
+    pipe: Any = nlp.get_pipe("crf_ner")
+    assert np.count_nonzero(pipe.crf.theta) == best["active"]
+    size = (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size
+    assert size == pytest.approx(best["n_bytes"], abs=40)
+    assert results[3]["active"] < results[1]["active"]
+    assert "10 combinations: 8 to train, 0 done before, 2 skipped" in result.stdout
+    assert result.stdout.count("Encoded ") == 1
+
+
+def test_skips_are_told_first_with_the_reason(swept: tuple[Path, Any]) -> None:
+    _, result = swept
+    assert result.stdout.startswith("Skipped: optimizer=LBFGS(max_iterations=30) regularizer=L1 regularizer.rho=0.1; ")
+    told = " ".join(result.stdout[: result.stdout.index("Encoded")].split())
+    assert "the optimizer LBFGS cannot minimise the regularizer L1" in told
+
+
+def test_the_table_is_sorted_by_score(swept: tuple[Path, Any]) -> None:
+    folder, result = swept
+    lines = table_of(result).splitlines()
+    header = lines[0].split()
+    assert header[:6] == ["#", "Dev", "score", "optimizer", "regularizer", "regularizer.rho"]
+    shown = [float(line.split()[1]) for line in lines[2:10]]
+    assert shown == sorted((round(100 * entry["score"], 2) for entry in results_of(folder / "out")), reverse=True)
+    assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
+
+
+def test_a_page_tells_all(swept: tuple[Path, Any]) -> None:
+    page = (swept[0] / "out" / "sweep.html").read_text()
+    assert page.count("<tr>") == 1 + 8 + 1 + 3 + 1 + 2
+    assert "What matters" in page
+    assert ">seconds of training<" in page
+    assert ">dev score, %<" in page
+    for number in range(1, 9):
+        assert page.count(f">{number}</text>") >= 2  # a point's place in the table, in both clouds
+    assert "LBFGS(max_iterations=30)" in page
+    assert "cannot minimise the regularizer L1" in page
+    assert page.count("<svg") == 2  # score and time by optimizer and by regularizer; rho has two values: no curve
+    assert "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_a_run_is_the_same_as_by_fit(swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path) -> None:
+    folder, _ = swept
+    for number, optimizer, rho in ((1, None, 1), (5, "LBFGS", 0.1)):
+        expected = results_of(folder / "out")[number]
+        config = tmp_path / "c.cfg"
+        text = (folder / "c.cfg").read_text() + f"[components.crf_ner.regularizer]\nrho = {rho}\n"
+        text += '@crf_regularizers = "spacy_crfseq.L2.v1"\n'
+        if optimizer:
+            block = f'@crf_optimizers = "spacy_crfseq.{optimizer}.v1"\nmax_iterations = 30\n'
+            text += f"[components.crf_ner.optimizer]\n{block}"
+        config.write_text(text)
+        worked(run("fit", config, "--force --output", tmp_path / "out", *paths))
+        log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+        best = [entry for entry in log if entry["best"]][-1]
+        assert best["score"] == expected["score"]
+        assert best["objective"] == pytest.approx(expected["objective"], rel=1e-6)
+        assert len(log) == expected["iterations"]
+
+
+def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any, tmp_path: Path) -> None:
+    folder, _ = swept
+    out = tmp_path / "out"
+    out.mkdir()
+    before = (folder / "out" / "sweep.jsonl").read_text()
+    (out / "sweep.jsonl").write_text(before)
+    elsewhere = tmp_path / "copied.conll"  # the contents count, not the name
+    elsewhere.write_bytes(corpus.train.read_bytes())
+    arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
+    result = worked(
+        run("sweep", folder / "s.cfg", *arguments),
+        "is not the best model that sweep.jsonl lists: training that one again",
+        "1 to train, 7 done before",
+    )
+    assert (out / "model-best").is_dir()
+    again = worked(run("sweep", folder / "s.cfg", *arguments), "0 to train, 8 done before")
+    assert "Encoded" not in again.stdout
+    assert table_of(again) == table_of(result)
+    elsewhere.write_text(elsewhere.read_text() + "Bo NNP B-NP B-PER\n\n")
+    worked(run("sweep", folder / "s.cfg", *arguments), "8 to train, 0 done before")
+
+
+def test_other_settings_encode_anew(sweep_on: Run, tmp_path: Path) -> None:
+    grid = 'corpora.train.limit = [40, 80]\nfeatures = ["Entities", "S1"]\nloss = ["SequentialLog", "PointwiseLog"]'
+    result = worked(sweep_on(grid, "--patience", "1"))
+    assert result.stdout.count("Encoded 40 documents") == 2
+    assert result.stdout.count("Encoded 80 documents") == 2
+    results = results_of(tmp_path / "out")
+    assert len(results) == 8
+    weights = {json.dumps(entry["settings"]): entry["weights"] for entry in results}
+    assert len(set(weights.values())) == 4
+    best = max(results, key=lambda entry: entry["score"])
+    config = spacy.load(tmp_path / "out" / "model-best").config
+    assert config["corpora"]["train"]["limit"] == best["settings"]["corpora.train.limit"]
+    assert best["settings"]["features"] in config["components"]["crf_ner"]["features"]["@crf_features"]
+    assert best["settings"]["loss"] in config["components"]["crf_ner"]["loss"]["@crf_losses"]
+
+
+def test_settings_that_leave_the_corpus_alone(
+    sweep_on: Run, run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    grid = 'support = ["all", "observed"]\nmin_count = [1, 2]\ntraining.seed = [0, 3]'
+    result = worked(sweep_on(grid, "--patience 1"))
+    assert result.stdout.count("Encoded") == 1
+    results = results_of(tmp_path / "out")
+    assert len({entry["weights"] for entry in results}) == 4
+    assert len({entry["objective"] for entry in results}) == 8
+    for entry in (results[0], results[-1]):
+        settings = entry["settings"]
+        arguments = [f"--components.crf_ner.{key} {settings[key]}" for key in ("support", "min_count")]
+        seed = f"--training.seed {settings['training.seed']}"
+        worked(
+            run(
+                "fit",
+                tmp_path / "c.cfg",
+                "--output",
+                tmp_path / "fit",
+                *paths,
+                "--patience 1 --force",
+                seed,
+                *arguments,
+            )
+        )
+        log = [json.loads(line) for line in (tmp_path / "fit" / "log.jsonl").read_text().splitlines()]
+        assert [line["objective"] for line in log if line["best"]][-1] == entry["objective"]
+        assert len(log) == entry["iterations"]
+    best = max(results, key=lambda entry: entry["score"])
+    nlp: Any = spacy.load(tmp_path / "out" / "model-best")
+    assert nlp.config["training"]["seed"] == best["settings"]["training.seed"]
+    assert nlp.config["components"]["crf_ner"]["support"] == best["settings"]["support"]
+    assert nlp.get_pipe("crf_ner").doc_model.n_active == best["active"]
+
+
+def test_two_at_once_find_the_same(swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path) -> None:
+    def facts(folder: Path) -> list[dict[str, Any]]:
+        return [{**entry, "seconds": 0} for entry in results_of(folder)]
+
+    weights = []
+    for jobs in (1, 2):
+        out = tmp_path / str(jobs)
+        worked(run("sweep", swept[0] / "s.cfg", "--output", out, *paths, f"--jobs {jobs}"))
+        assert facts(out) == facts(swept[0] / "out")
+        pipe: Any = spacy.load(out / "model-best").get_pipe("crf_ner")
+        weights.append(pipe.crf.theta)
+        assert sorted(path.name for path in out.iterdir()) == ["model-best", "sweep.html", "sweep.jsonl"]
+    assert (weights[0] == weights[1]).all()
+
+
+def test_a_sample(sweep_on: Run, tmp_path: Path) -> None:
+    grid = 'regularizer = ["L2", "L1"]\nregularizer.rho = [0.1, 0.3, 1, 3, 10]\noptimizer.max_iterations = [1, 2]'
+    worked(sweep_on(grid, "--sample 3", "--seed 5"), "3 to train, 0 done before")
+    few = [entry["key"] for entry in results_of(tmp_path / "out")]
+    worked(sweep_on(grid, "--sample 5", "--seed 5"), "2 to train, 3 done before")
+    assert [entry["key"] for entry in results_of(tmp_path / "out")][:3] == few
+    worked(sweep_on(grid, "--sample 3", "--seed 6"))
+    assert len(results_of(tmp_path / "out")) > 5
+
+
+def test_what_matters() -> None:
+    def score(a: int, b: int) -> float:
+        return 0.5 + 0.1 * a + 0.01 * b
+
+    results = [Result(f"{a}{b}", {"a": a, "b": b, "c": 0}, score=score(a, b)) for a in range(3) for b in range(3)]
+    found = effects([*results, Result("x", {"a": 0, "b": 9}, error="failed")])
+    assert [effect.setting for effect in found] == ["a", "b"]
+    assert sum(effect.share for effect in found) == pytest.approx(1)  # no interaction, no noise
+    assert found[0].share == pytest.approx(100 / 101)
+    assert [effect.chance for effect in found] == pytest.approx([2 / 8, 2 / 8])
+    assert (found[0].best, found[0].worst) == ("2", "0")
+    assert (found[0].high, found[0].low) == pytest.approx((0.71, 0.51))
+    assert effects(results[:1]) == []
+    assert effects([result._replace(score=0.5) for result in results]) == []
+    crossed = [Result(f"{a}{b}", {"a": a, "b": b}, score=float(a == b)) for a in range(2) for b in range(2)]
+    assert [effect.share for effect in effects(crossed)] == [0, 0]  # all of it is interaction
+
+
+def test_decoders_and_local_losses(sweep_on: Run, tmp_path: Path) -> None:
+    grid = 'loss = ["SequentialLog", "LocalLog"]\ndecoder = ["Viterbi", "LocalViterbi", "Posterior"]'
+    worked(sweep_on(grid, "--patience", "1"))
+    pairs = [(entry["settings"]["loss"], entry["settings"]["decoder"]) for entry in results_of(tmp_path / "out")]
+    assert pairs == [("SequentialLog", "Viterbi"), ("SequentialLog", "Posterior"), ("LocalLog", "LocalViterbi")]
+
+
+LENGTHS = """
+from copy import copy
+import numpy as np
+from spacy_crfseq import registry
+from spacy_crfseq.losses.sequential_log import SequentialLog
+
+@registry.losses("code.Lengths.v1")
+class Lengths(SequentialLog):
+    labels = read_by = None
+
+    def bind(self, labels, scheme):
+        other = copy(self)
+        object.__setattr__(other, "labels", labels)
+        object.__setattr__(other, "of", getattr(self, "of", self))
+        return other
+
+    def read(self, docs):
+        object.__setattr__(self, "has_read", True)
+        return np.array([len(token) for doc in docs for token in doc])
+
+    def __call__(self, scores, batch, grad):
+        assert self.labels and self.of.has_read and len(batch.inputs) == len(batch.gold)
+        return super().__call__(scores, batch, grad)
+"""
+
+
+def test_losses_that_read_texts(sweep_on: Run, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(LENGTHS, encoding="utf8")
+    grid = 'loss = ["SequentialLog", "code.Lengths.v1"]\nregularizer.rho = [1, 2]'
+    result = worked(sweep_on(grid, "--code", tmp_path / "code.py", "--patience", "1"))
+    assert result.stdout.count("Encoded") == 2
+    found = {tuple(entry["settings"].values()): entry["objective"] for entry in results_of(tmp_path / "out")}
+    assert len(found) == 4
+    for rho in (1, 2):
+        # AdaGrad adds up the gradients of a mini-batch in another order
+        assert found["SequentialLog", rho] == pytest.approx(found["code.Lengths.v1", rho], rel=1e-6)
+
+
+def test_first_stages_have_the_settings_of_their_combination(sweep_on: Run, tmp_path: Path) -> None:
+    # the config has no attributes: the grid adds a block
+    grid = 'attributes.near = [{"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "folds": 2}]\n'
+    result = worked(sweep_on(grid + "regularizer.rho = [1, 30]", "--patience", "1", "--corpora.train.limit", "30"))
+    assert result.stdout.count("on the whole corpus") == len(results_of(tmp_path / "out")) == 2
+
+
+def test_a_component_that_reads_what_another_predicts(sweep_on: Run, tmp_path: Path) -> None:
+    several, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
+    grid = "regularizer.rho = [0.1, 1, 30]"
+    result = worked(sweep_on(grid, factories=several, component="crf_chunker", training=training))
+    assert result.stdout.count("Training crf_tagger") == 1
+    assert "Not trained, all weights zero: crf_ner" in result.stdout
+    assert max(entry["score"] for entry in results_of(tmp_path / "out")) > 0.9
+    assert (tmp_path / "out" / "sweep.html").read_text().count("<svg") == 2
+
+
+def test_a_failure_is_noted_and_the_rest_goes_on(sweep_on: Run, tmp_path: Path) -> None:
+    code = tmp_path / "functions.py"
+    code.write_text(
+        "import spacy\n"
+        "from spacy_crfseq.losses.sequential_log import SequentialLog\n"
+        "class Bad(SequentialLog):\n"
+        "    def __call__(self, scores, batch, grad):\n"
+        "        raise RuntimeError('the sky is falling')\n"
+        "spacy.registry.crf_losses.register('sweep_test.Bad.v1', func=Bad)\n"
+    )
+    grid = 'loss = ["Bad", "SequentialLog"]\nmin_count = [1, 1000000]'
+    result = worked(sweep_on(grid, "--code", code))
+    results = results_of(tmp_path / "out")
+    failed = [entry for entry in results if entry["error"]]
+    assert [entry["error"] for entry in failed if entry["settings"]["min_count"] == 1] == [
+        "RuntimeError: the sky is falling"
+    ]
+    assert sum(entry["score"] is not None for entry in results) >= 1
+    assert "failed" in result.stdout
+    assert "the sky is falling" in (tmp_path / "out" / "sweep.html").read_text()
+    again = sweep_on(grid, "--code", code)  # failures are tried again
+    assert f"{len(failed)} to train, {4 - len(failed)} done before" in again.stdout
+
+
+def start(folder: Path, paths: list[str]) -> subprocess.Popen[str]:
+    command = [*CRFSEQ, "sweep", str(folder / "s.cfg"), "--output", str(folder / "out"), *paths, "--patience", "0"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_by_a_signal_it_goes_on(
+    kind: signal.Signals, run: Run, configure: Any, paths: list[str], tmp_path: Path
+) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    endless = '{"@crf_optimizers": "SGD", "max_iterations": 100000000, "tolerance": 0.0}'
+    grid = f'optimizer = ["AdaGrad", {endless}]\nregularizer.rho = [1, 2]\n'
+    write_grid(tmp_path / "s.cfg", f"optimizer = [{endless.replace('100000000', '1')}]\n")
+    # kernels are compiled before the signal comes: a finalizer of the compiler's may swallow it
+    assert run("sweep", tmp_path / "s.cfg", "--output", tmp_path / "warm", *paths).exit_code == 0
+    write_grid(tmp_path / "s.cfg", grid)
+    process = start(tmp_path, paths)
+    assert process.stdout is not None
+    n_done = 0
+    while n_done < 2:  # in any order
+        line = process.stdout.readline()
+        assert line
+        n_done += line.startswith("optimizer=AdaGrad ")
+    process.send_signal(kind)
+    stdout, stderr = process.communicate(timeout=60)
+    out = tmp_path / "out"
+    if kind == signal.SIGINT:
+        assert process.returncode == 130, stderr
+        assert "Interrupted: run the same command again to continue" in stdout
+        assert (out / "sweep.html").is_file()
+    else:
+        with (out / "sweep.jsonl").open("a") as file:
+            file.write('{"key": "cut sh')  # what a crash in the middle of a line leaves
+    assert spacy.load(out / "model-best")("Ada sees a dog in Oslo .").ents
+    lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
+    grid = grid.replace("100000000", "2")
+    write_grid(tmp_path / "s.cfg", grid)
+    worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience 0"), "2 to train, 2 done before")
+    assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
+    assert len(results_of(out)) == 4
+
+
+def test_two_at_once(
+    swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second would train all again, and might put a worse model in the place of the best."""
+    pytest.importorskip("fcntl")
+    monkeypatch.setattr(resumable, "PATIENCE", 0.0)
+    folder, _ = swept
+    output = tmp_path / "out"
+    output.mkdir()
+    grid = folder / "s.cfg"
+    with resumable.locked(output / "sweep.jsonl", output):
+        refused(run("sweep", grid, "--output", output, *paths), "is being written by another process")
+    assert [path.name for path in output.iterdir()] == ["sweep.jsonl"]
+
+
+def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    configure(tmp_path / "c.cfg", "crf_ner")
+    grid = write_grid(tmp_path / "s.cfg", "regularizer.rho = [1]\n")
+    (tmp_path / "sweep.jsonl").write_text('{"key": 1}\n{"some": "thing"}\n')
+    refused(run("sweep", grid, "--output", tmp_path, *paths), "sweep.jsonl:1: this is no result of a sweep")
+    (tmp_path / "sweep.jsonl").unlink()
+    refused(run("sweep", grid, "--output", grid, *paths), "s.cfg is a file")
+
+
+@pytest.mark.parametrize(("grid", "parts"), [
+    ("regularizer.roh = [1]", ("s.cfg: [sweep.grid] regularizer.roh", "Did you mean 'rho'?")),
+    ("regularizr = [1]", ("regularizr: [components.crf_ner] has no setting", "Did you mean 'regularizer'?")),
+    ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
+    ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
+    ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
+    ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
+    ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
+    ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
+    ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
+    ("regularizer.rho = []", ("regularizer.rho must be a list of values",)),
+    ('regularizer.rho = ["a"]', ("[sweep.grid] with regularizer.rho=a:", "rho")),
+    ('min_count = ["a"]', ("[sweep.grid] with min_count=a:", "min_count")),
+    ("min_count = [0]", ("no combination of [sweep.grid] can be trained", "min_count must be at least 1")),
+    ("regularizer.rho = [-1]", ("no combination of [sweep.grid] can be trained",)),
+    ("", ("there is no setting under [sweep.grid]",)),
+    ("min_count = [1]\ncomponents.crf_ner.min_count = [2]", ("are the same setting",)),
+])  # fmt: skip
+def test_wrong_grid(grid: str, parts: tuple[str, ...], sweep_on: Run, tmp_path: Path) -> None:
+    result = sweep_on(grid)
+    refused(result, *parts)
+    assert "Encoded" not in result.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_file(run: Run, configure: Any, corpus: Any, paths: list[str], tmp_path: Path) -> None:
+    config, file = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger"), tmp_path / "s.cfg"
+
+    def check(*parts: str, of: Path = file, corpora: Any = paths) -> None:
+        refused(run("sweep", of, "--output", tmp_path / "out", *corpora), *parts)
+
+    check("no.cfg: no such config file", of=tmp_path / "no.cfg")
+    check("c.cfg: there is no section [sweep]", of=config)
+    write_grid(file, "min_count = [1]\n", config="none.cfg")
+    check("none.cfg: no such config file")
+    write_grid(file, "min_count = [1]\n")
+    check("more than one CRF component", "--component crf_ner or crf_tagger")
+    write_grid(file, "min_count = [1]\n", component="crf_nre")
+    check("'crf_nre' is no CRF component to train")
+    write_grid(file, "min_count = [1]\n", component="crf_ner")
+    check("--paths.dev FILE", corpora=["--paths.train", corpus.train])
+    file.write_text('[sweep]\nconfg = "c.cfg"\n[sweep.grid]\nmin_count = [1]\n')
+    check("[sweep] has no setting 'confg'", "Did you mean 'config'?")
+    file.write_text(config.read_text() + '[sweep]\nconfig = "c.cfg"\n[sweep.grid]\nmin_count = [1]\n')
+    check("the file has sections of one: paths")
+
+
+def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+    file = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger")
+    file.write_text(file.read_text() + "[sweep]\n[sweep.grid]\nregularizer.rho = [1, 2]\n")
+    arguments = ("--output", tmp_path / "out", "--component", "crf_tagger", *paths)
+    worked(run("sweep", file, *arguments))
+    assert len(results_of(tmp_path / "out")) == 2
+    assert "sweep" not in spacy.load(tmp_path / "out" / "model-best").config
+
+
+def test_the_example_is_a_grid() -> None:
+    root = Path(__file__).parents[2]
+    corpora = {f"paths.{name}": str(root / "assets" / "corpus" / f"{name}.conll") for name in ("train", "dev")}
+    source = read_grid(root / "configs" / "sweep.cfg", corpora, load_config)
+    filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()
+    assert source.component == "crf_ner"
+    assert len(combinations(source, filled, "crf_ner", functions)) == 2 * 2 * (3 + 3 + 1)
+    assert show("LBFGS") == "LBFGS"
+    assert show(0.5) == "0.5"
+    assert show(None) == "null"
+    assert show({"@crf_losses": "spacy_crfseq.Hinge.v1", "cost": 2.0}) == "Hinge(cost=2.0)"
+    assert str(Combination({}, {})) == "the config as it is"
+
+
+def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Path) -> None:
+    path = write_grid(tmp_path / "s.cfg", 'optimizer = ["AdaGrad", "SGD"]\n', config="b.cfg")
+    (tmp_path / "b.cfg").write_text('[nlp]\nlang = "xx"\n')
+    block = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1", "rate": 0.25}
+    filled = {"components": {"x": {"optimizer": block}}}
+    found = combinations(read_grid(path, {}, load_config), filled, "x", functions)
+    place = ("components", "x", "optimizer")
+    assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
+
+
+def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "r.jsonl")
+    first, second = (Result(key, {"a": 1}, score=0.5) for key in "xy")
+    journal.add(first)
+    with (tmp_path / "r.jsonl").open("a") as file:
+        file.write('{"key": "z"')
+    assert journal.read() == {"x": first}
+    journal.add(second)
+    assert journal.read() == {"x": first, "y": second}
+
+
+def test_a_setting_with_one_value_left_is_used(sweep_on: Run, tmp_path: Path) -> None:
+    worked(sweep_on("min_count = [3]", "--patience 1"))
+    worked(sweep_on("min_count = [1, 3]", "--patience 1"))
+    rarer, common = sorted(results_of(tmp_path / "out"), key=lambda entry: -entry["settings"]["min_count"])
+    assert rarer["weights"] < common["weights"]

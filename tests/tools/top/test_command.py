@@ -1,0 +1,245 @@
+"""``crfseq top``: the largest weights with their names, transitions and templates, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from spacy.language import Language
+
+from spacy_crfseq.tools.top import command as top
+from spacy_crfseq.tools.top.command import NAMELESS, _lines
+from spacy_crfseq.tools.top.page import NamedWeight, Top
+from tests.cli.conftest import Run, refused, worked
+from tests.html import Page
+from tests.pipeline import helpers
+
+PAIRS = {
+    "@crf_features": "spacy_crfseq.Templates.v1",
+    "templates": ["LOWER[-1..1]", "LOWER[-1]|LOWER[0]", "SUFFIX2", "IS_TITLE", "TAG[-1]", "ENT_IOB"],
+    "bigram_templates": ["SHAPE[0]"],
+}
+
+
+def weights_of(found: Top) -> list[NamedWeight]:
+    return [one for group in found.groups for one in (*group.positive, *group.negative)]
+
+
+def stored(folder: Path, **config: Any) -> tuple[Path, Language]:
+    """Store a trained pipeline of a chunker and return it, too."""
+    nlp = helpers.trained("crf_chunker", features=PAIRS, support="all", **config)
+    nlp.to_disk(folder / "model")
+    return folder / "model", nlp
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stored(tmp_path_factory.mktemp("top"))[0]
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Language]:
+    """The same model, names kept."""
+    return stored(tmp_path_factory.mktemp("named"), keep_names=True)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    path.write_text("\n".join(" ".join(row[0] for row in rows) for rows in helpers.SENTENCES))
+    return path
+
+
+def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[Path, Language], texts: Path) -> None:
+    """Words and columns from the vocab, the rest from texts; weights are the model's."""
+    kept, alone = top(named[0], number=10_000), top(model, number=10_000)
+    helped = top(model, number=10_000, texts=texts)
+    pipe = helpers.pipe_of(named[1])
+    for group, label in zip(kept.groups, range(len(pipe.tags)), strict=True):
+        assert group.title == pipe.tags[label]
+        state = pipe.crf.views.unigrams.reshape(-1, len(pipe.tags))[:, label]
+        expected = {name: w for name, w in zip(pipe.doc_model.feature_names, state.tolist(), strict=False) if w}
+        both = [one for one in (*group.positive, *group.negative) if not one.before]
+        assert {one.attribute: one.weight for one in both} == expected
+    assert kept.advice() == ""
+    for found in (alone, helped):
+        each = list(zip(weights_of(found), weights_of(kept), strict=True))
+        assert [one.weight for one, _ in each] == [other.weight for _, other in each]
+        missing = {other.attribute for one, other in each if not one.known}
+        assert {one.attribute for one, _ in each if one.known} == {other.attribute for one, other in each if one.known}
+        assert bool(missing) == bool(found.advice())
+        if found is alone:
+            assert missing
+            assert all(name.startswith("LOWER[-1]|LOWER[0]=") for name in missing)
+            assert {one.attribute for one, _ in each if not one.known} == {f"LOWER[-1]|LOWER[0] {NAMELESS}"}
+        else:
+            assert not missing
+
+
+def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
+    result = worked(run("top", model, "-n 3"))
+    found = top(model, number=3)
+    assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
+    first = found.groups[0]
+    line = result.stdout.splitlines()[2]
+    assert line.split()[:2] == [f"{first.positive[0].weight:+.3f}", first.positive[0].attribute]
+    assert f"{first.negative[0].weight:+.3f}  {first.negative[0].attribute}" in line
+    assert "Transitions, from the label of the row" in result.stdout
+    rows = [row.template for row in found.templates if row.template]
+    assert [line.split()[0] for line in result.stdout.splitlines() if line.split("  ")[0] in rows] == rows[:-1]
+    assert "SHAPE[0] (with the label before)" in result.stdout
+    assert "have no name" in run("top", model, "-n 50").stdout
+    assert "have no name" not in run("top", model, "-n 50 --texts", texts).stdout
+
+
+def test_one_label(run: Run, model: Path) -> None:
+    result = run("top", model, "--label NP -n 2")
+    titles = re.findall(r"^(\S+)$", result.stdout, re.MULTILINE)
+    assert titles == ["B-NP", "I-NP"]
+    assert "Transitions" not in result.stdout
+    (tag,) = top(model, label="I-NP", number=2).groups
+    assert tag.title == "I-NP"
+    assert {one.label for one in (*tag.positive, *tag.negative)} == {"I-NP"}
+
+
+def test_one_template(run: Run, model: Path) -> None:
+    found = top(model, template="LOWER[-1..0]", number=4)
+    assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
+    for group in found.groups:
+        assert all(one.attribute.startswith(f"{group.title}=") for one in (*group.positive, *group.negative))
+    result = run("top", model, "--template SHAPE -n 4")
+    (group,) = top(model, template="SHAPE", number=4).groups
+    assert all(one.before for one in group.positive)
+    best = group.positive[0]
+    assert f"{best.attribute}  {best.before} -> {best.label}" in result.stdout
+    (only,) = top(model, template="LOWER[-1]", label="B-NP").groups
+    assert {one.label for one in (*only.positive, *only.negative)} == {"B-NP"}
+
+
+def test_transitions(run: Run, named: tuple[Path, Language]) -> None:
+    found = top(named[0])
+    views = helpers.pipe_of(named[1]).crf.views
+    n = len(found.labels)
+    assert found.transitions is not None
+    np.testing.assert_array_equal(found.transitions[:n, :n], views.transitions)
+    np.testing.assert_array_equal(found.transitions[n, :n], views.start)
+    np.testing.assert_array_equal(found.transitions[:n, n], views.end)
+    assert np.isnan(found.transitions[n, n])
+    message = json.loads(run("top", named[0], "--json").stdout)
+    assert message["transitions"]["start"] == dict(zip(found.labels, views.start.tolist(), strict=True))
+    assert message["transitions"]["O"]["end"] == views.end[found.labels.index("O")]
+
+
+def test_transitions_that_are_not_learnt(tmp_path: Path) -> None:
+    nlp = helpers.trained("crf_ner", support="observed", boundaries=False)
+    nlp.to_disk(tmp_path / "model")
+    found = top(tmp_path / "model")
+    crf = helpers.pipe_of(nlp).crf
+    assert crf.layout.steps is not None
+    assert found.steps == (found.labels, found.labels)
+    assert found.transitions is not None
+    np.testing.assert_array_equal(np.isnan(found.transitions), ~crf.layout.steps)
+
+
+def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = top(model, number=5)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(sys.modules["spacy_crfseq.tools.top.command"], "CELL", 20)  # as if there were more labels
+    lines = _lines(found)
+    assert max(map(len, lines)) <= 70
+    assert "  The largest ones; for all of them, write a page: --output page.html" in lines
+    assert found.transitions is not None
+    largest = np.nanmax(found.transitions)
+    i, j = np.argwhere(found.transitions == largest)[0]
+    assert any(f"{largest:+.3f}  {found.steps[0][i]} -> {found.steps[1][j]}" in line for line in lines)
+
+
+def test_json(run: Run, model: Path, tmp_path: Path) -> None:
+    message = json.loads(run("top", model, "-n 2 --json").stdout)
+    found = top(model, number=2)
+    assert list(message["weights"]) == found.labels
+    first = message["weights"][found.labels[0]]["positive"][0]
+    assert first == found.groups[0].positive[0]._asdict()
+    both = run("top", model, "-n 2 --json --output", tmp_path / "page.html")
+    assert json.loads(both.stdout) == message
+    assert (tmp_path / "page.html").exists()
+    assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
+    out = tmp_path / "page.html"
+    worked(run("top", model, "--output", out), f"Saved {out}")
+    html = out.read_text(encoding="utf8")
+    found = top(model, number=15)
+    for words in ("Transitions", "Weights by template", "<svg", *found.labels):
+        assert words in html
+    assert Page(html).seen.count("h2") == 2 + len(found.labels)
+
+
+def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> None:
+    nlp = helpers.trained("crf_ner")
+    helpers.pipe_of(nlp).crf.templates = None
+    helpers.pipe_of(nlp).doc_model._origins = None  # nor names
+    nlp.to_disk(tmp_path / "model")
+    found = top(tmp_path / "model")
+    assert [row.template for row in found.templates] == ["unknown", "", ""]
+    nameless = {one.attribute for one in weights_of(found) if not one.known}
+    assert nameless == {NAMELESS}
+    refused(run("top", tmp_path / "model", "--template LOWER"), "stored without the templates of its attributes")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (("--label", "NPP"), "no label 'NPP'. Did you mean "),
+    (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
+    (("--template", "LOWER["), "cannot read the part"),
+    (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
+    (("--component", "ner"), "no CRF component 'ner'"),
+    (("--texts", "none.txt"), "no such file"),
+])  # fmt: skip
+def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
+    refused(run("top", model, *arguments), message)
+
+
+def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
+    nlp = helpers.trained("crf_ner")
+    crf = helpers.pipe_of(nlp).crf
+    assert crf.templates is not None
+    crf.templates[0][0] = 200
+    nlp.to_disk(tmp_path / "model")
+    refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
+
+
+def test_a_model_keeps_the_names_of_its_largest_weights(run: Run, trained: Path) -> None:
+    """With nothing said, all weights that the page and the terminal show have names, and the file stays small."""
+    model = trained / "model-best"
+    for name in ("crf_tagger", "crf_chunker", "crf_ner"):
+        found = top(model, component=name, number=15)
+        assert any("|" in one.attribute for one in weights_of(found))
+        assert found.advice() == ""
+        assert "have no name" not in worked(run("top", model, "-p", name)).stdout
+    pipe = helpers.pipe_of(spacy.load(model), "crf_ner")
+    names = pipe.doc_model.largest_names()
+    assert 0 < sum(map(len, names)) <= 2 * 15 * len(pipe.tags) + 2 * 5 * len(pipe.method.features.plans()[0].templates)
+    for template in pipe.method.features.plans()[0].templates:
+        assert top(model, component="crf_ner", template=template.name, number=5).advice() == ""
+
+
+def test_names_of_the_largest_weights_are_true_and_survive(named: tuple[Path, Language], tmp_path: Path) -> None:
+    """They are those of a model that keeps all, after training, storing and pruning."""
+    nlp = helpers.trained("crf_chunker", features=PAIRS, support="all")
+    pipe, whole = helpers.pipe_of(nlp), helpers.pipe_of(named[1])
+    truth = dict(zip(np.concatenate(whole.crf.keys).tolist(), whole.doc_model.feature_names, strict=True))
+    kept = pipe.doc_model.largest_names()
+    assert len(kept[0]) > 50
+    assert len(kept[1]) > 1
+    assert {key: truth[key] for block in kept for key in block} == {**kept[0], **kept[1]}
+    nlp.to_disk(tmp_path / "model")
+    assert helpers.pipe_of(spacy.load(tmp_path / "model")).doc_model.largest_names() == kept
+    pipe.prune(0.01)
+    assert pipe.doc_model.largest_names() == kept
+    pipe.set_parameters(-pipe.crf.theta)
+    assert pipe.doc_model.largest_names() == kept
