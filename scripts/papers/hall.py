@@ -250,8 +250,8 @@ class TaggedEntities:
 
     def adapt(self, known: str, **more: Any) -> Floats:
         """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
-        from spacy_crfseq.papers.augmented.entity_agreement import EntityAgreement
         from spacy_crfseq.papers.augmented.component import Source, fine_tune
+        from spacy_crfseq.papers.augmented.entity_agreement import EntityAgreement
         from spacy_crfseq.papers.augmented.training import Settings
 
         settings = {**self.settings["fine_tune"], "seed": self._seed, "turns": len(self.judged), **more}

@@ -297,8 +297,8 @@ STRENGTHS_OF_DOCUMENTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 @experiment("documents", "Section 5.2 on CoNLL-2003: documents weighted by clusters, n = 50 and 300", 1)
 def documents(options: Options) -> list[Row]:
     """Return a row for each size and estimator: errors of the replications on the documents that are not drawn."""
-    from spacy_crfseq.papers.weighting.shared import by_class
     from spacy_crfseq.papers.weighting.clusters import fit_mixture
+    from spacy_crfseq.papers.weighting.shared import by_class
 
     bags, labels = _documents(options)
     mixture, _ = fit_mixture(bags, COMPONENTS, 0.1, np.random.default_rng(options.seed), 50, 1e-4)

@@ -10,9 +10,9 @@ from ..corpora import Preset
 from ..errors import CrfError
 from ..evaluation.corpus import Part, lengths_of, overlap
 from ..evaluation.corpus_findings import Finding
-from .console import cut, printer
 from ._prospects import Component, Expense
 from ._suspects import Suspects
+from .console import cut, printer
 
 SHOWN = 10
 """Errors of a file that are shown."""

@@ -15,9 +15,9 @@ from tqdm import tqdm
 
 from ..evaluation.judged import spans_of_tags
 from ..evaluation.label_errors import Stretch, Suspect, context, shown, stretches, worst
-from .judging import gold_tags_of
 from ._prospects import aside, set_up_on
 from .fit import each_fold
+from .judging import gold_tags_of
 
 if TYPE_CHECKING:
     from spacy.training import Example

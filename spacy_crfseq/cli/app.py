@@ -1,35 +1,24 @@
 """The command group that is added to spaCy's command line."""
 
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from .. import __version__
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 HELP = """Conditional random fields for spaCy: taggers, chunkers and entity recognizers that train in seconds.
 
 Each command has help with examples: python -m spacy crfseq fit --help
 """
 
-SECTIONS = {
-    "Begin": ("init-config", "debug-data", "convert", "warmup"),
-    "Train": ("fit", "find-regularization", "sweep", "fine-tune", "self-train"),
-    "Raw text": ("word-classes", "propose-features", "weigh"),
-    "Look": ("evaluate", "report", "compare", "explain", "top", "show"),
-    "Use": ("tag", "calibrate", "prune", "active"),
-}
-"""Commands in the order of a typical project."""
-MEANT = {
-    "init": "init-config", "new": "init-config", "debug": "debug-data", "check": "debug-data", "train": "fit",
-    "path": "find-regularization", "grid": "sweep", "search": "sweep", "finetune": "fine-tune", "augment": "fine-tune",
-    "bootstrap": "self-train", "cluster": "word-classes", "brown": "word-classes", "selftrain": "self-train",
-    "score": "evaluate",
-    "test": "evaluate", "benchmark": "evaluate", "why": "explain", "weights": "top", "visualize": "show",
-    "render": "show", "apply": "tag", "predict": "tag", "label": "tag", "annotate": "tag",
-}  # fmt: skip
+SECTIONS: dict[str, list[str]] = {title: [] for title in ("Begin", "Train", "Raw text", "Look", "Use")}
+"""Commands by purpose, in the order of a typical project; `command` adds them."""
+MEANT: dict[str, str] = {}
 """Names of these commands in other programs."""
 
 
@@ -61,6 +50,17 @@ class Sections(TyperGroup):
 crfseq_cli = typer.Typer(
     name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
+
+
+def command(name: str, section: str, *meant: str, **settings: Any) -> Callable[[Function], Function]:
+    """Make a function a command in a section of the help, with the names that it has in other programs.
+
+    The rooms of `papers` and `tools`, and other packages, register theirs by an entry point ``spacy_crfseq_commands``
+    that names the module.
+    """
+    SECTIONS.setdefault(section, []).append(name)
+    MEANT.update(dict.fromkeys(meant, name))
+    return crfseq_cli.command(name, **settings)
 
 
 def _show_versions(wanted: bool) -> None:

@@ -27,7 +27,7 @@ from ..pipeline.texts import load_docs
 from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
 from . import options
-from .app import crfseq_cli
+from .app import command
 from .console import printer, reported_errors
 from .fit import load_config
 
@@ -42,7 +42,7 @@ _TARGETS = (DOCBIN, *(name for name in PRESETS if name not in ("conllu", "xml"))
 _FROM_HELP = f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]"
 
 
-@crfseq_cli.command("convert")
+@command("convert", "Begin")
 def convert_cli(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],

@@ -26,13 +26,13 @@ from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
 from ..pipeline.texts import load_docs
 from ..schemes import encode
 from . import options
-from .app import crfseq_cli
-from .console import FAILED
 from ._debug_report import Errors, Report, print_report
-from .options import OVERRIDES, training
 from ._prospects import Component, findings_of_components, look_at_config
 from ._suspects import find_suspects
+from .app import command
+from .console import FAILED
 from .fit import load_config
+from .options import OVERRIDES, training
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -44,7 +44,7 @@ COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
 """The column that components of a factory learn by default."""
 
 
-@crfseq_cli.command("debug-data", context_settings=OVERRIDES)
+@command("debug-data", "Begin", "debug", "check", context_settings=OVERRIDES)
 def debug_data_cli(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],

@@ -25,7 +25,7 @@ from ..pipeline.select import load_pipeline
 from ..prf import prf
 from ..schemes import Span
 from . import options
-from .app import crfseq_cli
+from .app import command
 from .console import printer, reported_errors
 from .judging import layout_of
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 WARM_UP = 32
 
 
-@crfseq_cli.command("evaluate")
+@command("evaluate", "Look", "score", "test", "benchmark")
 def evaluate_cli(
     model: options.Model,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],

@@ -30,9 +30,9 @@ from ..pipeline.examples import Corpus
 from ..pipeline.scorers import SEQUENCES, scores_alone
 from ..pipeline.select import start_from
 from . import options
-from .app import crfseq_cli
-from .console import INTERRUPTED, advise, printer
 from ._dask import Dask, connected
+from .app import command
+from .console import INTERRUPTED, advise, printer
 from .options import OVERRIDES, training
 from .progress import Reporter, watch
 
@@ -55,7 +55,7 @@ STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience
 _SEE = "Use 'python -m spacy train' for pipelines with other trainable components"
 
 
-@crfseq_cli.command("fit", context_settings=OVERRIDES)
+@command("fit", "Train", "train", context_settings=OVERRIDES)
 def fit_cli(
     ctx: typer.Context,
     config_path: options.Config,

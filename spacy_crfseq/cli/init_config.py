@@ -27,9 +27,9 @@ from ..corpora.xml import check_corpus
 from ..errors import ConfigError, suggest
 from ..files import write_text
 from . import options
-from .app import crfseq_cli
-from .console import printer, reported_errors
 from ._language import DEFAULT, likely_language
+from .app import command
+from .console import printer, reported_errors
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -110,7 +110,7 @@ DECODER_COMMENTS = {
 }
 
 
-@crfseq_cli.command("init-config")
+@command("init-config", "Begin", "init", "new")
 def init_config_cli(
     output: Annotated[Path, typer.Argument(metavar="FILE", help="Config to write, or - for stdout", allow_dash=True)],
     task: Annotated[

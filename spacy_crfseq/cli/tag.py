@@ -27,15 +27,15 @@ from ..pipeline.bulk import Job, Settings, Step, annotate, annotate_on
 from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS, check_target, form_of
 from . import options
-from .app import crfseq_cli
-from .console import count_of, load_code, printer, reported_errors
 from ._dask import Dask, connected
+from .app import command
+from .console import count_of, load_code, printer, reported_errors
 
 BROKEN = 3
 """Exit code if lines were skipped."""
 
 
-@crfseq_cli.command("tag")
+@command("tag", "Use", "apply", "predict", "label", "annotate")
 def tag_cli(
     model: options.Model,
     files: Annotated[

@@ -12,7 +12,7 @@ import typer
 from .. import kernels
 from ..types import Scores
 from . import options
-from .app import crfseq_cli
+from .app import command
 from .console import printer, reported_errors
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ COPIES = 8
 """Enough sentences of similar length to train in blocks, which have their own kernels."""
 
 
-@crfseq_cli.command("warmup")
+@command("warmup", "Begin")
 def warmup_cli(
     lang: options.Lang = "en",
     everything: Annotated[

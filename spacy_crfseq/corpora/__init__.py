@@ -1,9 +1,9 @@
 """Texts and annotated corpora in files: plain Python, no spaCy."""
 
-from .lines import OnError, Sentence, check_file, read_lines
 from .columns import check_columns, check_scheme, parse_columns, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, parse_conllu, read_conllu
 from .guess import guess
+from .lines import OnError, Sentence, check_file, read_lines
 from .presets import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset, read_preset
 
 __all__ = [

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import DataError, FormatError
-from .lines import OnError, Sentence, check_file, read_lines
 from .columns import MISSING_ENTITY
+from .lines import OnError, Sentence, check_file, read_lines
 from .records import parse_object
 
 INCORRECT = "incorrect"

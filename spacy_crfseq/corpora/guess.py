@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from ..schemes import decode_lenient, find_invalid
-from .lines import probable_encoding
 from .columns import DOCSTART, IGNORED, WORD
+from .lines import probable_encoding
 from .presets import ANNOTATIONS, CUSTOM, PRESETS, SPAN_COLUMNS, Preset
 from .splitting import SPACES, WORDS, Splitter
 from .xml import XMLForm, likely_sequence, read_xml, xml_files

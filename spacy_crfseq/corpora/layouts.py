@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from .lines import check_encoding
 from .columns import check_columns
 from .guess import fits, guess, separator_of
+from .lines import check_encoding
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
 from .xml import XMLForm, check_corpus
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ConfigError, suggest
-from .lines import OnError, Sentence, read_lines
 from .columns import DOCSTART, read_columns
 from .conllu import COLUMNS, read_conllu
+from .lines import OnError, Sentence, read_lines
 from .xml import XMLForm, read_xml
 
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import FormatError
-from .lines import Parse, bounded_lines, byte_lines, check_encoding, undecodable
 from .columns import parse_columns
 from .conllu import parse_conllu
 from .layouts import STDIN, ZIPPED
+from .lines import Parse, bounded_lines, byte_lines, check_encoding, undecodable
 from .presets import RAW, Preset, is_mark
 from .xml import XMLForm, read_xml
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelFileError
-from .lines import check_file
 from .crfsuite_model import NamedWeights, SavedModel, check_names, check_transitions
+from .lines import check_file
 
 MAGIC = b"#mdl#"
 _HEAD = re.compile(rb"#mdl#(?:(\d+)#)?(\d+)\n#rdr#(\d+)/\d+(?:/(\d+))?\n")

@@ -23,8 +23,8 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..errors import ConfigError, FormatError, suggest
-from .lines import OnError, Sentence, check_encoding, check_file, undecodable
 from .columns import MISSING_ENTITY
+from .lines import OnError, Sentence, check_encoding, check_file, undecodable
 from .splitting import SPACES, Splitter
 
 NESTED = ("innermost", "outermost", "error")

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import (
+    from . import (  # noqa: F401
         blocks,
         chain,
         covariances,
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
         vectors,
         viterbi,
     )  # fmt: skip
-    from ..papers.boosting import kernels as boosting, memory  # fmt: skip
-    from ..papers.coordinate import kernels as coordinate, sparse_chains  # fmt: skip
-    from ..tools.word_classes import kernels as exchange  # fmt: skip
-    from ..papers.local import kernels as local  # fmt: skip
-    from ..papers.kernel_perceptron import kernels as polynomial  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

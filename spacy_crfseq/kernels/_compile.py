@@ -1,4 +1,4 @@
-"""The one compile policy of the package: what numba makes of kernels; `_jit` imports it when one has to be compiled.
+"""The one compile policy of the package: what numba makes of kernels; `jit` imports it when one has to be compiled.
 
 Kernels are compiled lazily, once per set of argument types, and cached on disk: in ``NUMBA_CACHE_DIR``, beside the
 source or in the user's cache folder, whichever is set or can be written first.  They stay valid until
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -49,6 +50,9 @@ def _vector_bytes() -> int:
 VECTOR_BYTES = _vector_bytes()
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
 
+ROOT = __package__.partition(".")[0]
+IMPORT = re.compile(r"^ *from (\.[\w.]*) import (?:\(([^)]*)\)|([\w, ]*))", re.MULTILINE)
+"""Imports of a file from its package."""
 NOTICE_AFTER = 2.0
 """Seconds of compilation in one process after which a notice says why it takes so long."""
 logger = logging.getLogger("spacy_crfseq")
@@ -59,14 +63,18 @@ made: list[Any] = []
 
 @cache
 def _stamp(module: str) -> str:
-    """Return a hash of this file and of one beside it with those that it imports: kernels hold what they call."""
-    file = Path(__file__).with_name(f"{module}.py")
-    if not file.exists():  # a kernel from elsewhere
+    """Return a hash of this file and of a module with the kernels that it imports: kernels hold what they call."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None or not module.startswith(ROOT):  # a kernel from elsewhere
         return ""
-    found = hashlib.sha256(Path(__file__).read_bytes() + file.read_bytes())  # `_jit` imports this file by name
-    for of, names in re.findall(r"^ *from \.(\w*) import ([\w, ]*)", file.read_text("utf8"), re.MULTILINE):
-        for name in [of] if of else [each.split()[0] for each in names.split(",")]:
-            found.update(_stamp(name).encode())
+    text = Path(spec.origin).read_text("utf8")
+    found, package = hashlib.sha256(Path(__file__).read_bytes() + text.encode()), module.rpartition(".")[0]
+    for place, several, names in re.findall(IMPORT, text):
+        base = resolve_name(place, package)
+        for name in (several or names).replace("\n", ",").split(","):
+            one = f"{base}.{name.split()[0]}" if name.split() else ""
+            inside = [each for each in (base, one) if each.rpartition(".")[0] in (package, __package__)]
+            found.update("".join(_stamp(each) for each in inside if each != module and find_spec(each)).encode())
     return found.hexdigest()
 
 
@@ -83,7 +91,7 @@ def compile_kernel(function: Callable[..., Any]) -> Any:
     own = getattr(compiled, "_cache", None)
     index: Any = getattr(own, "_cache_file", None)
     if own is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
-        index._source_stamp = (index._source_stamp, _stamp(function.__module__.rpartition(".")[2]))
+        index._source_stamp = (index._source_stamp, _stamp(function.__module__))
         own.save_overload = partial(_save, own.save_overload, index)
     made.append(compiled)
     return compiled
@@ -181,7 +189,7 @@ def fetch(builder: Any, pointer: Any) -> None:
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
-    """Write the code of `_jit.prefetch`."""
+    """Write the code of `jit.prefetch`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
@@ -196,7 +204,7 @@ def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
 
 
 def intrinsic_of(_: Callable[..., Any]) -> Any:
-    """Return the intrinsic for `_jit.prefetch`, which numba has to know before it begins to compile."""
+    """Return the intrinsic for `jit.prefetch`, which numba has to know before it begins to compile."""
     return prefetch
 
 

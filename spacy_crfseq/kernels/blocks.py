@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from .jit import inlined, internal, kernel
 from .forward_backward import TINY
+from .jit import inlined, internal, kernel
 from .math import capped, exp32
 from .panels import (
     LANES,

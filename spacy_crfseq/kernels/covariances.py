@@ -25,9 +25,9 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import blocks
-from .jit import inlined, internal, kernel
 from .blocks import Work
 from .forward_backward import FAINT, LARGE
+from .jit import inlined, internal, kernel
 from .math import capped
 from .panels import LANES, PANEL, lane_maxima, next_a, next_v_and_g, next_w
 

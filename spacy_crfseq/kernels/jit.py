@@ -47,6 +47,7 @@ class Kernel:
         self.py_func, self._policy, self._plain, self._part = function, policy, plain, part
 
     def __call__(self, *args: Any) -> Any:
+        """Call the compiled kernel, or the plain function while that suffices."""
         found = self.__dict__.get("compiled")
         if self._part or (found is None and self._plain and "numba" not in sys.modules and not _many(args[0])):
             with np.errstate(all="ignore"):  # as in compiled code

@@ -34,8 +34,8 @@ import numpy as np
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import forward_backward as scaled
 from . import log_space
-from .jit import inlined, internal, kernel
 from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_potentials
+from .jit import inlined, internal, kernel
 from .math import capped
 from .sequences import PlainScores, Spans, add_counts, count_missing, part, path_score, sequence
 

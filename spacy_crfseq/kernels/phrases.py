@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Hashes, Ints, Offsets
-from .jit import inlined, kernel, prefetch
 from .hashing import _home, mix
+from .jit import inlined, kernel, prefetch
 
 BASE = np.uint64(0x5851F42D4C957F2D)
 SEED = np.uint64(0x14057B7EF767814F)

@@ -23,10 +23,10 @@ from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
-from ..corpora.lines import in_bytes
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
 from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
+from ..corpora.lines import in_bytes
 from ..corpora.parts import BLANK, DOCUMENT, LINE, NEWDOC, Mark, Part, cut, files_of
 from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..corpora.splitting import SPACES

@@ -14,7 +14,6 @@ from ..errors import ConfigError
 from ..features.encoder import Encoder
 from ..features.plan import Plan
 from ..model import Added, LinearChainCRF
-from ..papers.kernel_perceptron.potential import PolynomialKernel
 from ..training.compatibility import part_name
 from ..types import Bools, Floats, Numbers, SupportPotential
 from .doc_model import DocModel
@@ -51,7 +50,7 @@ def check_source(source: DocModel, model: DocModel) -> None:
             "Use the factory and the scheme of the trained component."
         )
     for one in (*crf.added, *model.method.potentials.values()):
-        if isinstance(one, PolynomialKernel) or not isinstance(one, SupportPotential):
+        if not getattr(one, "transferable", True) or not isinstance(one, SupportPotential):
             raise ConfigError(f"{where} with the potential {part_name(one)}. Train on all texts.")
     if model.method.optimizer.requires & {"likelihood", "log_likelihood", "joint"}:
         name = part_name(model.method.optimizer)

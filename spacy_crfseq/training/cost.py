@@ -48,7 +48,8 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Cost:
     """Return the cost of training from theta [D], which does not change."""
     n = objective.n_sequences
     sizes = sorted({max(1, min(n, SAMPLE_SEQUENCES) // part) for part in (RATIO, 1)})
-    if objective.kernel is not None:  # it learns from the whole corpus only
+    added = [getattr(one, "plugin", None) for one in getattr(objective.potential, "addends", ())]
+    if not all(getattr(one, "transferable", True) for one in added):  # one learns from the whole corpus only
         sizes = []
     for size in sizes[:1]:
         _iterations(_part(objective, size), optimizer, theta, limit=2)  # one-off work

@@ -24,7 +24,6 @@ from ..losses._sums import MANY
 from ..losses.sequential_log import SequentialLog
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
-from ..papers.kernel_perceptron.potential import KernelScores
 from ..potentials.protocol import Potential
 from ..potentials.row_sums import listed
 from ..potentials.shifted import Shifted
@@ -243,11 +242,6 @@ class Objective:
                 f"{type(self.potential).__name__} here. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1."
             )
         return self.potential.layout
-
-    @property
-    def kernel(self) -> KernelScores | None:
-        """The added potential that is a polynomial kernel of observations."""
-        return next((one for one in getattr(self.potential, "addends", ()) if isinstance(one, KernelScores)), None)
 
     @property
     def term(self) -> Term:

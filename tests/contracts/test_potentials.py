@@ -15,8 +15,8 @@ from spacy_crfseq.inference.posterior import make_posterior
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.adagrad import AdaGrad
-from spacy_crfseq.papers.boosting.optimizer import Boosting
 from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.papers.boosting.optimizer import Boosting
 from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.protocol import Potential, tokens_of

@@ -15,7 +15,7 @@ import pytest
 import spacy
 from hypothesis import given
 
-from spacy_crfseq.kernels import jit as _jit
+from spacy_crfseq.kernels import jit
 from spacy_crfseq.pipeline.readers import read_examples
 from tests.kernels import test_gather, test_hashing, test_rows, test_viterbi
 from tests.kernels.helpers import DTYPES
@@ -26,12 +26,12 @@ from tests.problems import Problem, problems
 def in_python() -> Iterator[None]:
     """Let Python run all light kernels, as in a process without numba."""
     modules = [module for name, module in sys.modules.items() if name.startswith("spacy_crfseq.kernels.")]
-    kernels = {id(each): each for module in modules for each in vars(module).values() if isinstance(each, _jit.Kernel)}
+    kernels = {id(each): each for module in modules for each in vars(module).values() if isinstance(each, jit.Kernel)}
     compiled = {key: kernel.__dict__.pop("compiled", None) for key, kernel in kernels.items()}
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_jit, "sys", SimpleNamespace(modules={}))
-            patch.setattr(_jit, "_many", lambda _: False)
+            patch.setattr(jit, "sys", SimpleNamespace(modules={}))
+            patch.setattr(jit, "_many", lambda _: False)
             yield
     finally:
         for key, kernel in kernels.items():
@@ -94,10 +94,10 @@ def test_labels_of_real_texts_are_the_same(factory: str, file: str, preset: str,
 
 
 def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_jit, "_left", 3 * _jit.LARGE)
-    numbers = np.zeros(_jit.LARGE + 1)
-    assert not _jit._many(numbers[1:])
-    assert _jit._many(((numbers,), numbers)), "that is a large call"
-    assert _jit._many(numbers[1:]), "and now all steps are taken"
-    assert _jit._many(numbers[:0])
-    assert _jit._many(3)
+    monkeypatch.setattr(jit, "_left", 3 * jit.LARGE)
+    numbers = np.zeros(jit.LARGE + 1)
+    assert not jit._many(numbers[1:])
+    assert jit._many(((numbers,), numbers)), "that is a large call"
+    assert jit._many(numbers[1:]), "and now all steps are taken"
+    assert jit._many(numbers[:0])
+    assert jit._many(3)

@@ -18,24 +18,24 @@ import typer
 from spacy import util
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import INTERRUPTED, Rows, printer
+from ...cli.fit import BEST, LAST, LOG, load_config, print_scores, warn_of_empty_columns
 from ...corpora.outputs import check_output_folder
 from ...corpora.resumable import locked_folder
 from ...errors import ConfigError, suggest
 from ...files import replace_folder
 from ...pipeline.select import load_pipeline, model_folder, one_crf_of
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import INTERRUPTED, Rows, printer
-from ...cli.fit import BEST, LAST, LOG, load_config, print_scores, warn_of_empty_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.training import Example
 
-    from .component import Source
-    from .training import SetReport, Settings, TuningSet
     from ...training.fit import FitResult, Progress
     from ...types import Cost
+    from .component import Source
+    from .training import SetReport, Settings, TuningSet
 
 DEV = "dev"
 NUMBERS = {"k": int, "rate": float, "rounds": int, "turns": int, "seed": int}
@@ -43,7 +43,7 @@ PATIENCE = 5
 _KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "patience", *NUMBERS)
 
 
-@crfseq_cli.command("fine-tune", context_settings=options.OVERRIDES)
+@command("fine-tune", "Train", "finetune", "augment", context_settings=options.OVERRIDES)
 def fine_tune_cli(
     ctx: typer.Context,
     model: options.Model,
@@ -184,8 +184,8 @@ class Plan(NamedTuple):
 
 
 def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
-    from .component import Source
     from ...pipeline.terms import annotated
+    from .component import Source
 
     annotating = _annotating(nlp, block)
     for name, part in block["sets"].items():

@@ -14,18 +14,18 @@ from spacy.training import Example
 
 from ...errors import ConfigError, DataError, suggest
 from ...features.encoder import Encoded
-from ...potentials.tag_dictionary import without_restricted
-from ...training.compatibility import check_global, part_name
-from ...training.dataset import Dataset, join
-from .training import SetReport, Settings, TuningSet, gold_set
-from .training import fine_tune as train
-from ...training.fit import FitResult, Progress
-from ...types import MISSING, Bools, Cost, CostFunction, Evidence, Floats, Ints
 from ...pipeline.component import CRFComponent
 from ...pipeline.extract import DocColumns, read_docs
 from ...pipeline.gold import gold_tags, known_tags, same_words
 from ...pipeline.select import one_crf_of
 from ...pipeline.tasks.base import Prediction
+from ...potentials.tag_dictionary import without_restricted
+from ...training.compatibility import check_global, part_name
+from ...training.dataset import Dataset, join
+from ...training.fit import FitResult, Progress
+from ...types import MISSING, Bools, Cost, CostFunction, Evidence, Floats, Ints
+from .training import SetReport, Settings, TuningSet, gold_set
+from .training import fine_tune as train
 
 
 class Source(NamedTuple):

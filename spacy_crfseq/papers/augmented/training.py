@@ -23,11 +23,11 @@ from ...losses.perceptron import Perceptron
 from ...model import LinearChainCRF
 from ...optimizers.averaged_perceptron import AveragedPerceptron
 from ...regularizers.none import NoRegularizer
-from ...types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores, StepReport
 from ...training.dataset import Dataset
 from ...training.fit import FitResult, Progress, repeat
 from ...training.objective import Objective
 from ...training.terms import Term
+from ...types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores, StepReport
 
 LabelCost = Callable[[Ints], float]
 """The cost, 0 or more, of the label ids [T] of a text."""

@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import ConfigError, suggest
-from ...types import Floats, Objective
 from ...optimizers.batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, norm
 from ...optimizers.line_search import search
+from ...types import Floats, Objective
 
 UPDATES = ("PR", "FR")
 CURVATURE = 0.1

@@ -17,9 +17,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...optimizers.batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, evaluate, norm
 from ...threads import parts, run
 from ...types import Floats, Objective, Regularizer, StepReport
-from ...optimizers.batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, evaluate, norm
 
 RELAX, DOUBLE = 0.9, 2.0
 MAX_TRIALS = 40

@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 
 from ...errors import ConfigError
-from ...types import Floats, Objective
 from ...optimizers.batch import (
     OPTIMUM,
     BatchMethod,
@@ -27,6 +26,7 @@ from ...optimizers.batch import (
     norm,
     pseudo_gradient,
 )
+from ...types import Floats, Objective
 
 UP, DOWN, LONGEST = 1.2, 0.5, 50.0
 MAX_RETREATS = 40

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types import Ints, Offsets
 from ...kernels.jit import inlined, internal, kernel
+from ...types import Ints, Offsets
 from .memory import Numbers, Rows, Sums
 
 Reach = tuple[Numbers, Numbers, Numbers]

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from ...types import Bools, Ints, Offsets
 from ...kernels.jit import inlined, internal
 from ...kernels.math import largest, log_sum
+from ...types import Bools, Ints, Offsets
 from .memory import Chain, Chains, Change, Data, Numbers, Room, Rows, Steps, Sums
 
 TINY = 1e-200

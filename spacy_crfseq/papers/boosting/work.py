@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels
-from . import bounds, memory
 from ...kernels import rows as row_kernels
 from ...types import Batch, IndexedObjective, LikelihoodLoss, Occurrences, RowBlock
+from . import bounds, kernels, memory
 
 CANDIDATES = 4
 """Number of features that the bound on positions compares."""
@@ -39,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Memory:
-    """Scores, probabilities and sums of the text: see `kernels.boosting`.
+    """Scores, probabilities and sums of the text: see `kernels`.
 
     For each sequence, `nll` is -log P(gold), `slopes` is weight * phi', `masses` is that times 1 - P(gold), and
     `values` is weight * phi.
@@ -75,7 +74,7 @@ class Memory:
         rows = memory.Rows(*_places(blocks), blocks[1].first)
         n_rows, n_shared, n_labels = len(rows.begin) - 1, self.n_labels * (self.n_labels + 2), self.n_labels
         self.first_shared = n_rows - n_shared
-        # the result of `kernels.bounds.reach`
+        # the result of `bounds.reach`
         self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
         for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
             bounds.reach(block.first, on.row_ptr, on.tokens, column, owner, rows, self.low, self.high, self.lengths)
@@ -218,7 +217,7 @@ class Memory:
         return lengths // 2 if 0 <= before < self.n_labels and before != label else 0 * lengths
 
     def _reach_of_shared(self) -> None:
-        """Compute for shared scores what `kernels.bounds.reach` does for the others."""
+        """Compute for shared scores what `bounds.reach` does for the others."""
         gold, n_groups = self.data.text.gold, len(self.group_sizes)
         self.reach_of_groups = np.zeros((2, n_groups, len(self.trainable)))
         for number in np.flatnonzero(self.trainable):

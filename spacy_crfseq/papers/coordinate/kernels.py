@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...types import Floats, Ints, Offsets, Strengths
 from ...kernels.jit import inlined, internal, kernel
+from ...types import Floats, Ints, Offsets, Strengths
 from .sparse_chains import (
     LABELLED,
     LANES,

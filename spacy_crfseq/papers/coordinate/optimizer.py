@@ -13,7 +13,7 @@ curvature that was seen in the last step of the same weights, no weight moves by
 lower the objective by a share of the predicted decrease is repeated with a shorter length. The objective therefore
 never increases.
 
-`kernels.coordinate` has the algorithm; here are its indices, the order of visits and the end of a run.
+`kernels` has the algorithm; here are its indices, the order of visits and the end of a run.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError
-from ...types import NONE, Floats, IndexedObjective, StepReport
 from ...optimizers.seeds import check_seed, generator
+from ...types import NONE, Floats, IndexedObjective, StepReport
 
 if TYPE_CHECKING:
     from .work import Work

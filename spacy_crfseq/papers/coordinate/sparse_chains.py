@@ -19,10 +19,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...types import Floats, Ints, Offsets
 from ...kernels import log_space
 from ...kernels.jit import inlined, internal
 from ...kernels.math import largest, longest
+from ...types import Floats, Ints, Offsets
 
 Bytes: TypeAlias = NDArray[np.int8]
 Shorts: TypeAlias = NDArray[np.uint16]

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError
-from . import kernels as coordinate, sparse_chains
 from ...types import MISSING, Batch, Bools, Floats, IndexedObjective, Ints, Occurrences, Offsets, RowBlock, Strengths
+from . import kernels as coordinate
+from . import sparse_chains
 
 MATRIX_BYTES = 512 << 20
 """Maximum memory for the matrices of all sets of label-pair features."""
@@ -63,7 +64,7 @@ class Work:
     def sweep(
         self, chunk: Chunk, single: bool, full: bool, theta: NDArray[np.float64], factors: Floats, strengths: Strengths
     ) -> tuple[float, int]:
-        """Visit the rows of a chunk, including zeros if `full`; return the result of `kernels.coordinate.sweep`."""
+        """Visit the rows of a chunk, including zeros if `full`; return the result of `kernels.sweep`."""
         rows, order, low, high = chunk
         if rows.pairs and not single:
             factors = factors[self.n_state_rows :]

@@ -6,8 +6,8 @@ a bias of the label: tokens without a common feature have the product 0, and deg
 
 from __future__ import annotations
 
-from ...types import Bools, Floats, Ints, Offsets
 from ...kernels.jit import kernel
+from ...types import Bools, Floats, Ints, Offsets
 
 
 @kernel

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import ConfigError
-from ...types import Batch, Floats, RowBlock, Scores
 from ...optimizers.averaged_perceptron import AveragedPerceptron
 from ...optimizers.online import MistakeState
+from ...types import Batch, Floats, RowBlock, Scores
+from .potential import KernelScores
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class DualPerceptron(AveragedPerceptron):
     average: bool = True
 
     def _pass(self, objective: Any, state: MistakeState) -> tuple[float, int]:
-        kernel = objective.kernel
+        addends = getattr(objective.potential, "addends", ())
+        kernel = next((one for one in addends if isinstance(one, KernelScores)), None)
         if kernel is None:
             return super()._pass(objective, state)
         blocks, batch, allowed, n = objective.blocks, objective.batch, objective.allowed, kernel.n_labels

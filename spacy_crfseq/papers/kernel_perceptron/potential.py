@@ -3,14 +3,14 @@
     score(y, x_t) = sum_s c_s(y) ((1 + n_ts)^degree - 1)        n_ts: features that the tokens t and s share
 
 Altun, Johnson & Hofmann (2003), section 6; the coefficients c_s(y) are sums of their alpha.  The features are those of
-the component that score single labels.  See `optimizers.dual_perceptron`.
+the component that score single labels.  See `optimizer`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from ... import kernels
 from ...errors import ConfigError
 from ...features.encoder import Encoded
-from ...types import Bools, Floats, Ints, Offsets, Scores
 from ...potentials.protocol import Part
 from ...potentials.row_sums import listed
 from ...potentials.small import Backprop, Small
+from ...types import Bools, Floats, Ints, Offsets, Scores
+from .kernels import add_products
 
 MOST = 64
 """Numbers of features for each entry of the supports, at most: tables of them take memory."""
@@ -40,6 +41,7 @@ class PolynomialKernel:
     RAISES ConfigError: On a setting out of range.
     """
 
+    transferable: ClassVar[bool] = False  # other texts have other supports
     degree: int = 2
     max_tokens: int = 50_000
     supports: tuple[Offsets, Ints] = field(
@@ -121,9 +123,7 @@ class KernelScores(Small):
             here = ptr[tokens.start : None if tokens.stop is None else tokens.stop + 1]
             out = np.zeros((len(here) - 1, self.n_labels), coefs.dtype)
             used: Bools = np.any(coefs, axis=1)  # it changes in training
-            kernels.polynomial.add_products(
-                here, ids, row_ptr, supports, used, coefs, self.plugin.degree, counts, touched, out
-            )
+            add_products(here, ids, row_ptr, supports, used, coefs, self.plugin.degree, counts, touched, out)
             return out
 
         return scores

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ... import kernels
-from ...types import Bools, Constraints, Ints, Offsets, Scores
 from ...decoders.viterbi import Viterbi
+from ...types import Bools, Constraints, Ints, Offsets, Scores
+from . import kernels
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ class LocalViterbi:
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
         emissions = np.empty_like(scores.emissions)
-        kernels.local.normalise(scores, offsets, emissions)
+        kernels.normalise(scores, offsets, emissions)
         return Viterbi()(scores._replace(emissions=emissions), offsets, constraints, allowed)

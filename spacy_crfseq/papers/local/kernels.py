@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types import Floats, Ints, Offsets, Scores
 from ...kernels.jit import inlined, internal, kernel
 from ...kernels.math import exponentiate, largest, log_add, log_sum, padded, row_potentials
 from ...kernels.sequences import PlainScores, part, step_to
+from ...types import Floats, Ints, Offsets, Scores
 
 TINY = 1e-250
 """A sum of scaled potentials below this is done again in log space."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ... import kernels
 from ...types import Batch, Scores
+from . import kernels
 
 
 @dataclass(frozen=True)
@@ -24,4 +24,4 @@ class LocalLog:
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        return float(kernels.local.log_loss(scores, *batch[:3], grad))
+        return float(kernels.log_loss(scores, *batch[:3], grad))

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import INTERRUPTED, Rows, printer
+from ...cli.fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, suggest_next
+from ...cli.options import OVERRIDES, training
 from ...corpora.resumable import locked_folder
 from ...errors import ConfigError, DataError
 from ...files import write_text
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import INTERRUPTED, Rows, printer
-from ...cli.options import OVERRIDES, training
-from ...cli.fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, suggest_next
 
 if TYPE_CHECKING:
     from ...pipeline.component import CRFComponent
-    from .path import PathResult, PathStep
     from ...types import StepReport
+    from .path import PathResult, PathStep
 
 LOG, PAGE = "path.jsonl", "path.html"
 FACTOR = 3.0
@@ -40,7 +40,7 @@ WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
 ALIGNS = (*"rrrrrrr", "l")
 
 
-@crfseq_cli.command("find-regularization", context_settings=OVERRIDES)
+@command("find-regularization", "Train", "path", context_settings=OVERRIDES)
 def find_regularization_cli(
     ctx: typer.Context,
     config_path: options.Config,

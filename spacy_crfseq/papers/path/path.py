@@ -15,8 +15,8 @@ import numpy as np
 
 from ...errors import ConfigError
 from ...regularizers.elastic_net import ElasticNet
-from ...types import Floats, Offsets, Optimizer, StepReport
 from ...training.objective import Objective
+from ...types import Floats, Offsets, Optimizer, StepReport
 
 
 class PathStep(NamedTuple):

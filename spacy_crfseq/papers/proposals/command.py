@@ -14,6 +14,10 @@ from spacy.util import minibatch
 from tqdm import tqdm
 from wasabi.tables import table as text_table
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import count_of, printer, reported_errors
+from ...cli.judging import gold_tags_of, layout_of, read_file
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import DataError
@@ -21,10 +25,6 @@ from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...schemes import split_tag
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import count_of, printer, reported_errors
-from ...cli.judging import gold_tags_of, layout_of, read_file
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -36,7 +36,7 @@ BATCH = 200
 """Texts read at a time."""
 
 
-@crfseq_cli.command("propose-features")
+@command("propose-features", "Raw text")
 def propose_features_cli(
     model: Annotated[str, typer.Argument(metavar="CONFIG|MODEL", help="Config file, or trained pipeline")],
     labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help="Annotated file")],

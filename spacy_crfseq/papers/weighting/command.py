@@ -13,18 +13,18 @@ import numpy as np
 import typer
 from wasabi.tables import table
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import count_of, cut, printer, reported_errors
 from ...corpora import DOCBIN, Preset
-from ...corpora.lines import read_lines
 from ...corpora.columns import DOCSTART
 from ...corpora.layouts import TEXTS_FILE_HELP, Asked, Format, layout_by_ending
+from ...corpora.lines import read_lines
 from ...corpora.outputs import check_output_file
 from ...corpora.presets import ANNOTATIONS
 from ...corpora.records import parse_object
 from ...errors import ConfigError, suggest
 from ...files import replacing
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import count_of, cut, printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.training import Example
@@ -39,7 +39,7 @@ NAMES = {"ratio": "DensityRatio", "clusters": "Clusters", "counts": "ExactCounts
 BY_HELP = f"Weighting: {', '.join(NAMES)}, or the name of another function in crf_weightings"
 
 
-@crfseq_cli.command("weigh")
+@command("weigh", "Raw text")
 def weigh_cli(
     train: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")

@@ -13,8 +13,8 @@ from spacy.training import Example
 from spacy.util import logger
 
 from ...errors import DataError
-from ...types import Weighting, Weights
 from ...pipeline.evidence import WEIGHT, WEIGHT_KEY, register_extensions, weight_of
+from ...types import Weighting, Weights
 
 OWN_KEY = "spacy_crfseq.own_weight"
 """Key in ``doc.user_data`` of the weight that a Doc had before."""

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from spacy.util import minibatch
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import INTERRUPTED, printer, reported_errors
+from ...cli.judging import read_file
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import STDOUT, check_output_file
 from ...errors import ConfigError, DataError, suggest
-from . import measures
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import INTERRUPTED, printer, reported_errors
-from ...cli.judging import read_file
+from . import measures
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -40,7 +40,7 @@ CANDIDATES = 10
 """With --diversity, this many times the texts to keep are candidates."""
 
 
-@crfseq_cli.command("active")
+@command("active", "Use")
 def active_cli(
     model: options.Model,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],

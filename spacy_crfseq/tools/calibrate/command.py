@@ -17,6 +17,10 @@ import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer, reported_errors
+from ...cli.judging import for_each_component, judge, layout_of
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
@@ -25,10 +29,6 @@ from ...evaluation.judged import Judged
 from ...files import replace_folder, write_json
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, judge, layout_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -40,7 +40,7 @@ FEW = 100
 """Fewer predictions leave a temperature uncertain: its standard error is a tenth of it or more."""
 
 
-@crfseq_cli.command("calibrate")
+@command("calibrate", "Use")
 def calibrate_cli(
     model: options.Model,
     file: options.GoldFile,

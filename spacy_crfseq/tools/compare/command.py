@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer, reported_errors
+from ...cli.judging import for_each_component, judge, layout_of, text_style
 from ...corpora import Preset
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...evaluation import bootstrap
-from . import comparison
-from .comparison import Change, Comparison
 from ...evaluation.judged import Judged
 from ...files import write_text
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, judge, layout_of, text_style
+from . import comparison
+from .comparison import Change, Comparison
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -46,7 +46,7 @@ MOST_WORDS = 40
 """Number of words of a text shown in a terminal."""
 
 
-@crfseq_cli.command("compare")
+@command("compare", "Look")
 def compare_cli(
     first: Annotated[str, typer.Argument(metavar="A", help="Folder or package name of a trained pipeline")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one")],

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...prf import Values, accuracy, for_json, rates_by_label
-from ...schemes import Span
 from ...evaluation import bootstrap
 from ...evaluation.errors import span_counts
 from ...evaluation.judged import Judged, Tokens
+from ...prf import Values, accuracy, for_json, rates_by_label
+from ...schemes import Span
 
 MOST_LABELS = 30
 """Number of labels in a table."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .comparison import Change, Comparison, Line
 from ...evaluation.judged import moved, shown_part, within
 from ...pages import charts, frame
 from ...pages.charts import Bar
 from ...pages.frame import Markup
 from ...pages.marks import STYLE, Marker, TextStyle, article, side
+from .comparison import Change, Comparison, Line
 
 
 def compare_page(

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from wasabi.util import color, supports_ansi
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import cut, cut_name, printer, reported_errors
+from ...cli.judging import first_texts, text_style
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import cut, cut_name, printer, reported_errors
-from ...cli.judging import first_texts, text_style
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -37,7 +37,7 @@ OUTSIDE = "O"
 """In a terminal, tokens with this label whose probability is high are only named."""
 
 
-@crfseq_cli.command("explain")
+@command("explain", "Look", "why")
 def explain_cli(
     model: options.Model,
     source: options.TextOrFile,

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer, reported_errors
 from ...corpora.outputs import check_output_pipeline
 from ...files import replace_folder
 from ...pipeline.select import crfs_of, load_pipeline
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import printer, reported_errors
 
 if TYPE_CHECKING:
     from ...pipeline.doc_model import Pruned
 
 
-@crfseq_cli.command("prune")
+@command("prune", "Use")
 def prune_cli(
     model: options.Model,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],

@@ -12,6 +12,11 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer, reported_errors
+from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of, made_of, text_style
+from ...cli.weights import label_groups
 from ...corpora import read_lines
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
@@ -19,15 +24,10 @@ from ...errors import ConfigError, FormatError
 from ...evaluation.bootstrap import doubt
 from ...evaluation.errors import Familiarity, text_of
 from ...evaluation.judged import Judged, spans_of_tags
-from .report import Findings, Sequences, Weights, findings
 from ...files import write_text
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of, made_of, text_style
-from ..top.command import label_groups
+from .report import Findings, Sequences, Weights, findings
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -42,7 +42,7 @@ WEIGHTS = 8
 """Number of weights of each sign shown for each label."""
 
 
-@crfseq_cli.command("report")
+@command("report", "Look")
 def report_cli(
     model: options.Model,
     file: options.GoldFile,

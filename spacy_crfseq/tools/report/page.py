@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluation.errors import BOTH, BOUNDARY, KINDS, LABEL, MISSED, NOTHING, RIGHT, SPURIOUS
-from .report import EXAMPLES, Estimate, Findings, Row, Sentence, kind_totals, shown_label
 from ...pages import charts, frame
 from ...pages.charts import Bar, Series
 from ...pages.frame import Markup
 from ...pages.marks import STYLE, Marker, TextStyle, article, articles, rounded, side
-from ..top.page import GROUPS, Group, weights_of
+from ...pages.weights import GROUPS, Group, weights_of
+from .report import EXAMPLES, Estimate, Findings, Row, Sentence, kind_totals, shown_label
 
 MOST_LABELS = 30
 """Number of labels in a chart or a table."""

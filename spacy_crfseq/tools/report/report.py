@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...prf import accuracy, finite, rates_by_label
-from ...schemes import Span
 from ...evaluation.bootstrap import Interval, interval
 from ...evaluation.calibration import Certainty
 from ...evaluation.errors import FAMILIAR, NOTHING, Familiarity, kinds_by_label, pair_spans, span_confusion
 from ...evaluation.judged import Judged, Tokens, moved, shown_part, within
+from ...prf import accuracy, finite, rates_by_label
+from ...schemes import Span
 
 if TYPE_CHECKING:
     from ...evaluation.weights import TemplateWeights

@@ -17,6 +17,13 @@ import typer
 from spacy.util import minibatch
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import INTERRUPTED, printer
+from ...cli.fit import BEST, LAST, LOG, Outcome, Setup, Trainer, encode, fresh, print_outcome, save, set_up
+from ...cli.judging import read_file
+from ...cli.options import OVERRIDES, training
+from ...cli.progress import Reporter
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_folder
@@ -24,13 +31,6 @@ from ...corpora.resumable import locked_folder
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.examples import Corpus, bare
 from ...pipeline.select import run_between
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import INTERRUPTED, printer
-from ...cli.judging import read_file
-from ...cli.options import OVERRIDES, training
-from ...cli.progress import Reporter
-from ...cli.fit import BEST, LAST, LOG, Outcome, Setup, Trainer, encode, fresh, print_outcome, save, set_up
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -43,7 +43,7 @@ BATCH = 128
 UNITS = ("sentence", "token")
 
 
-@crfseq_cli.command("self-train", context_settings=OVERRIDES)
+@command("self-train", "Train", "bootstrap", "selftrain", context_settings=OVERRIDES)
 def self_train_cli(
     ctx: typer.Context,
     config_path: options.Config,

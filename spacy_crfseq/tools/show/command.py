@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from spacy.util import minibatch
 from tqdm import tqdm
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import count_of, printer, reported_errors
+from ...cli.judging import first_texts, text_style, tokens_of
 from ...corpora.layouts import Asked, Format, asked, layout_by_ending
 from ...corpora.outputs import check_output_file
 from ...corpora.presets import TEXTS
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import count_of, printer, reported_errors
-from ...cli.judging import first_texts, text_style, tokens_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from .page import Entry
     from ...pipeline.component import CRFComponent
     from ...pipeline.texts import Text
+    from .page import Entry
 
 BATCH = 100
 """Number of texts processed at a time."""
 
 
-@crfseq_cli.command("show")
+@command("show", "Look", "visualize", "render")
 def show_cli(
     model: options.Model,
     source: options.TextOrFile,

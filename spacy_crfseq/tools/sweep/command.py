@@ -20,22 +20,9 @@ import typer
 from spacy import util
 from thinc.api import ConfigValidationError
 
-from ...corpora.outputs import check_output_folder
-from ...corpora.resumable import locked
-from ...errors import ConfigError, CrfError, DataError
-from .results import EFFECTS, Journal, Result, cells, effect_cells, effects
-from .search import BUILDING, METHOD, SEEDS, Combination, GridFile, Place, changed, combinations, read_grid, show
-from ...files import digest, replace_folder, write_text
-from ...pipeline.curve import LiveCurve
-from ...prf import finite
-from ...threads import available
-from ...types import TextLoss
 from ...cli import options
-from ...cli.app import crfseq_cli
+from ...cli.app import command
 from ...cli.console import INTERRUPTED, cut, printer
-from .jobs import Task, at_once, run_tasks
-from ...cli.options import OVERRIDES, training
-from ...cli.progress import add_to
 from ...cli.fit import (
     BEST,
     Setup,
@@ -48,6 +35,19 @@ from ...cli.fit import (
     set_up_from,
     suggest_next,
 )
+from ...cli.options import OVERRIDES, training
+from ...cli.progress import add_to
+from ...corpora.outputs import check_output_folder
+from ...corpora.resumable import locked
+from ...errors import ConfigError, CrfError, DataError
+from ...files import digest, replace_folder, write_text
+from ...pipeline.curve import LiveCurve
+from ...prf import finite
+from ...threads import available
+from ...types import TextLoss
+from .jobs import Task, at_once, run_tasks
+from .results import EFFECTS, Journal, Result, cells, effect_cells, effects
+from .search import BUILDING, METHOD, SEEDS, Combination, GridFile, Place, changed, combinations, read_grid, show
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -62,7 +62,7 @@ LONGEST = 50
 """Maximum length of the name of a combination next to its curves."""
 
 
-@crfseq_cli.command("sweep", context_settings=OVERRIDES)
+@command("sweep", "Train", "grid", "search", context_settings=OVERRIDES)
 def sweep_cli(
     ctx: typer.Context,
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file with a section [sweep]")],

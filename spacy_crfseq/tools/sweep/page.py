@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .results import EFFECTS, Result, cells, effect_cells, effects
-from .search import Combination, show, varying
 from ...pages.charts import Series, line_chart
 from ...pages.frame import columns, figure, page, section, table
+from .results import EFFECTS, Result, cells, effect_cells, effects
+from .search import Combination, show, varying
 
 
 def make_page(

@@ -4,49 +4,40 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from spacy.util import minibatch
-from tqdm import tqdm
 from wasabi.tables import table as text_table
 
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import cut, cut_name, printer, reported_errors
+from ...cli.weights import named
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest
 from ...files import write_text
-from ...pipeline.select import load_pipeline, one_crf_of, run_between
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import cut, cut_name, printer, reported_errors
-from ...cli.judging import read_file
+from ...pages.weights import Group, NamedWeight
+from ...pipeline.select import load_pipeline, one_crf_of
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
-    from ...evaluation.weights import TemplateWeights, Weight
-    from .page import Group, NamedWeight, Top
+    from ...evaluation.weights import TemplateWeights
     from ...pipeline.component import CRFComponent
-    from ...pipeline.feature_names import BothActive
-    from ...pipeline.texts import Text
     from ...types import Floats
+    from .page import Top
 
 SHOWN, ON_PAGE = 5, 15
 """Number of weights of each sign in the terminal and on a page."""
 CELL = 7
 """Width of a transition in the terminal."""
-BATCH = 100
-"""Number of texts read at a time."""
-NAMELESS = "(no name)"
-"""Follows the template of a feature whose name is not known."""
 
 
-@crfseq_cli.command("top")
+@command("top", "Look", "weights")
 def top_cli(
     model: options.Model,
     component: Annotated[
@@ -119,8 +110,8 @@ def top(
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ...evaluation.weights import entries, largest_weights, weights_by_template
-    from .page import Top
     from ...pipeline.labels import numbers_of
+    from .page import Top
 
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model))
@@ -136,42 +127,11 @@ def top(
             (title, largest_weights(crf, number, labels=labels, template=place, weights=weights))
             for title, place in _templates_of(pipe, template)
         ]
-    groups = _named(nlp, name, found, texts, format_name)
+    groups = named(nlp, name, found, texts, format_name)
     whole = label is None and template is None
     rows = weights_by_template(crf, pipe.doc_model.features.plans()) if whole else []
     steps = _transitions(pipe) if whole else None
     return Top(str(model), name, groups, template is None, tags, steps, rows, texts is not None)
-
-
-def label_groups(nlp: Language, component: str, number: int) -> list[Group]:
-    """Return the largest weights of each label of a CRF, `number` of each sign."""
-    from ...evaluation.weights import entries, largest_weights
-
-    pipe: Any = nlp.get_pipe(component)
-    weights = entries(pipe.crf)
-    each = enumerate(pipe.tags)
-    found = [(tag, largest_weights(pipe.crf, number, labels=[one], weights=weights)) for one, tag in each]
-    return _named(nlp, component, found, None, None)
-
-
-def _named(
-    nlp: Language,
-    component: str,
-    found: Sequence[tuple[str, tuple[list[Weight], list[Weight]]]],
-    texts: Path | None,
-    format_name: Format,
-) -> list[Group]:
-    """Return groups of weights with the names of their features."""
-    from .page import Group, NamedWeight
-
-    pipe: Any = nlp.get_pipe(component)
-    shown = [one for _, signs in found for sign in signs for one in sign]
-    names, tags = _names(nlp, component, shown, texts, format_name), pipe.tags
-
-    def named(sign: list[Weight]) -> list[NamedWeight]:
-        return [NamedWeight(tags[w.label], tags[w.before] if w.block else "", *names[w[:2]], w.weight) for w in sign]
-
-    return [Group(title, named(positive), named(negative)) for title, (positive, negative) in found]
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -195,48 +155,6 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
             f"{suggest(missing[0], {name for _, name in places})}"
         )
     return [(name, places[block, name]) for name in names for block in (0, 1) if (block, name) in places]
-
-
-def _names(
-    nlp: Language, component: str, weights: Sequence[Weight], texts: Path | None, format_name: Format
-) -> dict[tuple[int, int], tuple[str, bool]]:
-    given = None if texts is None else read_file(nlp, texts, format_name)  # a wrong name is an error, needed or not
-    pipe: Any = nlp.get_pipe(component)
-    keys, needed = pipe.crf.keys, {w[:2] for w in weights}
-    if known := pipe.doc_model.feature_names:
-        return {(block, number): (known[block * len(keys[0]) + number], True) for block, number in needed}
-    names = dict.fromkeys(needed, (NAMELESS, False))
-    if (templates := pipe.crf.templates) is not None:
-        plans = pipe.doc_model.features.plans()
-        names = {(b, i): (f"{plans[b].templates[templates[b][i]].name} {NAMELESS}", False) for b, i in needed}
-    wanted = np.zeros(len(keys[0]), np.bool_), np.zeros(len(keys[1]), np.bool_)
-    largest = pipe.doc_model.largest_names()
-    for block, number in needed:
-        if name := largest[block].get(int(keys[block][number])):
-            names[block, number] = name, True
-        else:
-            wanted[block][number] = True
-    if not any(missing.any() for missing in wanted):
-        return names
-    reader = pipe.doc_model.feature_reader()
-
-    def sources() -> Iterator[BothActive]:
-        yield from reader.active_strings()
-        if texts is not None and given is not None:
-            for batch in _batches(nlp, component, given, texts.name):
-                yield reader.active(batch)
-
-    for block, number, name in reader.find(sources(), wanted):
-        names[block, number] = name, True
-    return names
-
-
-def _batches(nlp: Language, component: str, texts: Iterator[Text], file: str) -> Iterator[list[Any]]:
-    docs = (text.doc for text in texts)
-    with tqdm(unit=" texts", disable=None, leave=False, delay=2, desc=f"Names from {file}") as bar:
-        for batch in minibatch(docs, BATCH):
-            yield run_between(nlp, batch, None, component)
-            bar.update(len(batch))
 
 
 def _transitions(pipe: CRFComponent) -> Floats:
@@ -276,8 +194,6 @@ def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 
 def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
-    from .page import Group, NamedWeight
-
     margin = max(map(len, before))
     if margin + (CELL + 1) * len(after) <= min(wide, 200):
         cells = [[cut(name, CELL) for name in after]]

@@ -21,20 +21,20 @@ import typer
 from tqdm import tqdm
 
 from ... import threads
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import Rows, count_of, printer, reported_errors
 from ...corpora import check_file
 from ...corpora.layouts import TEXTS_FILE_HELP, Asked, Format, asked
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import replacing
-from ...cli import options
-from ...cli.app import crfseq_cli
-from ...cli.console import Rows, count_of, printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from .learning import Bigrams, Exchange
     from ...types import Ints
+    from .learning import Bigrams, Exchange
 
 COLUMNS = ("Classes", "Pass", "Moves", "Perplexity", "Seconds")
 NAMES = ("classes", "pass", "moves", "perplexity", "seconds")
@@ -42,7 +42,7 @@ MIN_GAIN = 3e-5
 """A pass that raises the log-likelihood by a smaller part of it is the last one."""
 
 
-@crfseq_cli.command("word-classes")
+@command("word-classes", "Raw text", "cluster", "brown")
 def word_classes_cli(
     raw: Annotated[
         list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...types import Floats, Ints, Offsets
 from ...kernels.jit import inlined, kernel
+from ...types import Floats, Ints, Offsets
 
 Neighbours: TypeAlias = tuple[tuple[Offsets, Ints, Ints], tuple[Offsets, Ints, Ints]]
 """The words after and before each word, rows in compressed form: bounds [V + 1], words, counts."""

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ... import kernels, threads
+from ... import threads
 from ...errors import DataError
 from ...types import Hashes, Ints, Offsets
+from . import kernels
 
 END, RARE = 0, 1
 """The contexts that are no words: the ends of texts, and words without a class."""
@@ -167,11 +168,11 @@ class Exchange:
         counts = (self.neighbours, self.bigrams.counts, self.classes, self.both, self.sizes, self.table)
         work = sum(np.minimum(np.diff(bounds), self.n_classes + 2) for bounds, _, _ in self.neighbours)
         ends = np.flatnonzero(np.diff(np.cumsum(work) // BLOCK)) + 1
-        n_moved, propose = 0, kernels.exchange.propose
+        n_moved, propose = 0, kernels.propose
         for block in np.split(np.arange(len(self.bigrams.words), dtype=np.int32), ends):
             found = np.empty(len(block), np.int32)
             threads.run([partial(propose, block[p], found[p], *counts) for p in threads.parts(len(block), n_threads)])
-            n_moved += kernels.exchange.move(block, found, *counts)[0]
+            n_moved += kernels.move(block, found, *counts)[0]
             show(len(block))
         return n_moved
 
@@ -213,11 +214,11 @@ def merge(exchange: Exchange, n_threads: int, show: Callable[[int], object] = la
     n = exchange.n_classes
     counts, gains = (exchange.both.copy(), exchange.sizes.copy(), exchange.table), np.zeros((n, n))
     parts = n_threads * (1 + n // STOPS)
-    threads.over(lambda i: kernels.exchange.merge_gains(i, parts, *counts, gains), range(parts), n_threads)
+    threads.over(lambda i: kernels.merge_gains(i, parts, *counts, gains), range(parts), n_threads)
     children, alive, nodes = np.empty((n - 1, 2), np.int32), np.arange(n, dtype=np.int32), np.arange(n)
     a, b = 0, 0
     for m in range(n - 1):
-        a, b = kernels.exchange.merge(alive, a, b, *counts, gains)
+        a, b = kernels.merge(alive, a, b, *counts, gains)
         children[m] = nodes[a], nodes[b]
         nodes[a], alive = n + m, alive[alive != b]
         show(1)

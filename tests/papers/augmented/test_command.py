@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.papers.augmented.command import TuningReporter
 from spacy_crfseq.features.encoder import Encoded, Ids
 from spacy_crfseq.features.index import BagStore
+from spacy_crfseq.papers.augmented.command import TuningReporter
+from spacy_crfseq.papers.augmented.training import SetReport, Settings, TuningSet, gold_set
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.training.dataset import Dataset
-from spacy_crfseq.papers.augmented.training import SetReport, Settings, TuningSet, gold_set
 from spacy_crfseq.training.fit import Progress
 from spacy_crfseq.types import StepReport
 from tests.cli.conftest import Run, refused, worked

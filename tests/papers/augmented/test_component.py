@@ -10,13 +10,13 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.papers.augmented.component import Source, fine_tune
 from spacy_crfseq.papers.augmented.f1 import F1
 from spacy_crfseq.papers.augmented.hamming import Hamming
 from spacy_crfseq.papers.augmented.required_label import RequiredLabel
-from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.papers.augmented.component import Source, fine_tune
-from spacy_crfseq.schemes import find_invalid
 from spacy_crfseq.papers.augmented.training import Settings, TuningSet
+from spacy_crfseq.schemes import find_invalid
 from spacy_crfseq.types import CostFunction, Evidence
 from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained, words_of
 

@@ -12,9 +12,6 @@ import pytest
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.losses.perceptron import Perceptron
 from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
-from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.schemes import transition_table
-from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.papers.augmented.training import (
     SetReport,
     Settings,
@@ -24,6 +21,9 @@ from spacy_crfseq.papers.augmented.training import (
     gold_set,
     k_best,
 )
+from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.schemes import transition_table
+from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.types import MISSING, Bools, Floats, Ints, Scores
 from tests import reference
 from tests.problems import BIGRAM_TEMPLATES, Training, all_allowed, plain_scores, random_problem, training_problem

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.papers.boosting.work import SHARED, Memory, Step, cut
-from spacy_crfseq.papers.boosting.optimizer import BOUNDS, Boosting
 from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.papers.boosting.optimizer import BOUNDS, Boosting
+from spacy_crfseq.papers.boosting.work import SHARED, Memory, Step, cut
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.compatibility import check_plugins

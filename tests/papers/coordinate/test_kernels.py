@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.papers.coordinate import kernels as coordinate, sparse_chains
-from spacy_crfseq.papers.coordinate import work as _coordinate_work
+from spacy_crfseq.papers.coordinate import kernels as coordinate
 from spacy_crfseq.papers.coordinate import optimizer as optimizers
+from spacy_crfseq.papers.coordinate import sparse_chains
+from spacy_crfseq.papers.coordinate import work as _coordinate_work
 from spacy_crfseq.types import MISSING, Batch, Scores
 from tests import reference
 from tests.problems import Training, plain_scores, training_problem

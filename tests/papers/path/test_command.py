@@ -12,8 +12,8 @@ import pytest
 import spacy
 
 from spacy_crfseq.papers.path.command import PathReporter
-from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.papers.path.path import PathStep
+from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.types import StepReport
 from tests.cli.conftest import Run, refused, worked
 

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.papers.batch.fista import FISTA
-from spacy_crfseq.optimizers.owlqn import OWLQN
-from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.optimizers.owlqn import OWLQN
 from spacy_crfseq.papers.batch.fista import FISTA
 from spacy_crfseq.papers.path import path

@@ -12,11 +12,11 @@ import pytest
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.types import Weighting
-from spacy_crfseq.papers.weighting.shared import length_class, make_bags, normalised
 from spacy_crfseq.papers.weighting.clusters import Clusters, fit_mixture
 from spacy_crfseq.papers.weighting.density_ratio import DensityRatio, Logistic
 from spacy_crfseq.papers.weighting.exact_counts import OBSERVATIONS, ExactCounts
+from spacy_crfseq.papers.weighting.shared import length_class, make_bags, normalised
+from spacy_crfseq.types import Weighting
 
 WEIGHTINGS: dict[str, Callable[..., Weighting]] = registry.weightings.get_all()
 EVERY = pytest.mark.parametrize("make", WEIGHTINGS.values(), ids=WEIGHTINGS)

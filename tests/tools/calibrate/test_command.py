@@ -11,10 +11,10 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.tools.calibrate import command as calibrate
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools.calibrate import command as calibrate
 from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
 from tests.pipeline import helpers
 

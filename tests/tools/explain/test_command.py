@@ -11,8 +11,8 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import crfseq_cli
-from spacy_crfseq.tools.explain import command as explain
 from spacy_crfseq.cli.console import cut_name
+from spacy_crfseq.tools.explain import command as explain
 from spacy_crfseq.tools.explain.command import _lines
 from spacy_crfseq.tools.explain.page import SURE, against_rival, explain_page
 from tests.cli.conftest import Run, refused, worked

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.tools.prune import command as prune
 from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.tools.prune import command as prune
 from tests.cli.conftest import Corpus, Run, refused, worked
 
 

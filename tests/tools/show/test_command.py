@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_crfseq.tools.show import command as show
 from spacy_crfseq.cli.judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
 from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
+from spacy_crfseq.tools.show import command as show
 from spacy_crfseq.tools.show.page import Entry, show_page
 from tests.cli.conftest import Run, refused, worked
 from tests.html import Page

@@ -13,11 +13,11 @@ import pytest
 import spacy
 
 from spacy_crfseq.cli.fit import load_config
-from spacy_crfseq.tools.sweep.command import functions
 from spacy_crfseq.corpora import resumable
+from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools.sweep.command import functions
 from spacy_crfseq.tools.sweep.results import Journal, Result, effects
 from spacy_crfseq.tools.sweep.search import Combination, combinations, read_grid, show
-from spacy_crfseq.pipeline.readers import read_examples
 from tests.cli.conftest import CRFSEQ, Run, refused, worked
 
 GRID = """
