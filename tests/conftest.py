@@ -23,14 +23,14 @@ from xdist.scheduler import LoadFileScheduling
 COMPILING = (
     # large kernels of their own, while another process compiles what most tests need
     "tests/papers/boosting/test_boosting.py",
-    "tests/papers/coordinate/test_coordinate.py",
+    "tests/papers/coordinate/",
     "tests/contracts/",
     "tests/kernels/",
     "tests/training/",
     "tests/test_model.py",
     "tests/test_posterior.py",
 )
-ORDER = (*COMPILING, "tests/cli/", "tests/test_", "tests/pipeline/", "tests/")
+ORDER = (*COMPILING, "tests/cli/", "tests/tools/", "tests/papers/", "tests/test_", "tests/pipeline/", "tests/")
 """Long tests come first, so that all processes end at about the same time."""
 
 # no deadline: the first call of a kernel compiles it; the same examples each time, so that a change is what makes a
