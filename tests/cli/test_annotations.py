@@ -20,7 +20,7 @@ from spacy_crfseq.corpora.annotations import Notes, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
 from spacy_crfseq.schemes import find_invalid
-from tests.cli.conftest import Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked
 
 TEXT = "Ada met Bo in New York."
 SPANS = [(0, 3, "PER"), (8, 10, "PER"), (14, 22, "LOC")]

@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.features.noted import KEY
-from tests.cli.conftest import Run, refused, worked, write_attributes
+from tests.commands import Run, refused, worked, write_attributes
 
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
 path = ${{paths.{part}}}

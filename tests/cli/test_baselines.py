@@ -12,7 +12,7 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
 
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus, Run, worked
+from tests.commands import Corpus, Run, worked
 
 FOLDER = Path(__file__).parents[2] / "configs" / "baselines"
 

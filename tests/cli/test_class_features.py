@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import NAMES, PLACES, Run, refused, worked
+from tests.commands import NAMES, PLACES, Run, refused, worked
 
 BLOCK = """
 [components.crf_ner.features]

@@ -16,7 +16,7 @@ import pytest
 
 from spacy_crfseq.cli.console import reported_errors
 from spacy_crfseq.files import replace_folder, replacing
-from tests.cli.conftest import Run, refused
+from tests.commands import Run, refused
 from tests.terminal import run_on_terminal
 
 EXPLAIN = [sys.executable, "-m", "spacy", "crfseq", "explain"]

@@ -12,7 +12,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy_crfseq.cli import convert
 from spacy_crfseq.cli.convert import Settings
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 IOB1 = """\
 -DOCSTART- O O O

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import spacy
 
-from tests.cli.conftest import Run, refused, worked, write_models
+from tests.commands import Run, refused, worked, write_models
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from spacy_crfseq.cli.fit import each_fold, load_config, set_up_from
 from spacy_crfseq.corpora import read_preset, write_columns
 from spacy_crfseq.schemes import Span, decode_lenient, encode
-from tests.cli.conftest import Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq import registry
 from spacy_crfseq.cli.debug_data import How, Report, debug_data
 from spacy_crfseq.corpora.layouts import Asked
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
 

@@ -19,7 +19,7 @@ from spacy_crfseq.pipeline.columns import chunks_key, predicted_columns
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 
 def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.cli.conftest import Corpus
+from tests.commands import Corpus
 
 
 @pytest.mark.parametrize(("component", "score"), [("crf_ner", "ents_f"), ("crf_chunker", "spans_chunks_f")])

@@ -27,7 +27,7 @@ from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline
-from tests.cli.conftest import CRFSEQ, Run, refused, worked
+from tests.commands import CRFSEQ, Run, refused, worked
 from tests.terminal import run_on_terminal
 
 KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"}

@@ -13,7 +13,7 @@ import spacy
 from spacy_crfseq import __version__
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import MEANT, SECTIONS
-from tests.cli.conftest import Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
 

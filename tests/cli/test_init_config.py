@@ -19,7 +19,7 @@ from spacy_crfseq.cli.fit import load_config
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
 from spacy_crfseq.corpora.layouts import GOLD, NAMES, Asked
 from spacy_crfseq.errors import ConfigError, FormatError
-from tests.cli.conftest import Run, refused, worked, write_trees
+from tests.commands import Run, refused, worked, write_trees
 
 ROOT = Path(__file__).parents[2]
 TASK_SETS = [subset for n in (1, 2, 3) for subset in itertools.combinations(TASKS, n)]

@@ -12,7 +12,7 @@ import spacy
 from spacy_crfseq.corpora.layouts import Asked, find_layout
 from spacy_crfseq.corpora.presets import ANNOTATIONS, RAW, Preset
 from spacy_crfseq.errors import FormatError
-from tests.cli.conftest import Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [
     "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F -o new", "compare M M F --samples 9",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.corpora.outputs import PIPELINE
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import spacy
 from spacy_crfseq.cli.fit import CHECKPOINT
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.training.checkpoint import Checkpoint
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 NAMES = ("crf_tagger", "crf_ner")
 COMPONENTS = """

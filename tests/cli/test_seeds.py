@@ -13,7 +13,7 @@ from spacy.cli.train import train
 
 from spacy_crfseq.optimizers.seeds import seeded
 from spacy_crfseq.registry import optimizers
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 OWN = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.AdaGrad.v1"\nseed = {}\n'
 SHORT = "max_epochs = 2\nmax_steps = 2\n"

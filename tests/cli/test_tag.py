@@ -28,7 +28,7 @@ from spacy_crfseq.corpora.resumable import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
 from spacy_crfseq.pipeline.texts import read_records
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
 
 TEXTS = ["Ada sees a dog in Oslo .", "the old map", "Mary paints a letter in Lima ."]

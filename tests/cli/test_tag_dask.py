@@ -14,8 +14,8 @@ from spacy_crfseq.cli.tag import tag
 from spacy_crfseq.corpora.resumable import FOLDER
 from spacy_crfseq.errors import ClusterError, FormatError
 from spacy_crfseq.pipeline.bulk import Settings
-from tests.cli.conftest import Run, refused
 from tests.clusters import client, kill_worker
+from tests.commands import Run, refused
 
 __all__ = ["client"]
 

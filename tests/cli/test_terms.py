@@ -14,7 +14,7 @@ from spacy.util import load_config, load_model_from_config
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli.progress import watch
-from tests.cli.conftest import LBFGS, Corpus, Run, refused, worked
+from tests.commands import LBFGS, Corpus, Run, refused, worked
 from tests.pipeline.test_terms import SQUARES
 
 TERM = """

@@ -13,7 +13,7 @@ import spacy
 from spacy_crfseq.cli import fit, warmup
 from spacy_crfseq.cli.warmup import cache_counts
 from spacy_crfseq.pipeline.component import CRFComponent
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 
 def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any, tmp_path: Path) -> None:

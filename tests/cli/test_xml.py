@@ -10,8 +10,8 @@ import pytest
 import spacy
 
 from spacy_crfseq.corpora.splitting import PARTED
-from tests.cli.conftest import Run, refused, worked
 from tests.cli.test_layouts import COMMANDS
+from tests.commands import Run, refused, worked
 
 STREETS = ("Main", "Oak", "East 5th")
 

@@ -21,7 +21,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.corpora import resumable
-from tests.cli.conftest import write_config, write_corpus
+from tests.commands import write_config, write_corpus
 from tests.fuzz.forked import Ended, Fault, ended, run, start
 from tests.fuzz.oracle import CASES
 

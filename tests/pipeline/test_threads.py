@@ -18,7 +18,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from spacy_crfseq import threads
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.inference import posterior
-from spacy_crfseq.kernels import _jit
+from spacy_crfseq.kernels import jit
 from spacy_crfseq.potentials import layout
 from tests.pipeline.helpers import FACTORIES, annotation, inputs, pipe_of, trained
 
@@ -77,7 +77,7 @@ def test_a_fork_beside_a_thread_that_predicts_or_compiles() -> None:
         with lock:
             return left.is_set() and bool(nlp(doc).ents)
 
-    for lock in (pipe_of(nlp).doc_model.lock, global_compiler_lock, _jit._LOADING):
+    for lock in (pipe_of(nlp).doc_model.lock, global_compiler_lock, jit._LOADING):
         taken, left = threading.Event(), threading.Event()
         thread = threading.Thread(target=hold, args=(lock, taken, left))
         thread.start()

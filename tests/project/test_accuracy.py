@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts import accuracy
-from tests.cli.conftest import invoke, worked, write_corpus
+from tests.commands import invoke, worked, write_corpus
 
 BLOCK = (
     '[components.crf_ner.attributes.names]\n@crf_attributes = "spacy_crfseq.Phrases.v1"\nlists = {"place": ["Oslo"]}\n'

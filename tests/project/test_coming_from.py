@@ -16,7 +16,7 @@ from spacy.training import Example
 from thinc.api import Config
 
 from spacy_crfseq.features.attributes import BUILT_IN
-from tests.cli.conftest import invoke, worked
+from tests.commands import invoke, worked
 from tests.features.test_template_file import CRFPP_CHUNKING
 from tests.project.pages import DOCS, ROOT, blocks, read
 

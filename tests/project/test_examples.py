@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from spacy_crfseq.cli import crfseq_cli
-from tests.cli.conftest import invoke, worked, write_attributes, write_models, write_trees
+from tests.commands import invoke, worked, write_attributes, write_models, write_trees
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "

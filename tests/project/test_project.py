@@ -16,7 +16,7 @@ import spacy
 import srsly
 
 from scripts import fetch_corpora
-from tests.cli.conftest import write_corpus
+from tests.commands import write_corpus
 from tests.project.pages import ROOT
 from tests.project.test_readme import run_project
 

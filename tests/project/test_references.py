@@ -16,7 +16,7 @@ import spacy
 import srsly
 from spacy.util import import_file
 
-from tests.cli.conftest import invoke, worked
+from tests.commands import invoke, worked
 from tests.project.pages import ROOT, read
 
 PROJECT = ROOT / "examples" / "references"

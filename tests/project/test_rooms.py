@@ -5,7 +5,6 @@ All copies have the same path, so kernels are compiled once.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -51,7 +50,9 @@ def entry_points(without: str) -> str:
     lines = []
     for group, entries in groups.items():
         lines.append(f"[{group}]")
-        lines += [f"{name} = {place}" for name, place in entries.items() if f"spacy_crfseq.{without}." not in f"{place}."]
+        lines += [
+            f"{name} = {place}" for name, place in entries.items() if f"spacy_crfseq.{without}." not in f"{place}."
+        ]
     return "\n".join(lines)
 
 
@@ -64,7 +65,18 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spacy_crfseq\nVersion: 0\n")
     (folder / "a.conll").write_text("Anna B-PER\nsaw O\nOslo B-LOC\n\n" * 5)
     (folder / "work.py").write_text(WORK)
-    command = [sys.executable, "-m", "spacy", "crfseq", "init-config", folder / "a.cfg", "--lang", "en", "--goal", "fast"]
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "crfseq",
+        "init-config",
+        folder / "a.cfg",
+        "--lang",
+        "en",
+        "--goal",
+        "fast",
+    ]
     subprocess.run([*command, "--train", folder / "a.conll", "--columns", "word,ent"], check=True, capture_output=True)
     return folder
 

@@ -16,7 +16,6 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer, reported_errors
 from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of, made_of, text_style
-from ...cli.weights import label_groups
 from ...corpora import read_lines
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
@@ -114,6 +113,7 @@ def report(
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
+    from ...cli.weights import label_groups
     from .page import Subject, report_page
 
     file, format_name, given, log, corpus = sources

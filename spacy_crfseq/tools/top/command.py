@@ -17,16 +17,15 @@ from wasabi.tables import table as text_table
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import cut, cut_name, printer, reported_errors
-from ...cli.weights import named
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest
 from ...files import write_text
-from ...pages.weights import Group, NamedWeight
 from ...pipeline.select import load_pipeline, one_crf_of
 
 if TYPE_CHECKING:
     from ...evaluation.weights import TemplateWeights
+    from ...pages.weights import Group, NamedWeight
     from ...pipeline.component import CRFComponent
     from ...types import Floats
     from .page import Top
@@ -109,6 +108,7 @@ def top(
 
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
+    from ...cli.weights import named
     from ...evaluation.weights import entries, largest_weights, weights_by_template
     from ...pipeline.labels import numbers_of
     from .page import Top
@@ -194,6 +194,8 @@ def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 
 def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
+    from ...pages.weights import Group, NamedWeight
+
     margin = max(map(len, before))
     if margin + (CELL + 1) * len(after) <= min(wide, 200):
         cells = [[cut(name, CELL) for name in after]]

@@ -19,9 +19,9 @@ from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.fit import Progress
 from spacy_crfseq.types import StepReport
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
-BUNDLED = Path(__file__).parents[2] / "assets" / "corpus"
+BUNDLED = Path(__file__).parents[3] / "assets" / "corpus"
 ENTITIES = """
 [components.crf_ner.features]
 @crf_features = "spacy_crfseq.Templates.v1"
@@ -291,7 +291,7 @@ def test_a_model_normalised_at_each_token(run: Run, configure: Any, paths: list[
 
 @pytest.mark.parametrize("blind", [False, True])
 def test_the_example_config_is_valid(run: Run, tmp_path: Path, model: Path, blind: bool) -> None:
-    config = Path(__file__).parents[2] / "configs" / "fine_tune_questions.cfg"
+    config = Path(__file__).parents[3] / "configs" / "fine_tune_questions.cfg"
     conllu = tmp_path / "q.conllu"
     question = "".join("{}\t{}\t_\t_\t{}\t_\t{}\t{}\t_\t_\n".format(*cells) for cells in QUESTION) + "\n"
     conllu.write_text(question + question.replace("root", "dep") * blind, encoding="utf8")

@@ -15,7 +15,7 @@ from spacy_crfseq.papers.path.command import PathReporter
 from spacy_crfseq.papers.path.path import PathStep
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.types import StepReport
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 
 FIND = "find-regularization"
 KEYS = ["rho1", "objective", "loss", "unigrams", "pairs", "score", "iterations", "seconds", "chosen"]

@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_crfseq.losses.generalized_expectation import GeneralizedExpectation
-from tests.cli.conftest import CONFIG, Corpus, Run, refused, worked
+from tests.commands import CONFIG, Corpus, Run, refused, worked
 
 NER = CONFIG.format(
     pipeline='["crf_ner"]', components='[components.crf_ner]\nfactory = "crf_ner"', given="[]", training=""

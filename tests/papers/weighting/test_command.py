@@ -10,7 +10,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
-from tests.cli.conftest import CONFIG, Corpus, Run, refused, worked
+from tests.commands import CONFIG, Corpus, Run, refused, worked
 
 LABELLED = "-DOCSTART- -X-\n\n{}Oslo NNP\nlies VBZ\n\n"
 SAYS = "Anna\tNNP\nsays\tVBZ\n\n"

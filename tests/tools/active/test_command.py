@@ -17,10 +17,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.tools.active import command as active
-from spacy_crfseq.tools.active.command import MEASURES, Best, task_of
+from spacy_crfseq.tools.active.command import MEASURES, Best, active, task_of
 from tests import reference
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
 
 TEXTS = [

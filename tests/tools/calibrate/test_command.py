@@ -14,8 +14,8 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.calibrate import command as calibrate
-from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
+from spacy_crfseq.tools.calibrate.command import calibrate
+from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.pipeline import helpers
 
 NAMES = ["crf_tagger", "crf_chunker", "crf_ner"]

@@ -12,10 +12,9 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.console import cut_name
-from spacy_crfseq.tools.explain import command as explain
-from spacy_crfseq.tools.explain.command import _lines
+from spacy_crfseq.tools.explain.command import _lines, explain
 from spacy_crfseq.tools.explain.page import SURE, against_rival, explain_page
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 from tests.html import Page
 
 TEXT = "Ada sees a dog in Oslo ."

@@ -9,8 +9,8 @@ import pytest
 import spacy
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.tools.prune import command as prune
-from tests.cli.conftest import Corpus, Run, refused, worked
+from spacy_crfseq.tools.prune.command import prune
+from tests.commands import Corpus, Run, refused, worked
 
 
 def words_of(file: Path) -> list[list[str]]:

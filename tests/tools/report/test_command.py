@@ -19,13 +19,13 @@ from spacy_crfseq.cli import evaluate
 from spacy_crfseq.cli.judging import judge
 from spacy_crfseq.evaluation.judged import LONGEST
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.calibrate import command as calibrate
-from spacy_crfseq.tools.compare import command as compare
+from spacy_crfseq.tools.calibrate.command import calibrate
+from spacy_crfseq.tools.compare.command import compare
 from spacy_crfseq.tools.compare.page import compare_page
 from spacy_crfseq.tools.report.command import Sources
 from spacy_crfseq.tools.report.command import report as make_report
 from spacy_crfseq.tools.report.report import Findings
-from tests.cli.conftest import Corpus, Run, refused, worked, write_corpus
+from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 from tests.pipeline import helpers
 

@@ -14,7 +14,7 @@ import spacy
 
 from spacy_crfseq.pipeline.gold import gold_tags
 from spacy_crfseq.tools.self_train.command import Settings
-from tests.cli.conftest import Corpus, Run, refused, sentence, worked, write_corpus
+from tests.commands import Corpus, Run, refused, sentence, worked, write_corpus
 
 module = sys.modules["spacy_crfseq.tools.self_train.command"]  # the package has the function under this name
 ALL = ("crf_tagger", "crf_chunker", "crf_ner")

@@ -15,9 +15,9 @@ from spacy.tokens import DocBin
 from spacy_crfseq.cli.judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
 from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
-from spacy_crfseq.tools.show import command as show
+from spacy_crfseq.tools.show.command import show
 from spacy_crfseq.tools.show.page import Entry, show_page
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 

@@ -18,7 +18,7 @@ from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools.sweep.command import functions
 from spacy_crfseq.tools.sweep.results import Journal, Result, effects
 from spacy_crfseq.tools.sweep.search import Combination, combinations, read_grid, show
-from tests.cli.conftest import CRFSEQ, Run, refused, worked
+from tests.commands import CRFSEQ, Run, refused, worked
 
 GRID = """
 optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
@@ -470,7 +470,7 @@ def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: lis
 
 
 def test_the_example_is_a_grid() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     corpora = {f"paths.{name}": str(root / "assets" / "corpus" / f"{name}.conll") for name in ("train", "dev")}
     source = read_grid(root / "configs" / "sweep.cfg", corpora, load_config)
     filled = spacy.util.load_model_from_config(source.config, auto_fill=True).config.interpolate()

@@ -13,10 +13,10 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq.tools.top import command as top
-from spacy_crfseq.tools.top.command import NAMELESS, _lines
+from spacy_crfseq.cli.weights import NAMELESS
+from spacy_crfseq.tools.top.command import _lines, top
 from spacy_crfseq.tools.top.page import NamedWeight, Top
-from tests.cli.conftest import Run, refused, worked
+from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 

@@ -12,7 +12,7 @@ import pytest
 
 from spacy_crfseq.cli.console import Rows
 from spacy_crfseq.tools.word_classes.learning import Exchange
-from tests.cli.conftest import Run, refused, sentence, worked
+from tests.commands import Run, refused, sentence, worked
 
 OPTIONS = "--sizes 3,6 --min-count 2 --n-threads 2 --output"
 

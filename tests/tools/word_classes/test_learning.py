@@ -118,10 +118,10 @@ def test_the_gain_of_each_move_and_the_counts_after_it(texts: list[list[str]], d
         other = Exchange(bigrams, n_classes, np.where(np.arange(n_words) == word, c, start).astype(np.int32))
         values.append(other.objective)
     best = np.array([-1], np.int32)
-    kernels.exchange.propose(word, best, *state)
+    kernels.propose(word, best, *state)
     assert values[best[0]] == pytest.approx(max(values), abs=1e-8)
     before = exchange.objective
-    moved, gain = kernels.exchange.move(word, best, *state)
+    moved, gain = kernels.move(word, best, *state)
     assert before + gain == pytest.approx(exchange.objective, abs=1e-8)
     assert exchange.objective == pytest.approx(max(values) if moved else before, abs=1e-6)
     scratch = Exchange(bigrams, n_classes, exchange.classes[:-2])
