@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_crfseq import kernels
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.tools.word_classes import kernels
 from spacy_crfseq.tools.word_classes import learning as module
 from spacy_crfseq.tools.word_classes.learning import (
     END,
