@@ -125,7 +125,7 @@ GROUPS = {
 }  # fmt: skip
 BRIEF = 30
 """A first sentence of fewer characters says little."""
-NOT_PLUGINS = frozenset({"spacy_factories", "spacy_cli", "console_scripts"})
+NOT_PLUGINS = frozenset({"spacy_factories", "spacy_cli", "spacy_crfseq_commands", "console_scripts"})
 """Entry points that have pages of their own: components, commands."""
 
 

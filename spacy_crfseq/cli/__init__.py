@@ -1,7 +1,7 @@
 """The command line: ``python -m spacy crfseq ...``, or ``spacy-crfseq ...`` for short.
 
-Each file has one command: ``x_cli`` parses the arguments, ``x`` does the work and can be called from Python.  The rooms
-of `papers` and `tools` have further ones, found by entry points.  spaCy imports this module in each of its commands, so
+Each file has one command: ``x_cli`` parses the arguments, ``x`` does the work and can be called from Python.  Further
+commands are in `papers` and `tools`, found by entry points.  spaCy imports this module in each of its commands, so
 numba and modules that use it are imported only when a command runs.
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """

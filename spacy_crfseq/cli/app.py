@@ -55,8 +55,7 @@ crfseq_cli = typer.Typer(
 def command(name: str, section: str, *meant: str, **settings: Any) -> Callable[[Function], Function]:
     """Make a function a command in a section of the help, with the names that it has in other programs.
 
-    The rooms of `papers` and `tools`, and other packages, register theirs by an entry point ``spacy_crfseq_commands``
-    that names the module.
+    Entry points ``spacy_crfseq_commands`` name the modules of `papers` and `tools`, and of other distributions.
     """
     SECTIONS.setdefault(section, []).append(name)
     MEANT.update(dict.fromkeys(meant, name))

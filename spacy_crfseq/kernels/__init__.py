@@ -1,10 +1,10 @@
-"""Compiled loops over arrays: the only room that imports numba.
+"""Compiled loops over arrays: with those of `papers` and `tools`, the only modules that import numba.
 
 A kernel takes C-contiguous arrays, tuples of them and plain numbers, allocates nothing that grows with the corpus,
 releases the GIL and knows nothing of Docs, templates or plug-ins.  Kernels may call kernels of other files: a change of
 a file makes numba compile again what imports it.
 
-Other rooms write ``kernels.rows.add_ragged(...)``: a file of kernels is imported at its first use.
+Others write ``kernels.rows.add_ragged(...)``: a file of kernels is imported at its first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each room of papers/ and tools/ can be taken away: its folder and its entry points are deleted from a copy.
+"""Each package of papers/ and tools/ can be taken away: its folder and its entry points are deleted from a copy.
 
 All copies have the same path, so kernels are compiled once.
 """
@@ -20,7 +20,7 @@ else:
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spacy_crfseq"
-ROOMS = sorted(
+PACKAGES = sorted(
     f"{path.parent.parent.name}.{path.parent.name}"
     for path in PACKAGE.glob("*/*/__init__.py")
     if path.parent.parent.name in ("papers", "tools")
@@ -45,7 +45,7 @@ print([ent.text for ent in doc.ents], *[name for name in sorted(sys.modules) if 
 
 
 def entry_points(without: str) -> str:
-    """Return the entry points of the package, without those of a room, as in the metadata of a distribution."""
+    """Return the entry points of the package, without those of one in it, as in the metadata of a distribution."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]["entry-points"]
     lines = []
     for group, entries in groups.items():
@@ -81,20 +81,20 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("room", ["", *ROOMS])
-def test_a_room_can_be_taken_away(room: str, copy: Path) -> None:
+@pytest.mark.parametrize("name", ["", *PACKAGES])
+def test_a_package_can_be_taken_away(name: str, copy: Path) -> None:
     kept = copy / "kept"
-    place = copy / "spacy_crfseq" / room.replace(".", "/")
-    (copy / "spacy_crfseq-0.dist-info/entry_points.txt").write_text(entry_points(room or "none"))
-    if room:
+    place = copy / "spacy_crfseq" / name.replace(".", "/")
+    (copy / "spacy_crfseq-0.dist-info/entry_points.txt").write_text(entry_points(name or "none"))
+    if name:
         shutil.move(place, kept)
     try:
         environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONWARNINGS": "ignore"}
         command = [sys.executable, "work.py", str(copy)]
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     finally:
-        if room:
+        if name:
             shutil.move(kept, place)
     assert done.returncode == 0, done.stderr
     assert "['Anna', 'Oslo']" in done.stdout
-    assert not room or f"spacy_crfseq.{room}" not in done.stdout.split()
+    assert not name or f"spacy_crfseq.{name}" not in done.stdout.split()
