@@ -14,8 +14,9 @@ import spacy
 from spacy.language import Language
 
 from spacy_crfseq.cli.weights import NAMELESS
+from spacy_crfseq.pages.weights import NamedWeight
 from spacy_crfseq.tools.top.command import _lines, top
-from spacy_crfseq.tools.top.page import NamedWeight, Top
+from spacy_crfseq.tools.top.page import Top
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
