@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..corpora.layouts import corpus_place
 from ..evaluation.corpus_findings import Finding
+from .console import say
 
 if TYPE_CHECKING:
     from ..evaluation.templates import TemplateUse
     from ..pipeline.component import CRFComponent
+    from ..pipeline.project import Setup
     from ..training.cost import Cost
-    from .fit import Setup
 
 
 class TermUse(NamedTuple):
@@ -89,14 +90,14 @@ def look_at_config(
 
 def set_up_on(config: Path, overrides: dict[str, Any] | None, file: Path, dev: Path | None) -> Setup:
     """Set up a config, with overrides, on another corpus than its own."""
-    from .fit import load_config, set_up_from
+    from ..pipeline.project import load_config, set_up_from
 
     blocks = load_config(config, overrides or {})
     corpora = {
         f"{corpus_place(blocks, 'train_corpus')}.path": str(file),
         f"{corpus_place(blocks, 'dev_corpus')}.path": str(dev) if dev else None,
     }
-    return set_up_from(load_config(config, {**(overrides or {}), **corpora}))
+    return set_up_from(load_config(config, {**(overrides or {}), **corpora}), say)
 
 
 @contextmanager
@@ -109,8 +110,8 @@ def aside() -> Iterator[None]:
 
 
 def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
+    from ..pipeline.project import encode
     from ..training.cost import estimate
-    from .fit import encode
 
     started = perf_counter()
     encode(setup, postpone=False)

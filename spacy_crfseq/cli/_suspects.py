@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from ..evaluation.judged import spans_of_tags
 from ..evaluation.label_errors import Stretch, Suspect, context, shown, stretches, worst
+from ..pipeline.project import each_fold
 from ._prospects import aside, set_up_on
-from .fit import each_fold
 from .judging import gold_tags_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def find_suspects(
 
     number: How many places to return for each component.
     places: The file and line of each token of the corpus.
-    RAISES CrfError: As `fit.each_fold`; if the models have no probabilities.
+    RAISES CrfError: As `project.each_fold`; if the models have no probabilities.
     """
     started = perf_counter()
     found: dict[str, list[Suspect]] = {}

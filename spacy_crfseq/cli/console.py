@@ -47,6 +47,11 @@ def printer() -> Any:
     return Printer(pretty=sys.stdout.isatty())
 
 
+def say(kind: str, line: str) -> None:
+    """Print a line of progress; its kind, "text", "info" or "warn", says how."""
+    getattr(printer(), kind)(line)
+
+
 def advise(*commands: str) -> None:
     """Suggest next commands on a terminal, and nothing in a pipe."""
     if sys.stdout.isatty():

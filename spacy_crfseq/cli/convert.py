@@ -23,13 +23,13 @@ from ..corpora.presets import ANNOTATIONS, read_layout
 from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
+from ..pipeline.project import load_config
 from ..pipeline.texts import load_docs
 from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
 from . import options
 from .app import command
 from .console import printer, reported_errors
-from .fit import load_config
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -23,6 +23,7 @@ from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..evaluation.corpus import KEPT, PLAIN, Part, count
 from ..evaluation.corpus_findings import Finding, findings_of, overlap_findings
+from ..pipeline.project import load_config
 from ..pipeline.texts import load_docs
 from ..schemes import encode
 from . import options
@@ -31,7 +32,6 @@ from ._prospects import Component, findings_of_components, look_at_config
 from ._suspects import find_suspects
 from .app import command
 from .console import FAILED
-from .fit import load_config
 from .options import OVERRIDES, training
 
 if TYPE_CHECKING:

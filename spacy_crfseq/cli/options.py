@@ -90,20 +90,6 @@ def training(
             gc.set_threshold(*limits)
 
 
-def check_config_file(path: Path) -> None:
-    """RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8."""
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder. Give a config file.")
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
-    try:
-        text = path.read_text(encoding="utf8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
-    if not text.strip():
-        raise ConfigError(f"{path} is empty. To write a config, run: python -m spacy crfseq init-config {path} --force")
-
-
 def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
     """Return the layout of a file, as `find_layout` does; one that was guessed is shown on stderr."""
     found = find_layout(path, layout, trained, texts=texts)

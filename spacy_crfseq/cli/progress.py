@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-
-from tqdm import tqdm
 
 from ..pipeline.curve import LiveCurve
 from ..pipeline.training_log import log_line
 from .console import Rows, cut
 
 if TYPE_CHECKING:
-    from spacy.training import Example
-
     from ..training.fit import Progress
 
 COLUMNS = ("Component", "#", "Objective", "|Grad|", "Loss/token", "Active", "Score", "Seconds", "")
@@ -31,11 +26,6 @@ def add_to(curve: LiveCurve, progress: Progress) -> None:
         curve.add("objective", progress.report.value, log=True)
     if progress.score is not None:
         curve.add("score", 100 * progress.score)
-
-
-def watch(name: str, examples: Iterator[Example]) -> Iterator[Example]:
-    """Yield the texts of a term, counted on a terminal."""
-    return iter(tqdm(examples, f"Texts of {name}", disable=None, leave=False, file=sys.stderr, delay=1, unit=" texts"))
 
 
 class Reporter:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_crfseq.cli.fit import each_fold, load_config, set_up_from
 from spacy_crfseq.corpora import read_preset, write_columns
+from spacy_crfseq.pipeline.project import each_fold, load_config, set_up_from
 from spacy_crfseq.schemes import Span, decode_lenient, encode
 from tests.commands import Corpus, Run, refused, worked
 

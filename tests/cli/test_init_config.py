@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from spacy_crfseq.cli import init_config
 from spacy_crfseq.cli._language import LANGUAGES, likely_language
-from spacy_crfseq.cli.fit import load_config
 from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
 from spacy_crfseq.corpora.layouts import GOLD, NAMES, Asked
 from spacy_crfseq.errors import ConfigError, FormatError
+from spacy_crfseq.pipeline.project import load_config
 from tests.commands import Run, refused, worked, write_trees
 
 ROOT = Path(__file__).parents[2]

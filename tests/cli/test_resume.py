@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.cli.fit import CHECKPOINT
 from spacy_crfseq.errors import ModelFileError
+from spacy_crfseq.pipeline.project import CHECKPOINT
 from spacy_crfseq.training.checkpoint import Checkpoint
 from tests.commands import Run, refused, worked
 

@@ -13,7 +13,7 @@ from spacy.cli._util import app
 from spacy.util import load_config, load_model_from_config
 from typer.testing import CliRunner
 
-from spacy_crfseq.cli.progress import watch
+from spacy_crfseq.pipeline.project import count_texts
 from tests.commands import LBFGS, Corpus, Run, refused, worked
 from tests.pipeline.test_terms import SQUARES
 
@@ -127,7 +127,7 @@ def test_debug_data(write: Any, corpus: Corpus, run: Run) -> None:
 
 def test_texts_are_not_counted_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     texts: Any = iter([1, 2, 3])
-    assert list(watch("news", texts)) == [1, 2, 3]
+    assert list(count_texts("news", texts)) == [1, 2, 3]
     assert capsys.readouterr() == ("", "")
 
 

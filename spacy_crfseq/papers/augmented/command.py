@@ -20,12 +20,13 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import INTERRUPTED, Rows, printer
-from ...cli.fit import BEST, LAST, LOG, load_config, print_scores, warn_of_empty_columns
+from ...cli.console import INTERRUPTED, Rows, printer, say
+from ...cli.fit import print_scores
 from ...corpora.outputs import check_output_folder
 from ...corpora.resumable import locked_folder
 from ...errors import ConfigError, suggest
 from ...files import replace_folder
+from ...pipeline.project import BEST, LAST, LOG, load_config, warn_of_empty_columns
 from ...pipeline.select import load_pipeline, model_folder, one_crf_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def fine_tune(
     plan = _plan(nlp, block)
     for source in plan.sources:
         docs = [example.predicted for example in list(source.examples)[:100]]
-        warn_of_empty_columns(name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
+        warn_of_empty_columns(say, name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     with locked_folder(output):
         sizes = {one.name: len(list(one.examples)) for one in plan.sources}

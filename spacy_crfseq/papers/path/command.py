@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,15 +18,15 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import INTERRUPTED, Rows, printer
-from ...cli.fit import BEST, Setup, Walk, encode, one_to_train, score, set_up, suggest_next
+from ...cli.console import INTERRUPTED, Rows, printer, say
+from ...cli.fit import suggest_next
 from ...cli.options import OVERRIDES, training
 from ...corpora.resumable import locked_folder
 from ...errors import ConfigError, DataError
 from ...files import write_text
+from ...pipeline.project import BEST, Setup, each_component, encode, one_to_train, score, set_up
 
 if TYPE_CHECKING:
-    from ...pipeline.component import CRFComponent
     from ...types import StepReport
     from .path import PathResult, PathStep
 
@@ -121,7 +122,7 @@ def find_regularization(
     RAISES CrfError: On settings, a config or a corpus that it cannot work with.
     """
     _check(settings)
-    setup = set_up(config_path, output, overrides or {}, [BEST], force)
+    setup = set_up(config_path, output, overrides or {}, [BEST], force, say)
     name = one_to_train(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
@@ -131,9 +132,7 @@ def find_regularization(
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
     with locked_folder(output):
-        follower = Follower(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
-        follower.run()
-        result = follower.result
+        result = _follow(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
         return None if result is None else _save(setup, name, result, rho2, untrained, output)
 
 
@@ -165,35 +164,30 @@ def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
         )
 
 
-class Follower(Walk):
-    """Follows the path of one component."""
+def _follow(setup: Setup, settings: Settings, reporter: PathReporter) -> PathResult | None:
+    """Follow the path of the only component to train; None if Ctrl-C came before the first model."""
+    from .path import follow, has_passed_its_best, schedule, sparse_start
 
-    def __init__(self, setup: Setup, settings: Settings, reporter: PathReporter) -> None:
-        super().__init__(setup)
-        self._settings, self._reporter = settings, reporter
-        self.result: PathResult | None = None
-
-    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> None:
-        from .path import follow, has_passed_its_best, schedule, sparse_start
-
-        optimizer = pipe.training.optimizer(self._setup.training["seed"])
-        reporter, wish = self._reporter, self._settings
-        with pipe.training.training_on(self._examples(name), self._dev) as (objective, evaluate):
+    try:
+        (turn,) = islice(each_component(setup), 1)
+        optimizer = turn.pipe.training.optimizer(setup.training["seed"])
+        with turn.pipe.training.training_on(turn.examples, turn.dev) as (objective, evaluate):
             assert evaluate is not None
-            theta = 0 * pipe.crf.theta
-            rho2, last, steps = wish.rho2 or 0.0, wish.last, wish.steps
-            reporter.begin(wish.within / 100, steps)
+            theta = 0 * turn.pipe.crf.theta
+            rho2, last, steps = settings.rho2 or 0.0, settings.last, settings.steps
+            reporter.begin(settings.within / 100, steps)
             try:
-                first = wish.first or sparse_start(objective, optimizer, theta, rho2=rho2, watch=reporter.watch)
+                first = settings.first or sparse_start(objective, optimizer, theta, rho2=rho2, watch=reporter.watch)
                 end = last or first / FACTOR ** (steps - 1)
-                self.result = follow(
+                return follow(
                     objective, optimizer, schedule(max(first, end), end, steps), theta, evaluate,
-                    rho2=rho2, within=wish.within / 100, callback=reporter.show, watch=reporter.watch,
+                    rho2=rho2, within=settings.within / 100, callback=reporter.show, watch=reporter.watch,
                     enough=None if last else has_passed_its_best,
                 )  # fmt: skip
             finally:
                 reporter.close()
-        self.interrupted = self.result is None or self.result.interrupted
+    except KeyboardInterrupt:
+        return None
 
 
 def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:

@@ -19,8 +19,8 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import INTERRUPTED, printer
-from ...cli.fit import BEST, LAST, LOG, Outcome, Setup, Trainer, encode, fresh, print_outcome, save, set_up
+from ...cli.console import INTERRUPTED, printer, say
+from ...cli.fit import print_outcome
 from ...cli.judging import read_file
 from ...cli.options import OVERRIDES, training
 from ...cli.progress import Reporter
@@ -30,6 +30,7 @@ from ...corpora.outputs import check_output_folder
 from ...corpora.resumable import locked_folder
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.examples import Corpus, bare
+from ...pipeline.project import BEST, LAST, LOG, Outcome, Setup, encode, fresh, save, set_up, train
 from ...pipeline.select import run_between
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def self_train(
     if settings.unit not in UNITS:
         raise ConfigError(f"--unit {settings.unit}: unknown unit. {suggest(settings.unit, UNITS)}")
     check_output_folder(output, *raw, pipelines=(BEST, LAST), force=force)
-    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force)
+    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
     _check(setup)
     texts = [text.doc for path in raw for text in read_file(setup.nlp, path, format_name)]
     if not texts:
@@ -157,9 +158,7 @@ def self_train(
 def _check(setup: Setup) -> None:
     from ...training.compatibility import check_global
 
-    if setup.resumed:
-        what = ", ".join(map(repr, sorted(setup.resumed)))
-        raise ConfigError(f"self-train trains from scratch, but {what} comes from a trained pipeline (source).")
+    setup.refuse_trained("self-train")
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("self-train chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     for name, pipe in setup.to_train.items():
@@ -183,13 +182,12 @@ def _run(setup: Setup, texts: list[Doc], output: Path, settings: Settings, repor
             examples = [*fresh(labelled, range(len(labelled))), *extra]
             this = setup._replace(train=Corpus(partial(iter, examples), setup.train.keeps))
             encode(this)
-            trainer = Trainer(this, reporter, settings.evaluate_every, settings.patience)
-            trainer.run()
-            scores = {name: result.best_score or 0.0 for name, result in trainer.results.items()}
+            trained = train(this, reporter, settings.evaluate_every, settings.patience)
+            scores = {name: result.best_score or 0.0 for name, result in trained.results.items()}
             rounds.append(Round(kept, scores))
             if not best or (len(scores) == len(kept) and rounds[-1].score > rounds[best[-1][0]].score):
-                best.append((number, save(this, trainer, output)))
-            interrupted = trainer.interrupted
+                best.append((number, save(this, trained, output)))
+            interrupted = trained.interrupted
             if interrupted:
                 break
     except KeyboardInterrupt:

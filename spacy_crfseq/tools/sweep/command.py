@@ -22,19 +22,8 @@ from thinc.api import ConfigValidationError
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import INTERRUPTED, cut, printer
-from ...cli.fit import (
-    BEST,
-    Setup,
-    Walk,
-    encode,
-    load_config,
-    one_to_train,
-    score,
-    scores_every,
-    set_up_from,
-    suggest_next,
-)
+from ...cli.console import INTERRUPTED, cut, printer, say
+from ...cli.fit import suggest_next
 from ...cli.options import OVERRIDES, training
 from ...cli.progress import add_to
 from ...corpora.outputs import check_output_folder
@@ -42,6 +31,18 @@ from ...corpora.resumable import locked
 from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, replace_folder, write_text
 from ...pipeline.curve import LiveCurve
+from ...pipeline.project import (
+    BEST,
+    Setup,
+    Turn,
+    each_component,
+    encode,
+    load_config,
+    one_to_train,
+    score,
+    scores_every,
+    set_up_from,
+)
 from ...prf import finite
 from ...threads import available
 from ...types import TextLoss
@@ -231,7 +232,7 @@ class Plan:
 
     def __init__(self, source: GridFile, stopping: Stopping, sample: Sample | None = None) -> None:
         _contents.cache_clear()  # files may have changed since the last sweep of this process
-        setup = set_up_from(source.config)
+        setup = set_up_from(source.config, say)
         if next(iter(setup.read_dev()), None) is None:
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
         self.source, self.stopping = source, stopping
@@ -385,7 +386,7 @@ class Worker:
         """Train the runs of a group; where it cannot even be begun, all of them have failed."""
         name = self.plan.component
         try:
-            setup = set_up_from(changed(self.plan.source.config, changes, self.plan.filled))
+            setup = set_up_from(changed(self.plan.source.config, changes, self.plan.filled), say)
             needed = needed_before(setup, name)
             self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
             pipe = setup.to_train[name]
@@ -393,9 +394,13 @@ class Worker:
             pipe.training.keeps = any(run.build != runs[0].build for run in runs)
             encode(setup)
             setup = setup._replace(to_train={key: p for key, p in setup.to_train.items() if key in {name, *needed}})
-            walk = GroupWalk(setup, runs, self)
-            walk.run()
-            self.interrupted = walk.interrupted
+            group = GroupTraining(setup, runs, self)
+            for turn in each_component(setup):
+                if turn.name == name:
+                    group.train(turn)
+                elif group.train_before(turn):
+                    self.interrupted = True
+                    return
         except KeyboardInterrupt:
             self.interrupted = True
         except Exception as error:  # whatever it is, the others may work
@@ -481,16 +486,23 @@ class Worker:
             print(f"{run.combination} {figures} seconds={result.seconds:.2f}", flush=True)
 
 
-class GroupWalk(Walk):
+class GroupTraining:
     """Trains what must be trained before the component, then the component once for each run."""
 
     def __init__(self, setup: Setup, runs: list[Run], worker: Worker) -> None:
-        super().__init__(setup, *worker.plan.stopping)
-        self._runs, self._worker = runs, worker
+        self._setup, self._runs, self._worker = setup, runs, worker
+        self._every, self._patience = worker.plan.stopping
 
-    def _fit(self, name: str, pipe: CRFComponent, callback: Any = None) -> FitResult | None:
-        if name != self._worker.plan.component:
-            return super()._fit(name, pipe, callback)
+    def train_before(self, turn: Turn) -> bool:
+        """Train an earlier component; return whether Ctrl-C has ended that."""
+        _, pipe, examples, dev = turn
+        every, seed = scores_every(pipe, self._every), self._setup.training["seed"]
+        result = pipe.fit(examples, dev=dev, patience=self._patience, evaluate_every=every, seed=seed)
+        return result.reason == "interrupted"
+
+    def train(self, turn: Turn) -> None:
+        """Train the component once for each run."""
+        pipe = turn.pipe
         by_build: dict[str, list[Run]] = {}
         for run in self._runs:
             by_build.setdefault(json.dumps(run.build), []).append(run)
@@ -498,13 +510,12 @@ class GroupWalk(Walk):
             if pipe.training.keeps:
                 pipe.method = pipe.method._replace(**runs[0].build)
                 pipe.training.begin_anew()
-            self._fit_equal(name, pipe, runs)
-        return None
+            self._train_equal(turn, runs)
 
-    def _fit_equal(self, name: str, pipe: CRFComponent, runs: list[Run]) -> None:
+    def _train_equal(self, turn: Turn, runs: list[Run]) -> None:
         """Train the runs whose models have the same weights."""
-        worker, dev = self._worker, list(self._dev)
-        with pipe.training.training_on(self._examples(name)) as (objective, _):
+        worker, pipe, dev = self._worker, turn.pipe, list(turn.dev or ())
+        with pipe.training.training_on(turn.examples) as (objective, _):
             start = pipe.crf.theta.copy()
             evaluators: dict[str, Any] = {}
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.cli.fit import load_config
 from spacy_crfseq.corpora import resumable
+from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools.sweep.command import functions
 from spacy_crfseq.tools.sweep.results import Journal, Result, effects
