@@ -15,7 +15,7 @@ import typer
 
 from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_file, check_scheme, write_columns
 from ..corpora.columns import MISSING_ENTITY
-from ..corpora.crfsuite import WORD, read_crfsuite, sentence_of
+from ..corpora.crfsuite import WORD, read_crfsuite
 from ..corpora.crfsuite_model import SavedModel
 from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout, trained_layout
 from ..corpora.outputs import check_output_file, check_output_pipeline
@@ -301,7 +301,7 @@ def _shares(text: str | None) -> tuple[int, ...]:
 
 def _parts(found: list[Any], settings: Settings) -> list[list[Any]]:
     """Return Docs or sentences by part, in their order; documents, and copies of a sentence, stay together."""
-    whole = settings.target != DOCBIN and any(sentence.document for sentence in found)
+    whole = settings.target != DOCBIN and len({sentence.document for sentence in found}) > 1
     units = [sentence.document if whole else sentence.text for sentence in found]
     names = list(dict.fromkeys(units))
     order = np.random.default_rng(settings.seed).permutation(len(names))
@@ -356,8 +356,7 @@ def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
         return _annotated(source, settings)
     layout = settings.layout
     if settings.source == CRFSUITE:
-        sequences = read_crfsuite(source, layout.encoding)
-        return (sentence_of(found, settings.labels, settings.word) for found in sequences)
+        return read_crfsuite(source, settings.labels, settings.word, layout.encoding)
     return read_layout(source, layout)
 
 

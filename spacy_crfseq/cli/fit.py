@@ -16,8 +16,7 @@ from spacy import util
 from tqdm import tqdm
 
 from ..corpora.layouts import corpus_block, reader_layout
-from ..corpora.outputs import check_output_folder
-from ..corpora.resumable import locked_folder
+from ..corpora.outputs import check_output_folder, locked_folder
 from ..errors import ClusterError, ConfigError
 from ..pipeline.project import (
     BEST,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import metadata
@@ -12,20 +12,19 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, NamedTuple
 
-import spacy
 import typer
-from spacy.tokens import DocBin
 from spacy.util import load_config
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, STDIN, ZIPPED, Asked, Format, layout_by_ending, trained_layout
-from ..corpora.resumable import Counts, State, Target
+from ..corpora.layouts import ENDINGS, Asked, Format, check_choice, layout_by_ending, trained_layout
+from ..corpora.lines import STDIN, ZIPPED
+from ..corpora.outputs import Counts, Output, State
 from ..errors import ConfigError
 from ..files import digest
-from ..pipeline.bulk import Job, Settings, Step, annotate, annotate_on
+from ..pipeline.bulk import File, Settings, Tagger, annotate, run_here, run_in_processes, run_on_cluster
 from ..pipeline.select import CONFIG, model_folder
-from ..pipeline.written import TARGETS, check_target, form_of
+from ..pipeline.written import TARGETS
 from . import options
 from ._dask import Dask, connected
 from .app import command
@@ -58,7 +57,7 @@ def tag_cli(
         typer.Option("--to", "-t", help=f"Layout of the output: {', '.join(TARGETS)} [its ending, or jsonl]"),
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
-    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Files to process in parallel")] = 1,
+    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
     dask: Dask = None,
     force: Annotated[
         bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
@@ -79,8 +78,8 @@ def tag_cli(
     of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
     read. A DocBin is loaded as a whole; other inputs are streamed.
 
-    --dask ADDRESS hands the files out to the workers of a Dask cluster, which must see the same files and model. If a
-    worker dies, another one continues its file.
+    --dask ADDRESS hands the texts out to the workers of a Dask cluster, which must have the same model. If a worker
+    dies, another one does its part.
 
     \b
     Example:
@@ -98,9 +97,8 @@ def tag_cli(
             Asked(format_, columns, scheme, encoding),
         )
         streams = output == STDIN or STDIN in files
-        if dask is not None and (streams or processes > 1):
-            what = "has workers of its own: leave --processes out" if not streams else "cannot use - (standard streams)"
-            raise ConfigError(f"--dask {dask} {what}.")
+        if dask is not None and processes > 1:
+            raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
         with _hint_to_continue(not streams), nullcontext() if dask is None else connected(dask) as client:
             done = tag(files, output, how, asked, processes=processes, client=client)
         _print_outcome(done, output, as_json)
@@ -179,49 +177,41 @@ def tag(
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
     to = settings.to or layout_by_ending(output, TARGETS) or "jsonl"
+    check_choice("--to", to, TARGETS, " format")
     settings = settings._replace(to=to)
-    if to not in TARGETS:
-        check_target(to, form_of(spacy.blank("xx"), ()), settings.scores)
-    jobs = make_jobs(settings, files, format_name, output)
-    if processes > 1 and output == STDIN:
-        raise ConfigError("--processes: only one process can write to standard output. Give a folder with --output.")
-    before, todo = Counts(), list[Job]()
-    for job in jobs:
-        state = State() if settings.overwrite or job.target is None else job.target.state(job.identity)
-        if state.done and job.target and job.target.parts():
-            before = before.plus(state.counts)
+    todo, before, complete = list[File](), Counts(), 0
+    for file in make_files(settings, files, format_name, output):
+        state = State() if settings.overwrite or file.source == STDIN else file.output.look()
+        before = before.plus(state.counts)
+        if state.done and file.output.files():
+            complete += 1
         else:
-            todo.append(job)
-    new, started = Counts(), 0.0
-    with _progress(todo) as show:
-        for step in (
-            annotate_on(client, settings, todo) if client else annotate(settings, todo, min(processes, len(todo)))
-        ):
-            started = started or perf_counter() - step.seconds
-            new, before = new.plus(step.counts), before.plus(step.before)
-            show(step, new, perf_counter() - started)
-    seconds = perf_counter() - started if started else 0.0
-    return Done(before.plus(new), new, len(todo), len(jobs) - len(todo), seconds)
-
-
-@contextmanager
-def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[Step, Counts, float], None]]:
-    sizes = [job.source.stat().st_size for job in jobs if job.source != STDIN and job.source.suffix != ZIPPED]
-    total = sum(sizes) if len(sizes) == len(jobs) else None
+            todo.append(file)
+    if not todo:
+        return Done(before, Counts(), 0, complete, 0.0)
+    tagger, new = Tagger(settings), Counts()
+    if client is not None:
+        run: Any = partial(run_on_cluster, client, settings)
+    else:
+        run = partial(run_here, tagger) if processes == 1 else partial(run_in_processes, tagger, processes)
+    sizes = [file.source.stat().st_size for file in todo if file.source.is_file()]
+    total, started = sum(sizes) if len(sizes) == len(todo) else None, perf_counter()
     with tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True) as bar:
-
-        def show(step: Step, new: Counts, seconds: float) -> None:
-            for message in step.messages:
+        for due, annotated in annotate(tagger, todo, run):
+            for message in annotated.messages:
                 with tqdm.external_write_mode(file=sys.stderr):
                     print(message, file=sys.stderr)
-            bar.set_postfix_str(f"{new.tokens / max(seconds, 1e-9):,.0f} tokens/s", refresh=False)
-            bar.update(step.n_bytes)
+            new = new.plus(annotated.counts)
+            speed = new.tokens / max(perf_counter() - started, 1e-9)
+            bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
+            bar.update(due.n_bytes)
+    if STDIN in files:
+        todo[0].output.forget()
+    return Done(before.plus(new), new, len(todo), complete, perf_counter() - started)
 
-        yield show
 
-
-def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[Job]:
-    """Return a job for each file, with the layout that `find_layout` finds.
+def make_files(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[File]:
+    """Return files with the layouts that `find_layout` finds, and their outputs.
 
     RAISES ConfigError: If two files share an output, or an output is an input.
     RAISES FormatError: If a file does not exist or its layout is unknown.
@@ -234,48 +224,40 @@ def make_jobs(settings: Settings, files: Sequence[Path], format_name: Format, ou
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
     }
-    jobs: list[Job] = []
     if STDIN in files and len(files) > 1:
         raise ConfigError("- is standard input and must be the only file.")
     if output == STDIN and settings.to == DOCBIN:
         raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder with --output.")
+    made: dict[Path, File] = {}
+    sources = {source.resolve() for source in files if source != STDIN}
     for source in files:
         layout, stamp = options.show_layout(source, format_name, trained, texts=True), None
         if source != STDIN:
             status = source.stat()
             stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
-        target = None if output == STDIN else _target(source, output, settings.to, len(files))
         columns, form = ",".join(layout.columns), {} if layout.form is None else {"the XML": str(layout.form)}
         read = {"--format": layout.name, "--columns": columns, "--encoding": layout.encoding, **form, "the file": stamp}
-        jobs.append(Job(source, target, layout, {**common, **read}))
-    _check_outputs(jobs, settings.overwrite)
-    return jobs
+        target = _target(source, output, settings.to, len(files))
+        file = File(source, layout, Output(target, {**common, **read}, in_files=settings.to == DOCBIN))
+        path = target.resolve()
+        if path in made and output != STDIN:
+            other = made[path].source
+            raise ConfigError(f"{other} and {source} would both be written to {path}. Tag them one at a time.")
+        if path in sources:
+            raise ConfigError(f"{source}: the output would replace this input. Choose another --output.")
+        if source == STDIN and file.output.files() and not settings.overwrite:
+            raise ConfigError(f"{file.output.files()[0]} exists. Use --force, or another --output.")
+        made[path if output != STDIN else source] = file
+    return list(made.values())
 
 
-def _target(source: Path, output: Path, to: str, n_files: int) -> Target:
-    make_part = partial(DocBin, store_user_data=True) if to == DOCBIN else None
+def _target(source: Path, output: Path, to: str, n_files: int) -> Path:
+    if output == STDIN:
+        return output
     if n_files == 1 and not output.is_dir() and output.suffix in {*ENDINGS.values(), ".conll", ".iob"}:
-        return Target(output, make_part)
+        return output
     if output.is_file():
         what = f"{n_files} files are to be tagged" if n_files > 1 else f"its ending is not that of --to {to}"
         raise ConfigError(f"--output {output} is a file, but {what}. Give a folder, or another name.")
     name = "stdin" if source == STDIN else source.name.removesuffix(ZIPPED)
-    return Target(output / f"{Path(name).stem}{ENDINGS.get(to, '.conll')}", make_part)
-
-
-def _check_outputs(jobs: Sequence[Job], overwrite: bool) -> None:
-    taken: dict[Path, Path] = {}
-    sources = {job.source.resolve() for job in jobs}
-    for job in jobs:
-        if job.target is None:
-            continue
-        path = job.target.path.resolve()
-        if path in taken:
-            raise ConfigError(
-                f"{taken[path]} and {job.source} would both be written to {path}. Tag them one at a time."
-            )
-        if path in sources:
-            raise ConfigError(f"{job.source}: the output would replace this input. Choose another --output.")
-        if job.source == STDIN and job.target.parts() and not overwrite:
-            raise ConfigError(f"{job.target.parts()[0]} exists. Use --force, or another --output.")
-        taken[path] = job.source
+    return output / f"{Path(name).stem}{ENDINGS.get(to, '.conll')}"

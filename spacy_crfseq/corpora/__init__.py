@@ -1,13 +1,13 @@
 """Texts and annotated corpora in files: plain Python, no spaCy."""
 
-from .columns import check_columns, check_scheme, parse_columns, read_columns, sentence_lines, write_columns
-from .conllu import UPOS, parse_conllu, read_conllu
+from .columns import check_columns, check_scheme, read_columns, sentence_lines, write_columns
+from .conllu import UPOS, read_conllu
 from .guess import guess
 from .lines import OnError, Sentence, check_file, read_lines
-from .presets import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset, read_preset
+from .presets import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset, read, read_preset
 
 __all__ = [
     "CUSTOM", "DOCBIN", "PRESETS", "SPAN_COLUMNS", "TOKEN_COLUMNS", "UPOS", "OnError", "Preset", "Sentence",
-    "check_columns", "check_file", "check_scheme", "get_preset", "guess", "parse_columns", "parse_conllu",
-    "read_columns", "read_conllu", "read_lines", "read_preset", "sentence_lines", "write_columns",
+    "check_columns", "check_file", "check_scheme", "get_preset", "guess", "read", "read_columns", "read_conllu",
+    "read_lines", "read_preset", "sentence_lines", "write_columns",
 ]  # fmt: skip

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import DataError, FormatError
 from .columns import MISSING_ENTITY
-from .lines import OnError, Sentence, check_file, read_lines
-from .records import parse_object
+from .lines import OnError, Sentence, check_file, checked, lines_of
 
 INCORRECT = "incorrect"
 """The column of spans that are known to be wrong; only present where a text has one."""
@@ -31,6 +31,10 @@ LISTED = 5
 _BINARY_VIEW = "ner"
 """Prodigy's interface for accepting or rejecting one span; the other interfaces annotate the whole text."""
 _TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "lead_time", "file_upload"})
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
+"""How JSON writes halves of characters."""
+Record: TypeAlias = tuple[int, dict[str, Any]]
+"""An object in JSON, after its line."""
 Tokenize: TypeAlias = Callable[[str], tuple[list[str], list[bool]]]
 """Returns the tokens of a text and whether a space follows each; joined, they give the text."""
 
@@ -98,49 +102,50 @@ def read_annotations(
     on_error (OnError | None): Receives the error of each unreadable record, which is then left out.
     RAISES FormatError: On a record that cannot be read, and on a file without an annotated text.
     """
-    path, notes = check_file(path), notes or Notes()
-    number = errors = 0
-    for line, record in _records(path, encoding, on_error):
+    path = check_file(path)
+    return checked(_sentences(path, tokenize, notes or Notes(), encoding), path, on_error, empty="")
+
+
+def _sentences(path: Path, tokenize: Tokenize, notes: Notes, encoding: str) -> Iterator[Sentence | FormatError]:
+    empty = True
+    for number, record in enumerate(json_records(path, encoding)):
         try:
             if isinstance(record, FormatError):
                 raise record
-            found = _annotated(record)._replace(weight=_weight(record))
-            if not found.text.strip():
+            line, entry = record
+            text = _annotated(entry)._replace(weight=_weight(entry))
+            if not text.text.strip():
                 raise _SkippedError("empty")
-            yield _sentence(found, *tokenize(found.text), line, number, notes)
-            number += 1
+            yield _sentence(text, *tokenize(text.text), line, number, notes)
+            empty = False
         except _SkippedError as reason:
             notes.skipped[str(reason)] += 1
         except DataError as error:
-            errors += 1
-            found_error = error if isinstance(error, FormatError) else FormatError(path, line, str(error))
-            if on_error is None:
-                raise found_error from None
-            on_error(found_error)
-    if not number and not errors:
+            yield error if isinstance(error, FormatError) else FormatError(path, line, str(error))
+            empty = False
+    if empty:
         said = "; ".join(text for text, _ in notes.messages(path))
-        raise FormatError(path, 0, f"no annotated text in the file. {said}".strip())
+        yield FormatError(path, 0, f"no annotated text in the file. {said}".strip())
 
 
-def _records(
-    path: Path, encoding: str, on_error: OnError | None
-) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
-    """Yield the objects of JSON Lines, or of one array, and the line on which each begins."""
-    first = True
-    for number, line in read_lines(path, encoding, on_error):
-        if not line.strip():
-            continue
-        if first and line.lstrip().startswith("["):
-            yield from _of_array(path, encoding, on_error)
-            return
-        first = False
-        yield number, _object(path, number, line)
+def json_records(path: Path, encoding: str, stream: IO[bytes] | None = None) -> Iterator[Record | FormatError]:
+    """Yield the objects of JSON Lines, or of one array, with the line on which each begins, and errors."""
+    lines, first = lines_of(path, encoding, stream, returns=True), True
+    for line in lines:
+        if isinstance(line, FormatError):
+            yield line
+        elif first and line[1].lstrip().startswith("["):
+            rest = (item[1] for item in lines if not isinstance(item, FormatError))
+            yield from _of_array(path, "\n".join([*[""] * (line[0] - 1), line[1], *rest]))
+        elif line[1] and not line[1].isspace():
+            first = False
+            try:
+                yield line[0], parse_object(path, *line)
+            except FormatError as error:
+                yield error
 
 
-def _of_array(
-    path: Path, encoding: str, on_error: OnError | None
-) -> Iterator[tuple[int, Mapping[str, Any] | FormatError]]:
-    text = "\n".join(line for _, line in read_lines(path, encoding, on_error))
+def _of_array(path: Path, text: str) -> Iterator[Record | FormatError]:
     decoder, at, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
     while True:
         while at < len(text) and text[at] in " \t\n,":
@@ -151,17 +156,29 @@ def _of_array(
         try:
             end = decoder.raw_decode(text, at)[1]
         except (ValueError, RecursionError) as error:
-            yield line, FormatError(path, line, f"no JSON ({error}).")
+            yield FormatError(path, line, f"no JSON ({error}).")
             return
-        yield line, _object(path, line, text[at:end])
+        try:
+            yield line, parse_object(path, line, text[at:end])
+        except FormatError as error:
+            yield error
         at = end
 
 
-def _object(path: Path, line: int, text: str) -> Mapping[str, Any] | FormatError:
+def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
+    """Return an object in JSON.  RAISES FormatError: If there is none, or a string that no file can hold."""
     try:
-        return parse_object(path, line, text)
-    except FormatError as error:
-        return error
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, number, f"no JSON ({error}). Each line must be an object with a text.") from None
+    if not isinstance(entry, dict):
+        raise FormatError(path, number, 'expected an object with a string under "text".')
+    try:
+        if _SURROGATE.search(line):
+            json.dumps(entry, ensure_ascii=False).encode("utf8")
+    except UnicodeEncodeError:
+        raise FormatError(path, number, "half a character (\\ud800 to \\udfff, alone); no file can hold it.") from None
+    return entry
 
 
 # Records of the tools
@@ -280,7 +297,7 @@ def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int,
             columns[INCORRECT] = ["O"] * place.start + marks + ["O"] * (len(words) - place.stop)
     if found.weight != 1:
         columns["weight"] = [str(found.weight), *["_"] * (len(words) - 1)]
-    return Sentence(words, columns, spaces, line, number, {}, on_one_line=True)
+    return Sentence(words, columns, spaces, line, number, on_one_line=True)
 
 
 def _placed(text: str, span: CharSpan) -> CharSpan:

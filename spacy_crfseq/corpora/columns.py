@@ -7,20 +7,22 @@ so a file read with the wrong columns is rejected at its first line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
 from ..schemes import describe_invalid, find_invalid
-from .lines import OnError, Sentence, check_file, read_sentences
+from .lines import Line, OnError, Sentence, check_file, checked, lines_of
 
 DOCSTART = "-DOCSTART-"
 IGNORED = "_"
 WORD = "word"
 MISSING_ENTITY = "-"
 """The tag of a token whose entity is not annotated."""
+_NAMES = "word words token tokens form text lemma pos tag tags xpos upos morph chunk ent entity ner label labels"
+HEADERS = frozenset(_NAMES.split())
+"""What a line of names of columns consists of."""
 _BLANKS = frozenset(" \t\r\n")
 
 
@@ -31,14 +33,12 @@ def read_columns(
     separator: str | None = None,
     encoding: str = "utf8",
     on_error: OnError | None = None,
-    data: bytes | None = None,
 ) -> Iterator[Sentence]:
     """Yield the sentences of a column file.
 
     columns (Sequence[str]): The name of each column; one is "word", "_" ignores a column.
     separator (str | None): Text between columns; None for any run of spaces and tabs.
-    on_error (OnError | None): Receives errors in sentences, which are then skipped.
-    data (bytes | None): A part of the file, to be read instead.
+    on_error (OnError | None): Receives errors in lines; their sentences are skipped.
     A line whose first column is ``-DOCSTART-`` begins a document.
     RAISES ConfigError: On invalid column names or an empty separator.
     RAISES FormatError: During iteration, on a line with a different number of columns, on bytes that are not in the
@@ -47,47 +47,36 @@ def read_columns(
     check_columns(columns)
     if separator == "":
         raise ConfigError("separator = '' is empty; omit it for runs of spaces and tabs.")
-    parse = partial(parse_columns, columns=columns, separator=separator)
-    return read_sentences(check_file(path), encoding, parse, on_error, data)
-
-
-_NAMES = "word words token tokens form text lemma pos tag tags xpos upos morph chunk ent entity ner label labels"
-HEADERS = frozenset(_NAMES.split())
-"""What a line of names of columns consists of."""
+    path = check_file(path)
+    return checked(parse_columns(path, lines_of(path, encoding), columns, separator), path, on_error)
 
 
 def parse_columns(
-    path: Path,
-    lines: Iterable[tuple[int, str]],
-    on_error: OnError | None = None,
-    *,
-    columns: Sequence[str],
-    separator: str | None = None,
-) -> Iterator[Sentence]:
-    """Yield the sentences of numbered lines of a column file; arguments and errors as in `read_columns`."""
+    path: Path, lines: Iterable[Line], columns: Sequence[str], separator: str | None = None
+) -> Iterator[Sentence | FormatError]:
+    """Yield the sentences of a column file, and the errors in its lines; see `read_columns`."""
     rows: list[list[str]] = []
     number = document = 0
-    in_document = spoilt = False
-    # a final blank line ends a sentence that is still open
-    for at, line in chain(lines, [(0, "")]):
-        number, fields = at or number + 1, _split(line, separator)
+    spoilt = False
+    for line in chain(lines, [(0, "")]):  # a final blank line ends a sentence that is still open
+        if isinstance(line, FormatError):
+            yield line
+            spoilt = True
+            continue
+        number, fields = line[0] or number + 1, _split(line[1], separator)
         if fields and fields[0] != DOCSTART:
-            if number == 1 and len(fields) > 1 and HEADERS.issuperset(field.lower() for field in fields):
-                raise FormatError(path, 1, "this line has names of columns, not a word. Remove it.")
-            if len(fields) != len(columns):
-                error = _wrong_number(path, number, fields, columns)
-                if on_error is None:
-                    raise error
-                on_error(error)
+            if number == 1 and len(fields) > 1 and HEADERS.issuperset(map(str.lower, fields)):
+                yield FormatError(path, 1, "this line has names of columns, not a word. Remove it.")
+                spoilt = True
+            elif len(fields) != len(columns):
+                yield _wrong_number(path, number, fields, columns)
                 spoilt = True
             rows.append(fields)
             continue
-        if rows:
-            if not spoilt:
-                yield _sentence(path, rows, tuple(columns), number - len(rows), document)
-            rows, in_document, spoilt = [], True, False
-        if fields and in_document:
-            document, in_document = document + 1, False
+        if rows and not spoilt:
+            yield _sentence(path, rows, tuple(columns), number - len(rows), document)
+        rows, spoilt = [], False
+        document += bool(fields)
 
 
 def write_columns(
@@ -100,13 +89,14 @@ def write_columns(
     RAISES ConfigError: On invalid column names.
     """
     check_columns(columns)
-    n_sentences = document = 0
+    n_sentences = 0
+    document: int | None = None
     with replacing(Path(path)) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
         for sentence in sentences:
             n_sentences += 1
-            if sentence.document != document:
-                document = sentence.document
+            if document is not None and sentence.document != document:
                 file.write(separator.join([DOCSTART, *["O"] * (len(columns) - 1)]) + "\n\n")
+            document = sentence.document
             file.writelines(sentence_lines(sentence, columns, separator=separator))
     return n_sentences
 
@@ -141,13 +131,15 @@ def _split(line: str, separator: str | None) -> list[str]:
     return [field for field in fields if field] if "" in fields else fields
 
 
-def _sentence(path: Path, rows: list[list[str]], columns: tuple[str, ...], line: int, document: int) -> Sentence:
+def _sentence(
+    path: Path, rows: list[list[str]], columns: tuple[str, ...], line: int, document: int
+) -> Sentence | FormatError:
     values = dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True))
     values.pop(IGNORED, None)
     words = values.pop(WORD)
     if "" in words:
-        raise FormatError(path, line + words.index(""), "the word is empty.")
-    return Sentence(words, values, None, line, document, {})
+        return FormatError(path, line + words.index(""), "the word is empty.")
+    return Sentence(words, values, None, line, document)
 
 
 def _values(sentence: Sentence, name: str) -> Sequence[str]:

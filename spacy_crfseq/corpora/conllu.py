@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import FormatError
-from .lines import OnError, Sentence, check_file, read_sentences
+from .lines import Line, OnError, Sentence, check_file, checked, lines_of
 
 UPOS = frozenset("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())  # noqa: SIM905
 COLUMNS = ("lemma", "pos", "tag", "morph", "head", "dep")
@@ -22,9 +22,7 @@ _Row: TypeAlias = tuple[int, list[str]]
 """The number of a token line in the file, and its ten fields."""
 
 
-def read_conllu(
-    path: Path | str, on_error: OnError | None = None, *, encoding: str = "utf8", data: bytes | None = None
-) -> Iterator[Sentence]:
+def read_conllu(path: Path | str, on_error: OnError | None = None, *, encoding: str = "utf8") -> Iterator[Sentence]:
     """Yield the sentences of a CoNLL-U file, which ought to be in UTF-8.
 
     The columns are lemma, pos (UPOS), tag (XPOS), morph (FEATS), head (an id, "0" is the root) and dep (DEPREL); an
@@ -34,52 +32,42 @@ def read_conllu(
     ``# newdoc`` begins a document.
 
     on_error (OnError | None): Receives errors in sentences, which are then skipped.
-    data (bytes | None): A part of the file, to be read instead.
     RAISES FormatError: With its line, if a line has not ten columns, ids do not count 1, 2, 3, ..., a tag is no UPOS
         tag or a feature no Name=Value; on a file without a sentence.
     """
-    return read_sentences(check_file(path), encoding, parse_conllu, on_error, data)
+    path = check_file(path)
+    return checked(parse_conllu(path, lines_of(path, encoding)), path, on_error)
 
 
-def parse_conllu(path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None = None) -> Iterator[Sentence]:
-    """Yield the sentences of numbered lines of a CoNLL-U file; arguments and errors as `read_conllu` has them."""
-    document = -1
-    for comments, rows in _blocks(path, lines, on_error):
-        if document < 0 or "newdoc" in comments or "newdoc id" in comments:
-            document += 1
-        try:
-            sentence = _sentence(path, comments, rows, document)
-        except FormatError as error:
-            if on_error is None:
-                raise
-            on_error(error)
-            continue
-        yield sentence
-
-
-def _blocks(
-    path: Path, lines: Iterable[tuple[int, str]], on_error: OnError | None
-) -> Iterator[tuple[dict[str, str], list[_Row]]]:
+def parse_conllu(path: Path, lines: Iterable[Line]) -> Iterator[Sentence | FormatError]:
+    """Yield the sentences of a CoNLL-U file, and the errors in them; see `read_conllu`."""
     comments: dict[str, str] = {}
     rows: list[_Row] = []
-    spoilt = False
-    for number, line in chain(lines, [(0, "")]):  # the blank line ends a sentence that the file leaves open
-        if not line.strip(" \t"):
-            if rows and not spoilt:
-                yield comments, rows
-            if rows or spoilt:
-                comments, rows, spoilt = {}, [], False
-        elif line.startswith("#") and not rows:
-            key, _, value = line[1:].partition("=")
+    document, spoilt = 0, False
+    for line in chain(lines, [(0, "")]):  # the blank line ends a sentence that the file leaves open
+        if isinstance(line, FormatError):
+            yield line
+            spoilt = True
+            continue
+        number, text = line
+        if text.startswith("#") and not rows:
+            key, _, value = text[1:].partition("=")
             comments[key.strip()] = value.strip()
-        else:
-            try:
-                rows.append((number, _split(path, number, line)))
-            except FormatError as error:
-                if on_error is None:
-                    raise
-                on_error(error)
+            document += key.strip() in ("newdoc", "newdoc id")
+        elif text.strip(" \t"):
+            fields = text.split("\t")
+            if len(fields) != _FIELDS or not fields[1]:
+                what = f"10 columns with tabs between them expected, {len(fields)} found."
+                yield FormatError(path, number, "the word is empty." if len(fields) == _FIELDS else what)
                 spoilt = True
+            rows.append((number, fields))
+        elif rows or spoilt:
+            if not spoilt:
+                try:
+                    yield _sentence(path, comments, rows, document)
+                except FormatError as error:
+                    yield error
+            comments, rows, spoilt = {}, [], False
 
 
 def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: int) -> Sentence:
@@ -91,8 +79,13 @@ def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: 
         has_space = _NO_SPACE not in fields[9] or _NO_SPACE not in fields[9].split("|")
         if "." in identifier:
             continue
-        if "-" in identifier:
-            last, space_after = _range_end(path, number, identifier, len(words), last), has_space
+        if "-" in identifier:  # a multiword token such as 3-4, which must begin behind the word before it
+            first, _, end = identifier.partition("-")
+            numbers = first.isdecimal() and end.isdecimal()
+            if not (numbers and int(first) == len(words) + 1 > last and int(end) > len(words)):
+                what = f"{identifier!r} is not a range that begins at id {len(words) + 1}."
+                raise FormatError(path, number, what)
+            last, space_after = int(end), has_space
             continue
         words.append((number, fields))
         if identifier != str(len(words)):
@@ -119,20 +112,3 @@ def _columns(path: Path, words: list[_Row]) -> dict[str, list[str]]:
         if row[1] == row[2] == "_":  # the lemma of the word "_" is "_" itself
             columns["lemma"][i] = "_"
     return columns
-
-
-def _split(path: Path, number: int, line: str) -> list[str]:
-    fields = line.split("\t")
-    if len(fields) != _FIELDS:
-        raise FormatError(path, number, f"10 columns with tabs between them expected, {len(fields)} found.")
-    if not fields[1]:
-        raise FormatError(path, number, "the word is empty.")
-    return fields
-
-
-def _range_end(path: Path, number: int, identifier: str, done: int, last: int) -> int:
-    # the last id of a multiword token such as 3-4, which must begin behind the word before it
-    first, _, end = identifier.partition("-")
-    if not (first.isdecimal() and end.isdecimal() and int(first) == done + 1 > last and int(end) > done):
-        raise FormatError(path, number, f"{identifier!r} is not a range that begins at id {done + 1}.")
-    return int(end)

@@ -9,45 +9,33 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from ..errors import FormatError
-from .lines import Sentence, check_file, read_lines
+from .lines import Sentence, check_file, checked, read_lines
 
 WORD = "w[0]="
 """How the attribute with the word begins in CRFsuite's own examples."""
 NO_WORD = "_"
+Attributes: TypeAlias = list[str | tuple[str, float]]
+"""The attributes of a token: names, or pairs with a value."""
 _FIELD = re.compile(r"(?P<name>(?:\\.|[^\\:])*)(?::(?P<value>.*))?")
 _ESCAPED = re.compile(r"\\([\\:])")
 
 
-class AttributeSentence(NamedTuple):
-    """A sequence of T tokens: their labels, their attributes (names, or pairs with a value), and its line, from 1."""
+def read_crfsuite(
+    path: Path | str, column: str = "tag", word: str = WORD, encoding: str = "utf8"
+) -> Iterator[Sentence]:
+    """Yield the sequences of a file, with their labels in a column, and their attributes.
 
-    labels: list[str]
-    attributes: list[list[str | tuple[str, float]]]
-    line: int
-
-
-def read_crfsuite(path: Path | str, encoding: str = "utf8") -> Iterator[AttributeSentence]:
-    """Yield the sequences of a file.
-
+    word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
     RAISES FormatError: With its line, on a value that is no number, on an attribute that is there twice, on a weight of
         a sequence, on a line without a label, and on a file without a sequence.
     """
-    return _sentences(check_file(path), encoding)
-
-
-def sentence_of(found: AttributeSentence, column: str, word: str) -> Sentence:
-    """Return a sequence as a sentence with its labels in a column.
-
-    word (str): The beginning of the attribute whose rest is the word; a token without one gets "_".
-    """
-    named = ([name for name in names if isinstance(name, str)] for names in found.attributes)
-    rests = ((name[len(word) :] for name in names if name.startswith(word)) for names in named)
-    words = [next(rest, "") or NO_WORD for rest in rests]
-    return Sentence(words, {column: found.labels}, None, found.line, 0, {})
+    path = check_file(path)
+    return checked(_sentences(path, column, word, encoding), path, empty="no sequence")
 
 
 def format_item(label: str, attributes: Sequence[str]) -> str:
@@ -55,30 +43,32 @@ def format_item(label: str, attributes: Sequence[str]) -> str:
     return "\t".join(name.replace("\\", "\\\\").replace(":", "\\:") for name in (label, *attributes))
 
 
-def _sentences(path: Path, encoding: str) -> Iterator[AttributeSentence]:
-    sentence, empty = None, True
-    for number, line in read_lines(path, encoding):
+def _sentences(path: Path, column: str, word: str, encoding: str) -> Iterator[Sentence]:
+    rows: list[tuple[str, Attributes]] = []
+    first = 0
+    for number, line in chain(read_lines(path, encoding), [(0, "")]):  # a blank line ends a sequence that is open
         if not line:
-            if sentence is not None:
-                yield sentence
-            sentence = None
+            if rows:
+                labels, attributes = map(list, zip(*rows, strict=True))
+                words = [_word(names, word) for names in attributes]
+                yield Sentence(words, {column: labels}, None, first, attributes=attributes)
+            rows = []
         elif line.startswith("@"):
             name, _, value = line.partition(":")
             if name != "@weight" or _value_of(value) != 1:
                 message = f"{line!r}: weights of sequences are not supported; remove such lines."
                 raise FormatError(path, number, message)
         else:
-            label, attributes = _item(path, number, line)
-            sentence, empty = sentence or AttributeSentence([], [], number), False
-            sentence.labels.append(label)
-            sentence.attributes.append(attributes)
-    if empty:
-        raise FormatError(path, 0, "no sequence in the file.")
-    if sentence is not None:
-        yield sentence
+            first = first if rows else number
+            rows.append(_item(path, number, line))
 
 
-def _item(path: Path, number: int, line: str) -> tuple[str, list[str | tuple[str, float]]]:
+def _word(attributes: Attributes, prefix: str) -> str:
+    rests = (name[len(prefix) :] for name in attributes if isinstance(name, str) and name.startswith(prefix))
+    return next(rests, "") or NO_WORD
+
+
+def _item(path: Path, number: int, line: str) -> tuple[str, Attributes]:
     (label, valued), *found = (_field(path, number, field) for field in line.split("\t"))
     attributes = [name for name, _ in found]
     if valued not in (None, 1.0):

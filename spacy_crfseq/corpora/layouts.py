@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ..errors import ConfigError, FormatError, suggest
 from .columns import check_columns
 from .guess import fits, guess, separator_of
-from .lines import check_encoding
+from .lines import STDIN, ZIPPED, check_encoding
 from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
 from .xml import XMLForm, check_corpus
 
@@ -25,8 +25,6 @@ GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu", "xml": ".xml"}
 """Layouts that have an ending of their own."""
-ZIPPED = ".gz"
-STDIN = Path("-")
 FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)} [by its ending, else as in training, else by its first lines]"
 TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)} [by its ending, else by its first lines]"
 _FILE = 'File of texts: one per line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'

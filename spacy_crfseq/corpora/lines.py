@@ -1,35 +1,41 @@
-"""Sentences, lines and encodings, which all corpus files share.
+"""Sentences, lines, encodings and parts of files, which all corpora share.
 
 Only a line feed, with an optional carriage return, ends a line: Python's lines and white space are too wide for
-corpora, where U+0085, U+00A0 and U+2028 occur inside words.
+corpora, where U+0085, U+00A0 and U+2028 occur inside words.  Readers yield a `FormatError` in place of what is
+malformed; `checked` raises it, or reports it and goes on.
 """
 
 from __future__ import annotations
 
 import codecs
+import gzip
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from io import BytesIO, TextIOWrapper
+from io import BytesIO
 from pathlib import Path
-from typing import IO, AnyStr, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
 from ..errors import ConfigError, FormatError
 
+Item = TypeVar("Item")
 OnError: TypeAlias = Callable[[FormatError], None]
 """Receives an error in a file; reading continues after the line or sentence."""
-Parse: TypeAlias = Callable[[Path, Iterable[tuple[int, str]], OnError | None], Iterator["Sentence"]]
-"""Yields the sentences of the numbered lines of a file."""
+Line: TypeAlias = tuple[int, str] | FormatError
+"""A line and its number from 1, or what is wrong with it."""
 MAX_LINE = 1 << 26
-"""Characters or bytes of a line, at most; a small packed file may hold a line of any length."""
+"""Bytes of a line, at most; a small packed file may hold a line of any length."""
 SAMPLE = 1 << 16
 """Bytes of a file that its encoding is guessed from."""
+STDIN = Path("-")
+ZIPPED = ".gz"
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
-
-
 DOCBIN_MARK = b"x\x9c"
 """The first bytes of a DocBin, which zlib writes."""
 
@@ -39,21 +45,23 @@ class Sentence(NamedTuple):
 
     columns: Each further column by its name, [T]; an empty string is a missing value.
     spaces [T]: Whether white space follows a token; None if the format does not tell.
-    line: 1-based line of the first token.
-    document: 0-based number of the document in its file.
+    line: 1-based line of the first token; of a DocBin, the number of the Doc.
+    document: How many documents the file has marked up to here.
     comments: Those of the form ``# key = value``.
     on_one_line: Whether all tokens are on one line, or in one Doc.
     file: Its path, where a corpus may have several; else empty.
+    attributes [T]: Names of features, or pairs with a value, see `features.noted`; None if the format has none.
     """
 
     words: list[str]
     columns: dict[str, list[str]]
     spaces: list[bool] | None
     line: int
-    document: int
-    comments: dict[str, str]
+    document: int = 0
+    comments: Mapping[str, str] = {}
     on_one_line: bool = False
     file: str = ""
+    attributes: Any = None
 
     @property
     def text(self) -> str:
@@ -64,6 +72,30 @@ class Sentence(NamedTuple):
     def line_of(self, token: int) -> int:
         """Return the line of a token."""
         return self.line if self.on_one_line else self.line + token
+
+
+def checked(
+    items: Iterable[Item | FormatError], path: Path, on_error: OnError | None = None, *, empty: str = "no sentence"
+) -> Iterator[Item]:
+    """Yield what a reader has read.
+
+    on_error (OnError | None): Receives the errors; None raises the first one.
+    empty (str): What is missing in a file without anything; an empty string if that may be.
+    RAISES FormatError: At the end, if there was neither an item nor an error.
+    """
+    for item in items:
+        empty = ""
+        if not isinstance(item, FormatError):
+            yield item
+        elif on_error is None:
+            raise item
+        else:
+            on_error(item)
+    if empty:
+        raise FormatError(path, 0, f"{empty} in the file.")
+
+
+# Files
 
 
 def check_file(path: Path | str) -> Path:
@@ -77,107 +109,143 @@ def check_file(path: Path | str) -> Path:
     return path
 
 
-def read_sentences(
-    path: Path, encoding: str, parse: Parse, on_error: OnError | None, data: bytes | None = None
-) -> Iterator[Sentence]:
-    """Yield the sentences that `parse` finds in the lines of a file.
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, packed by gzip if its name ends in .gz, or standard input if it is `STDIN`.
 
-    on_error (OnError | None): Receives errors in sentences, which are then skipped.
-    data (bytes | None): A part of the file, to be read instead; it may hold no sentence.
-    RAISES FormatError: At the end, if there was neither a sentence nor an error.
+    RAISES FormatError: If it cannot be read, now or later.
     """
-    empty = data is None
-
-    def report(error: FormatError) -> None:
-        nonlocal empty
-        assert on_error is not None
-        empty = False
-        on_error(error)
-
-    keep = report if on_error is not None else None
-    for sentence in parse(path, read_lines(path, encoding, keep, data), keep):
-        empty = False
-        yield sentence
-    if empty:
-        raise FormatError(path, 0, "no sentence in the file.")
+    try:
+        unpack: Any = gzip.open if path.suffix == ZIPPED else open
+        with nullcontext(sys.stdin.buffer) if path == STDIN else unpack(path, "rb") as file:
+            yield file
+    except EOFError as error:
+        raise FormatError(path, 0, "the packed file was cut short.") from error
+    except zlib.error as error:
+        raise FormatError(path, 0, f"the packed file is damaged ({error}).") from error
+    except OSError as error:
+        raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
 
 
-def read_lines(
-    path: Path, encoding: str, on_error: OnError | None = None, data: bytes | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yield 1-based line numbers and lines, without their ends and a byte order mark.
+def lines_of(path: Path, encoding: str, stream: IO[bytes] | None = None, *, returns: bool = False) -> Iterator[Line]:
+    """Yield the numbered lines of a file, without their ends and a byte order mark, and errors in place of bad ones.
 
-    on_error (OnError | None): Receives errors in lines, which are then yielded as far as they can be read.
-    data (bytes | None): A part of the file, to be read instead.
-    RAISES FormatError: If bytes are not in the encoding, or a carriage return is inside a line.
+    stream (IO | None): The open file or a part of it, if it is open.
+    returns (bool): Whether carriage returns may be inside a line.
     RAISES ConfigError: On an unknown encoding.
     """
     check_encoding(encoding)
-    try:
-        if on_error is not None:
-            yield from _all_lines(path, encoding, on_error)
-            return
-        part = None if data is None else TextIOWrapper(BytesIO(data), encoding, newline="\n")
-        with part or path.open(encoding=encoding, newline="\n") as file:
-            for number, line in enumerate(bounded_lines(path, file), start=1):
-                yield number, _clean(path, number, line)
-    except UnicodeError as error:
-        raise _encoding_error(path, encoding) from error
-    except OSError as error:
-        raise FormatError(path, 0, f"cannot be read: {error.strerror}.") from error
-
-
-def bounded_lines(path: Path, file: IO[AnyStr]) -> Iterator[AnyStr]:
-    """Yield the lines of a file.  RAISES FormatError: If one is longer than `MAX_LINE`, without reading more of it."""
-    for number, line in enumerate(iter(partial(file.readline, MAX_LINE), file.read(0)), start=1):
-        if len(line) == MAX_LINE:
-            raise FormatError(path, number, f"the line is longer than {MAX_LINE:,} characters. Split it.")
-        yield line
-
-
-def _all_lines(path: Path, encoding: str, on_error: OnError) -> Iterator[tuple[int, str]]:
-    # decoded one by one, which is slower
-    offset = 0
-    with path.open("rb") as stream:
-        file, encoding = byte_lines(stream, encoding)
-        for number, raw in enumerate(bounded_lines(path, file), start=1):
+    with opened(path) if stream is None else nullcontext(stream) as file:
+        if not in_bytes(encoding):
             try:
-                line = raw.decode(encoding)
+                file, encoding = BytesIO(file.read().decode(encoding).encode("utf8")), "utf8"
+            except UnicodeError:
+                yield undecodable(path, 0, 0, encoding)
+                return
+        begin = getattr(file, "begin", 0)
+        for number, raw in enumerate(iter(partial(file.readline, MAX_LINE), b""), start=1):
+            if len(raw) == MAX_LINE:  # without reading more of it
+                yield FormatError(path, number, f"the line is longer than {MAX_LINE:,} bytes. Split it.")
+                return
+            try:
+                line = raw.decode(encoding).rstrip("\r\n")
             except UnicodeDecodeError as error:
-                on_error(undecodable(path, number, offset + error.start, encoding))
-                line = raw.decode(encoding, "replace")
-            try:
-                line = _clean(path, number, line)
-            except FormatError as error:
-                on_error(error)
-                line = line.rstrip("\r\n").replace("\r", "")
-            offset += len(raw)
-            yield number, line
+                yield undecodable(path, number, begin + error.start, encoding, raw)
+                continue
+            finally:
+                begin += len(raw)
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            if "\r" in line and not returns:
+                yield FormatError(path, number, "a carriage return inside the line; end lines with \\n or \\r\\n.")
+            else:
+                yield number, line
 
 
-def in_bytes(encoding: str) -> bool:
-    """Whether lines in this encoding end with the byte of a line feed.  RAISES ConfigError: If it is unknown."""
-    check_encoding(encoding)
-    return len("a\n".encode(encoding)) == 2
+def read_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file as `lines_of`.  RAISES FormatError: On a bad line, or if the file cannot be read."""
+    return checked(lines_of(path, encoding), path, empty="")
 
 
-def byte_lines(file: IO[bytes], encoding: str) -> tuple[IO[bytes], str]:
-    """Return a file whose lines end with the byte of a line feed, and its encoding: UTF-16 and its kind become UTF-8.
+# Parts of files
 
-    RAISES UnicodeError: If such a file cannot be decoded.
+
+class PartBytes(BytesIO):
+    """The bytes of a part, and where they begin in the file."""
+
+    begin = 0
+
+
+class Part(NamedTuple):
+    """The bytes from `begin` to `end` of a file, None for its end."""
+
+    path: Path
+    begin: int = 0
+    end: int | None = None
+
+    def open(self) -> PartBytes | None:
+        """Return the bytes, or None if they are the whole file."""
+        if not self.begin and self.end is None:
+            return None
+        with self.path.open("rb") as file:
+            file.seek(self.begin)
+            found = PartBytes(file.read() if self.end is None else file.read(self.end - self.begin))
+        found.begin = self.begin
+        return found
+
+    def line_in_file(self, line: int) -> int:
+        """Return the number in the file of a line of this part; both from 1."""
+        before = self._replace(begin=0, end=self.begin).open() if self.begin else None
+        return line + (before.getvalue().count(b"\n") if before else 0)
+
+    @contextmanager
+    def numbered(self) -> Iterator[None]:
+        """Count the lines of errors, which a reader of this part raises, from the beginning of the file."""
+        try:
+            yield
+        except FormatError as error:
+            if not self.begin or not error.line:
+                raise
+            raise FormatError(error.file, self.line_in_file(error.line), error.what) from None
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return a file, or those in a folder or of a pattern such as ``train-*.conll``, in the order of their names.
+
+    RAISES ConfigError: If there is none.
     """
-    if in_bytes(encoding):
-        return file, encoding
-    return BytesIO(file.read().decode(encoding).encode("utf8")), "utf8"
+    if path.is_file():
+        return [path]
+    names = path.rglob("*") if path.is_dir() else Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+    files = sorted(file for file in names if file.is_file() and file.name[:1] != ".")
+    if not files and (path.is_dir() or any(sign in str(path) for sign in "*?[")):
+        where = "in this folder" if path.is_dir() else "of this pattern"
+        raise ConfigError(f"{path}: there is no file {where}. Check the path.")
+    return files or [path]
 
 
-def _clean(path: Path, number: int, line: str) -> str:
-    line = line.rstrip("\r\n")
-    if number == 1:
-        line = line.removeprefix("\ufeff")
-    if "\r" in line:
-        raise FormatError(path, number, "a carriage return inside the line; end lines with \\n or \\r\\n.")
-    return line
+def cut(path: Path, size: int, mark: bytes | tuple[bytes, ...] | None) -> list[Part]:
+    """Return a file in parts of about `size` bytes.
+
+    mark: What a line begins with at which a part may begin; None to return the file as a whole.
+    """
+    if mark is None or size <= 0 or path.suffix == ZIPPED or not path.is_file():
+        return [Part(path)]
+    length, begins = path.stat().st_size, [0]
+    with path.open("rb") as file:
+        while begins[-1] + size < length:
+            file.seek(begins[-1] + size - 1)
+            file.readline()  # to the beginning of a line
+            place, line = file.tell(), file.readline()
+            while line and not line.startswith(mark):
+                place, line = file.tell(), file.readline()
+            if not line:
+                break
+            begins.append(place)
+    return [Part(path, *bounds) for bounds in zip(begins, [*begins[1:], None], strict=True)]
+
+
+# Encodings
 
 
 def check_encoding(encoding: str) -> None:
@@ -186,6 +254,12 @@ def check_encoding(encoding: str) -> None:
         "a".encode(encoding)
     except (LookupError, ValueError) as error:
         raise ConfigError(f"Unknown encoding {encoding!r}. Try 'utf8', 'latin-1' or 'utf-16'.") from error
+
+
+def in_bytes(encoding: str) -> bool:
+    """Whether lines in this encoding end with the byte of a line feed.  RAISES ConfigError: If it is unknown."""
+    check_encoding(encoding)
+    return len("a\n".encode(encoding)) == 2
 
 
 def probable_encoding(data: bytes) -> str:
@@ -203,18 +277,16 @@ def probable_encoding(data: bytes) -> str:
     return "cp1252" if re.search(rb"[\x80-\x9f]", data) else "latin-1"
 
 
-def undecodable(path: Path, line: int, byte: int, encoding: str, sample: bytes | None = None) -> FormatError:
+def undecodable(path: Path, line: int, byte: int, encoding: str, raw: bytes = b"") -> FormatError:
     """Return an error on a byte that cannot be decoded, with the encoding to give instead.
 
     byte (int): Its place in the file, from 0.
-    sample (bytes | None): What to guess the encoding from; None for the beginning of the file and the bad byte.
+    raw (bytes): Its line.
     """
-    if sample is None:
+    sample = raw
+    if path.is_file() and path.suffix != ZIPPED:
         with path.open("rb") as file:
-            sample = file.read(SAMPLE)
-            if byte >= SAMPLE:
-                file.seek(byte)
-                sample += file.readline(SAMPLE)
+            sample = file.read(SAMPLE) + raw[:SAMPLE]
     if sample.startswith(DOCBIN_MARK):
         what = "this is spaCy's binary format. Give --format spacy, in a config the reader spacy.Corpus.v1."
         return FormatError(path, 0, what)
@@ -223,15 +295,3 @@ def undecodable(path: Path, line: int, byte: int, encoding: str, sample: bytes |
     if codecs.lookup(probable).name != codecs.lookup(encoding).name:
         hint = f'The file looks like {probable}: give --encoding {probable}, in a config encoding = "{probable}".'
     return FormatError(path, line, f"byte {byte} of the file is not {encoding}. {hint}")
-
-
-def _encoding_error(path: Path, encoding: str) -> FormatError:
-    data = path.read_bytes()
-    start = len(data)
-    try:
-        data.decode(encoding)
-    except UnicodeDecodeError as error:
-        start = error.start
-    except UnicodeError:  # utf-16 without a byte order mark gives no position
-        start = 0
-    return undecodable(path, data.count(b"\n", 0, start) + 1, start, encoding)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
-from ..errors import ConfigError, suggest
-from .columns import DOCSTART, read_columns
-from .conllu import COLUMNS, read_conllu
-from .lines import OnError, Sentence, read_lines
-from .xml import XMLForm, read_xml
+from ..errors import ConfigError, FormatError, suggest
+from .columns import DOCSTART, parse_columns
+from .conllu import COLUMNS, parse_conllu
+from .lines import OnError, Sentence, check_file, checked, lines_of, read_lines
+from .xml import XMLForm, parse_xml
 
 
 class Preset(NamedTuple):
@@ -69,13 +69,25 @@ def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
     return read_layout(path, get_preset(name))
 
 
-def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:
-    """Yield the sentences of a column file, a CoNLL-U file or XML; arguments and errors as `read_columns` has them."""
+def read(path: Path, layout: Preset, stream: IO[bytes] | None = None) -> Iterator[Sentence | FormatError]:
+    """Yield the sentences of a column file, a CoNLL-U file or XML, and what is wrong with others.
+
+    stream (IO | None): The open file or a part of it, if it is open.
+    """
     if layout.form is not None:
-        return read_xml(path, layout.form, on_error, encoding=layout.encoding)
-    if layout.name == "conllu":
-        return read_conllu(path, on_error, encoding=layout.encoding)
-    return read_columns(path, layout.columns, encoding=layout.encoding, on_error=on_error)
+        return parse_xml(path, layout.form, layout.encoding, stream)
+    lines = lines_of(path, layout.encoding, stream)
+    return parse_conllu(path, lines) if layout.name == "conllu" else parse_columns(path, lines, layout.columns)
+
+
+def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:
+    """Yield the sentences that `read` yields.
+
+    on_error (OnError | None): Receives errors; sentences with errors are skipped.
+    RAISES FormatError: On an error without `on_error`, and on a file with neither a sentence nor an error.
+    """
+    path = Path(path) if layout.form is not None else check_file(path)
+    return checked(read(path, layout), path, on_error)
 
 
 def marks_documents(path: Path, layout: Preset) -> bool:
@@ -83,13 +95,9 @@ def marks_documents(path: Path, layout: Preset) -> bool:
 
     RAISES FormatError: If the file cannot be read.
     """
-    unmarked = layout.form is not None or layout.name in (DOCBIN, ANNOTATIONS.name)
-    lines = () if unmarked else read_lines(path, layout.encoding)
-    return any(is_mark(line, layout) for _, line in lines)
-
-
-def is_mark(line: str, layout: Preset) -> bool:
-    """Whether a line marks the beginning of a document."""
+    if layout.form is not None or layout.name in (DOCBIN, ANNOTATIONS.name):
+        return False
+    lines = (line for _, line in read_lines(path, layout.encoding))
     if layout.name == "conllu":
-        return line.startswith("#") and line[1:].lstrip().startswith("newdoc")
-    return line.split(None, 1)[:1] == [DOCSTART]
+        return any(line.startswith("#") and line[1:].lstrip().startswith("newdoc") for line in lines)
+    return any(line.split(None, 1)[:1] == [DOCSTART] for line in lines)

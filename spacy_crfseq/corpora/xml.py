@@ -24,7 +24,7 @@ from xml.parsers import expat
 
 from ..errors import ConfigError, FormatError, suggest
 from .columns import MISSING_ENTITY
-from .lines import OnError, Sentence, check_encoding, check_file, undecodable
+from .lines import OnError, Sentence, check_encoding, check_file, checked, opened, undecodable
 from .splitting import SPACES, Splitter
 
 NESTED = ("innermost", "outermost", "error")
@@ -76,30 +76,29 @@ class _Segment(NamedTuple):
 
 
 def read_xml(
-    path: Path | str,
-    form: XMLForm,
-    on_error: OnError | None = None,
-    *,
-    encoding: str = "",
-    stream: IO[bytes] | None = None,
+    path: Path | str, form: XMLForm, on_error: OnError | None = None, *, encoding: str = ""
 ) -> Iterator[Sentence]:
     """Yield the sequences of a file, or of all files in a folder.
 
     Their columns are tag (plain labels), and ent and chunk (segments in IOB2).
     on_error (OnError | None): Receives errors in sequences, which are then skipped, and the one that ends the reading.
     encoding (str): That of the file; empty for what the file declares.
-    stream (IO | None): The open file, if it is.
     Text outside of segments is "O" for spans if its label is that, and not annotated if it has none.
     RAISES ConfigError: On settings that cannot be used.
     RAISES FormatError: With its line, on bad XML, an element of the sequence's name in another one, labels in labels if
         that is an error, and a sequence without text or without a label; on a file without a sequence.
     """
+    return checked(parse_xml(Path(path), form, encoding), Path(path), on_error)
+
+
+def parse_xml(
+    path: Path, form: XMLForm, encoding: str = "", stream: IO[bytes] | None = None
+) -> Iterator[Sentence | FormatError]:
+    """Yield the sequences, and what is wrong with others; see `read_xml`.  stream: The open file, if it is."""
     check_encoding(encoding or "utf8")
-    path = Path(path)
-    for one in xml_files(path) or [path]:
-        reader = _Reader(one, form, on_error, encoding)
-        with check_file(one).open("rb") if stream is None else nullcontext(stream) as file:
-            yield from reader.read(file)
+    for file in xml_files(path) or [path]:
+        with opened(check_file(file)) if stream is None else nullcontext(stream) as data:
+            yield from _Reader(file, form, encoding).read(data)
 
 
 def xml_files(path: Path) -> list[Path]:
@@ -138,11 +137,11 @@ def likely_sequence(data: bytes | str) -> str:
 class _Reader:
     """Turns the events of a parser into sequences."""
 
-    def __init__(self, path: Path, form: XMLForm, on_error: OnError | None, encoding: str) -> None:
+    def __init__(self, path: Path, form: XMLForm, encoding: str) -> None:
         self._path, self._form, self._split = path, form, form.check()
-        self._on_error, self._encoding, self._sequence = on_error, encoding, form.sequence
-        self._count, self._names = 0, dict[str, None]()
-        self._done: list[Sentence] = []
+        self._encoding, self._sequence = encoding, form.sequence
+        self._names = dict[str, None]()
+        self._done: list[Sentence | FormatError] = []
         self._outside = _Segment(0, form.other, False)
         self._open: list[tuple[_Segment, int]] = []  # of the sequence: segments, and the pieces before each
         self._pieces: list[tuple[_Segment, str]] = []
@@ -153,38 +152,26 @@ class _Reader:
         self._parser.CharacterDataHandler, self._parser.SkippedEntityHandler = self._text, self._entity
         self._parser.ExternalEntityRefHandler = self._entity
 
-    def read(self, stream: IO[bytes]) -> Iterator[Sentence]:
-        """Yield the sequences of a stream."""
+    def read(self, stream: IO[bytes]) -> Iterator[Sentence | FormatError]:
+        """Yield the sequences of a stream, and errors."""
         decode: Any = codecs.getincrementaldecoder(self._encoding)().decode if self._encoding else lambda data, _: data
-        data = stream.read(SAMPLE)
-        try:
-            while data:
-                chunk = decode(data, False)
+        data, empty, ended = stream.read(SAMPLE), True, False
+        while not ended:
+            try:
+                chunk, ended = decode(data, not data), not data
                 self._sequence = self._sequence or likely_sequence(chunk)
-                self._parser.Parse(chunk, False)
-                yield from self._taken()
-                data = stream.read(_CHUNK)
-            self._parser.Parse(decode(b"", True), True)
-        except (expat.ExpatError, LookupError, ValueError) as error:
-            yield from self._taken()
-            self._fail(error if isinstance(error, FormatError) else self._readable(error))
-        yield from self._taken()
-        if not self._count:
+                self._parser.Parse(chunk, ended)
+            except (expat.ExpatError, LookupError, ValueError) as error:
+                self._done.append(error if isinstance(error, FormatError) else self._readable(error))
+                ended = True
+            empty = empty and not self._done
+            yield from self._done
+            self._done, data = [], b"" if ended else stream.read(_CHUNK)
+        if empty:
             names = ", ".join(f"<{name}>" for name in list(self._names)[:10])
             what = f"it has no <{self._sequence}>" if self._sequence else "no element holds labelled elements"
             message = f"no sequence in the file: {what}; there are {names}. In a config, sequence names the element."
-            raise FormatError(self._path, 0, message)
-
-    def _taken(self) -> list[Sentence]:
-        done, self._done = self._done, []
-        self._count += len(done)
-        return done
-
-    def _fail(self, error: FormatError) -> None:
-        if self._on_error is None:
-            raise error
-        self._count += 1
-        self._on_error(error)
+            yield FormatError(self._path, 0, message)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         name, form, line = _local(name), self._form, self._parser.CurrentLineNumber
@@ -242,11 +229,12 @@ class _Reader:
             what = "has no labelled element" if words else "has no text"
             self._wrong = self._wrong or f"<{self._sequence}> {what}. Label it, or take it out."
         if self._wrong or not words:
-            self._fail(FormatError(self._path, self._line, self._wrong or f"<{self._sequence}> has no token."))
+            what = self._wrong or f"<{self._sequence}> has no token."
+            self._done.append(FormatError(self._path, self._line, what))
             return
         spaces[-1] = False
         columns = {"tag": tags, "ent": spans, "chunk": ["O" if tag == MISSING_ENTITY else tag for tag in spans]}
-        self._done.append(Sentence(words, columns, spaces, self._line, 0, {}, True, str(self._path)))
+        self._done.append(Sentence(words, columns, spaces, self._line, on_one_line=True, file=str(self._path)))
 
     def _readable(self, error: Exception) -> FormatError:
         """Return an error of the parser or of a decoder with its line."""

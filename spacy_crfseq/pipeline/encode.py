@@ -23,10 +23,9 @@ from ..training.compatibility import part_name
 from ..training.dataset import Dataset
 from ..types import MISSING, Ints, Loss, Offsets, TextLoss
 from .evidence import Partial, weight_of
-from .examples import Corpus
+from .examples import Corpus, LabelledText
 from .extract import DocColumns
 from .gold import gold_tags, same_words
-from .gold_docs import Portion
 from .labels import PartialTable
 from .tasks.base import Annotation
 
@@ -152,13 +151,13 @@ class _Corpus:
         self._inputs: list[NDArray[Any]] = []
         self._n_docs = 0
 
-    def add(self, chunk: list[Example] | Portion) -> None:
+    def add(self, chunk: list[Example] | LabelledText) -> None:
         """Compile some examples, or some sentences of a file."""
         encoder, loss = self._encoder, self._reading.loss
-        if isinstance(chunk, Portion):
+        if isinstance(chunk, LabelledText):
             self._present.update(encoder.columns)
             n_docs = len(chunk.text.offsets) - 1
-            self._append(chunk.text, chunk.text, self._numbered(chunk.tags), np.ones(n_docs))
+            self._append(chunk.text, chunk.text, self._numbered(chunk.tags), chunk.weights)
             self._n_docs += n_docs
             return
         validate_examples(chunk, "CRFComponent.initialize")

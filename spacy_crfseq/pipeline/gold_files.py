@@ -11,7 +11,6 @@ from ..corpora.layouts import check_choice, file_columns
 from ..corpora.presets import marks_documents
 from ..errors import DataError
 from .columns import chunks_key, missing_columns, unit_of
-from .examples import bare
 from .texts import load_docs
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ def read_gold(
     """
     from spacy.training import Example
 
+    from .examples import bare
     from .readers import read_examples
 
     key, columns = chunks_key(nlp), file_columns(layout)

@@ -7,14 +7,15 @@ A file is parsed once per vocabulary; each call then yields the same reference d
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, starmap
 from operator import attrgetter
 from pathlib import Path
 from random import Random
+from typing import Any
 from zlib import crc32
 
 from spacy.language import Language
@@ -22,25 +23,32 @@ from spacy.training import Example
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from ..corpora import Preset, Sentence, check_columns, get_preset, read_columns, read_conllu
+from ..corpora import CUSTOM, PRESETS, Preset, Sentence, check_columns, get_preset, read
 from ..corpora.annotations import Notes, Tokenize, read_annotations
-from ..corpora.crfsuite import WORD, AttributeSentence, read_crfsuite, sentence_of
+from ..corpora.columns import DOCSTART
+from ..corpora.crfsuite import WORD, read_crfsuite
 from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
-from ..corpora.lines import in_bytes
-from ..corpora.parts import BLANK, DOCUMENT, LINE, NEWDOC, Mark, Part, cut, files_of
+from ..corpora.lines import Part, check_file, checked, cut, files_of, in_bytes
 from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..corpora.splitting import SPACES
-from ..corpora.xml import XMLForm, read_xml
+from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, FormatError
-from ..features.noted import KEY
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .gold_docs import ATTRIBUTES, SPANS, CorpusLayout, DocBuilder, Entry, Portion, Starts, check_setting, example_of
+from .examples import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, check_setting
 from .tasks.base import Annotation
 from .texts import read_texts
 
 PASSAGE = 25
 """Sentences of a passage."""
+BLANK = (b"\n", b"\r\n")
+MARKS = {
+    "conllu": (b"# newdoc\n", b"# newdoc\r\n", b"# newdoc id ="),
+    CUSTOM: tuple(DOCSTART.encode() + end for end in (b" ", b"\t", b"\n", b"\r\n")),
+}
+"""What the first line of a document begins with, in layouts whose files can be cut."""
+Sentences = Callable[[Language, Part], Iterator[Sentence]]
+"""Reads the sentences of a part of a corpus."""
 
 
 def create_conll_reader(
@@ -98,12 +106,9 @@ def create_conll_reader(
     check_setting("scheme", scheme, READABLE_SCHEMES)
     if scheme == "plain" and not set(SPANS).isdisjoint(columns):
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
-    layout = CorpusLayout(
-        _given(path), tuple(columns), scheme, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice
-    )
-    read = partial(read_columns, columns=columns, encoding=encoding)
+    layout = Preset(CUSTOM, tuple(columns), scheme, encoding, "")
     return CorpusReader(
-        lambda _, part: read(part.path, data=_bytes(part)), layout, DOCUMENT if in_bytes(encoding) else None
+        CorpusSettings(_given(path), layout, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice)
     )
 
 
@@ -124,15 +129,11 @@ def create_conllu_reader(
     unit (str): "sentence" makes each a doc, "document" all up to the next ``# newdoc``, "passage" up to 25 sentences.
     The other settings and the errors are those of `create_conll_reader`.
     """
-    layout = CorpusLayout(
-        _given(path), tuple(ATTRIBUTES), "plain", tuple(given), unit,
-        limit=limit, weight=weight, joined=joined, twice=twice,
-    )  # fmt: skip
-    return CorpusReader(
-        lambda _, part: read_conllu(part.path, encoding=encoding, data=_bytes(part)),
-        layout,
-        NEWDOC if in_bytes(encoding) else None,
+    layout = PRESETS["conllu"]._replace(encoding=encoding)
+    settings = CorpusSettings(
+        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice
     )
+    return CorpusReader(settings)
 
 
 def create_crfsuite_reader(
@@ -145,7 +146,7 @@ def create_crfsuite_reader(
     limit: int = 0,
     weight: float = 1.0,
     encoding: str = "utf8",
-) -> "CRFsuiteReader":
+) -> "CorpusReader":
     """Create a reader of an attribute file of CRFsuite (``spacy_crfseq.CRFsuiteReader.v1``).
 
     column (str): What its labels are: tag, pos, morph, ent (into doc.ents) or chunk (into doc.spans).
@@ -155,8 +156,9 @@ def create_crfsuite_reader(
     """
     path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
-    layout = CorpusLayout(path, ("word", column), scheme, (), "sentence", chunks_key, on_invalid, limit, weight)
-    return CRFsuiteReader(layout, word, encoding)
+    layout = Preset("crfsuite", ("word", column), scheme, encoding, column)
+    settings = CorpusSettings(path, layout, (), "sentence", chunks_key, on_invalid, limit, weight)
+    return CorpusReader(settings, lambda _, part: read_crfsuite(part.path, column, word, encoding))
 
 
 def create_xml_reader(
@@ -198,13 +200,9 @@ def create_xml_reader(
     check_setting("part", part, ("all", "train", "dev"))
     form = XMLForm(sequence, nested, other, tuple(ignore), tuple(attributes), join, pattern, between, rename)
     form.check()
-    xml = get_preset("xml")
-    layout = CorpusLayout(
-        _given(path), xml.columns, xml.scheme, chunks_key=chunks_key, limit=limit, weight=weight
-    )  # fmt: skip
-    return CorpusReader(
-        lambda _, file: part_of(read_xml(file.path, form, encoding=encoding), part, layout.path), layout
-    )
+    layout = PRESETS["xml"]._replace(encoding=encoding, form=form)
+    settings = CorpusSettings(_given(path), layout, chunks_key=chunks_key, limit=limit, weight=weight)
+    return CorpusReader(settings, lambda nlp, file: part_of(_sentences(layout, nlp, file), part, settings.path))
 
 
 def part_of(sentences: Iterator[Sentence], part: str, path: Path) -> Iterator[Sentence]:
@@ -227,8 +225,8 @@ def create_annotation_reader(
     text in training (doc._.crf_weight).
     The settings and the errors are those of `create_conll_reader`.
     """
-    layout = CorpusLayout(_given(path), ANNOTATIONS.columns, ANNOTATIONS.scheme, limit=limit, weight=weight)
-    return CorpusReader(lambda nlp, part: annotated_sentences(nlp, part.path, encoding), layout)
+    settings = CorpusSettings(_given(path), ANNOTATIONS, limit=limit, weight=weight)
+    return CorpusReader(settings, lambda nlp, part: annotated_sentences(nlp, part.path, encoding))
 
 
 def create_text_reader(
@@ -293,146 +291,141 @@ def read_examples(
     preset = get_preset(layout) if isinstance(layout, str) else layout
     if preset.name == ANNOTATIONS.name:
         return create_annotation_reader(path, limit, encoding=preset.encoding).stream(nlp)
-    if preset.form is not None:
-        read = partial(read_xml, form=preset.form, encoding=preset.encoding)
-        return CorpusReader(
-            lambda _, part: read(part.path),
-            CorpusLayout(path, preset.columns, preset.scheme, chunks_key=chunks_key, limit=limit),
-        ).stream(nlp)
-    if preset.name == "conllu":
-        return create_conllu_reader(path, list(given), unit, limit, encoding=preset.encoding).stream(nlp)
-    columns = list(preset.columns)
-    reader = create_conll_reader(
-        path, columns, preset.scheme, list(given), unit, chunks_key, on_invalid, preset.encoding, limit
-    )
-    return reader.stream(nlp)
+    unit = unit if preset.form is None else "sentence"
+    return CorpusReader(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
 
 
-Read = Callable[[Language, Part], Iterator[Sentence]]
-"""Reads the sentences of a part of a corpus."""
-
-
-def _bytes(part: Part) -> bytes | None:
-    return None if part.is_whole else part.read()
+def _sentences(layout: Preset, nlp: Language, part: Part) -> Iterator[Sentence]:
+    check = check_file if layout.form is None else check_corpus
+    check(part.path)
+    stream = part.open()
+    return checked(read(part.path, layout, stream), part.path, empty="no sentence" if stream is None else "")
 
 
 class CorpusReader:
-    """The files of a corpus as examples; `read` opens them.  Docs are cached per vocabulary, which is kept alive.
+    """The files of a corpus as examples.  Docs are cached per vocabulary, which is kept alive.
 
-    mark (Mark | None): What the line begins with where a document does, in files that may be cut between sentences.
+    sentences (Callable | None): Reads a file or a part of it; by default, as the layout says.
     """
 
-    def __init__(self, read: Read, layout: CorpusLayout, mark: Mark | None = None) -> None:
+    def __init__(self, settings: CorpusSettings, sentences: Sentences | None = None) -> None:
         register_extensions()
-        self._read, self._layout, self._mark = read, layout, mark
+        self._settings = settings
+        self._sentences: Sentences = sentences or partial(_sentences, settings.layout)
         self._part: Part | None = None
         self._warned: set[Path] = set()
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
-        self._built: dict[int, tuple[Vocab, list[Entry]]] = {}
+        self._built: dict[int, tuple[Vocab, list[Gold]]] = {}
 
     def parts(self, size: int) -> list[Part | None]:
         """Return parts of about `size` bytes, which hold all docs in order; only None, all, where `limit` counts them.
 
         Files are cut between sentences or documents; into none where passages or joined sentences go on.
         """
-        layout = self._layout
-        if layout.limit:
+        settings, layout = self._settings, self._settings.layout
+        if settings.limit:
             return [None]
-        whole = layout.unit == "passage" or layout.joined
-        mark = self._mark if layout.unit == "document" else BLANK
-        mark = None if whole or self._mark is None else mark
-        return [part for file in files_of(layout.path) for part in cut(file, size, mark)]
+        mark = MARKS.get(layout.name)
+        if settings.unit == "passage" or settings.joined or (mark and not in_bytes(layout.encoding)):
+            mark = None
+        elif mark and settings.unit == "sentence":
+            mark = BLANK
+        return [part for file in files_of(settings.path) for part in cut(file, size, mark)]
 
     def part(self, part: Part | None) -> "CorpusReader":
         """Return the reader of a part."""
         if part is None:
             return self
-        other = CorpusReader(self._read, replace(self._layout, path=part.path), self._mark)
-        other._part, other._warned = part, self._warned
+        other = copy(self)
+        other._settings, other._part, other._built = replace(self._settings, path=part.path), part, {}
         return other
-
-    def _files(self) -> "list[CorpusReader]":
-        """Return the readers of all files."""
-        return [self] if self._part else [self.part(Part(file)) for file in files_of(self._layout.path)]
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples; raises FormatError, at once, on a line that cannot be read."""
         vocab = nlp.vocab
         if id(vocab) not in self._built:
             try:
-                self._built[id(vocab)] = vocab, list(self._entries(nlp))
+                self._built[id(vocab)] = vocab, list(self._gold(nlp))
             except FormatError as error:
                 main = getattr(sys.modules["__main__"], "__spec__", None)
                 if main is None or main.name != "spacy.__main__" or "crfseq" in sys.argv[1:2]:
                     raise
                 raise SystemExit(f"\u2718 {error}") from None  # as spaCy's commands report what their files lack
-        return map(example_of, self._built[id(vocab)][1])
+        return _examples(self._built[id(vocab)][1])
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that streams the files and caches nothing."""
-        return map(example_of, self._entries(nlp))
+        return _examples(self._gold(nlp))
 
     def portions(
         self, nlp: Language, size: int, columns: Sequence[str], annotation: Annotation
-    ) -> Iterator[Portion | list[Example]]:
-        """Yield `size` sentences at a time, as arrays where no docs are needed (`DocBuilder.portion`); keep nothing."""
-        files, layout = self._files(), self._layout
-        if layout.unit != "sentence" or layout.joined or layout.twice or (len(files) > 1 and layout.limit):
+    ) -> Iterator[LabelledText | list[Example]]:
+        """Yield `size` sentences at a time, as arrays where no docs are needed (`DocBuilder.labelled`); keep nothing.
+
+        columns (Sequence[str]): Token attributes of the predicted docs, such as "TAG".
+        """
+        inputs, parts, limit = [name.lower() for name in columns], self._parts(), self._settings.limit
+        if not DocBuilder(nlp.vocab, self._settings).suits(inputs, annotation) or (len(parts) > 1 and limit):
             yield from minibatch(self.stream(nlp), size)
             return
-        for one in files:
-            yield from one._portions(nlp, size, columns, annotation)
 
-    def _portions(
-        self, nlp: Language, size: int, columns: Sequence[str], annotation: Annotation
-    ) -> Iterator[Portion | list[Example]]:
-        builder, part = DocBuilder(nlp.vocab, self._layout), self._part or Part(self._layout.path)
-        with part.numbered():
-            for chunk in minibatch(islice(self._read(nlp, part), self._layout.limit or None), size):
-                entries = (entry for sentence in chunk for entry in builder.entries([sentence], [None]))
-                yield builder.portion(chunk, columns, annotation) or list(map(example_of, entries))
-        self._warn(builder, part)
+        def encode(builder: DocBuilder, sentences: Iterator[Sentence]) -> Iterator[LabelledText | list[Example]]:
+            for chunk in minibatch(islice(sentences, limit or None), size):
+                gold = (doc for sentence in chunk for doc in builder.gold([sentence], [None]))
+                yield builder.labelled(chunk, inputs, annotation) or list(_examples(gold))
 
-    def _entries(self, nlp: Language) -> Iterator[Entry]:
-        """Read all files, and warn of invalid tags at the end of each."""
-        entries = chain.from_iterable(one._own_entries(nlp) for one in self._files())
-        yield from islice(entries, self._layout.limit or None)
+        yield from self._each(nlp, encode)
 
-    def _own_entries(self, nlp: Language) -> Iterator[Entry]:
-        builder, part = DocBuilder(nlp.vocab, self._layout), self._part or Part(self._layout.path)
-        with part.numbered():
-            for sentences, forms in self._docs(self._read(nlp, part)):
-                yield from builder.entries(sentences, forms)
-        self._warn(builder, part)
+    def _gold(self, nlp: Language) -> Iterator[Gold]:
+        docs = self._each(nlp, lambda builder, found: chain.from_iterable(starmap(builder.gold, self._docs(found))))
+        return islice(docs, self._settings.limit or None)
 
-    def _warn(self, builder: DocBuilder, part: Part) -> None:
-        if builder.invalid and self._layout.path not in self._warned:
-            self._warned.add(self._layout.path)
-            warnings.warn(builder.warning(part), stacklevel=3)
+    def _parts(self) -> list[Part]:
+        return [self._part] if self._part else [Part(file) for file in files_of(self._settings.path)]
+
+    def _each(self, nlp: Language, work: Callable[[DocBuilder, Iterator[Sentence]], Iterator[Any]]) -> Iterator[Any]:
+        """Yield what `work` makes of the sentences of each file, and warn of invalid tags at its end."""
+        for part in self._parts():
+            builder = DocBuilder(nlp.vocab, replace(self._settings, path=part.path))
+            with part.numbered():
+                yield from work(builder, self._sentences(nlp, part))
+            if builder.invalid and part.path not in self._warned:
+                self._warned.add(part.path)
+                one = builder.invalid == 1
+                held = "a sentence holds" if one else f"{builder.invalid:,} sentences, the first at this line, hold"
+                where = f"{part.path}:{part.line_in_file(builder.first_invalid)}"
+                what = f"{held} tags that are not valid {self._settings.layout.scheme}"
+                how = f"{'it is' if one else 'they are'} read as conlleval does"
+                warnings.warn(f"{where}: {what}; {how}.", stacklevel=3)
 
     def _docs(self, sentences: Iterator[Sentence]) -> Iterator[tuple[list[Sentence], list[Starts]]]:
         """Yield the sentences of each doc, and its forms."""
-        layout, draw = self._layout, Random(0).random
+        settings, draw = self._settings, Random(0).random
 
         def forms(n: int, starts: Starts) -> list[Starts]:
-            return [*([[True] * n] if layout.twice else []), starts]
+            return [*([[True] * n] if settings.twice else []), starts]
 
-        if layout.unit != "sentence":
-            most = PASSAGE if layout.unit == "passage" else sys.maxsize
+        if settings.unit != "sentence":
+            most = PASSAGE if settings.unit == "passage" else sys.maxsize
             for _, group in groupby(enumerate(sentences), key=lambda one: (one[1].document, one[0] // most)):
                 doc = [sentence for _, sentence in group]
-                yield doc, forms(len(doc), [i == 0 or draw() >= layout.joined for i in range(len(doc))])
+                yield doc, forms(len(doc), [i == 0 or draw() >= settings.joined for i in range(len(doc))])
             return
-        if not layout.joined:  # a stream is read as it goes
+        if not settings.joined:  # a stream is read as it goes
             yield from (([sentence], forms(1, None)) for sentence in sentences)
             return
         run = list(islice(sentences, 1))
         for sentence in sentences:
-            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= layout.joined:
+            if sentence.document != run[0].document or "weight" in sentence.columns or draw() >= settings.joined:
                 yield run, forms(len(run), None)
                 run = []
             run.append(sentence)
         yield run, forms(len(run), None)
+
+
+def _examples(gold: Iterable[Gold]) -> Iterator[Example]:
+    """Return an iterator over examples with new predicted docs."""
+    return (Example(predicted(), reference) for reference, predicted in gold)
 
 
 class TextReader:
@@ -446,7 +439,12 @@ class TextReader:
         """Return parts of about `size` bytes of plain text and JSON Lines, and other files as a whole."""
         if self._limit:
             return [None]
-        return [part for file in self._files() for part in cut(file, size, self._mark(file))]
+        layouts = {file: self._layout(file) for file in files_of(self._path)}
+        can_cut = {
+            file: layout.name in ("txt", "jsonl") and in_bytes(layout.encoding or "utf8")
+            for file, layout in layouts.items()
+        }
+        return [part for file in layouts for part in cut(file, size, b"" if can_cut[file] else None)]
 
     def part(self, part: Part | None) -> "TextReader":
         """Return the reader of a part."""
@@ -456,48 +454,13 @@ class TextReader:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples, both docs of which are the same."""
-        parts = [Part(file) for file in self._files()] if self._part is None else [self._part]
+        parts = [Part(file) for file in files_of(self._path)] if self._part is None else [self._part]
         layouts = [self._layout(part.path) for part in parts]
         texts = chain.from_iterable(read_texts(nlp, *one) for one in zip(parts, layouts, strict=True))
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
 
-    def _mark(self, file: Path) -> Mark | None:
-        layout = self._layout(file)
-        return LINE if layout.name in ("txt", "jsonl") and in_bytes(layout.encoding or "utf8") else None
-
     def _layout(self, file: Path) -> Preset:
         return find_layout(file, self._asked, texts=True).layout
-
-    def _files(self) -> list[Path]:
-        return files_of(self._path)
-
-
-class CRFsuiteReader:
-    """An attribute file as examples; its sequences are read once."""
-
-    def __init__(self, layout: CorpusLayout, word: str, encoding: str) -> None:
-        self._layout, self._word, self._encoding = layout, word, encoding
-        self._sentences: list[AttributeSentence] | None = None
-        self._docs = CorpusReader(self._words, layout)
-
-    def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Return an iterator over the examples, both docs of which have the attributes."""
-        return map(_with_attributes, self._docs(nlp), self._read())
-
-    def _read(self) -> list[AttributeSentence]:
-        if self._sentences is None:
-            self._sentences = list(read_crfsuite(self._layout.path, self._encoding))
-        return self._sentences
-
-    def _words(self, nlp: Language, part: Part) -> Iterator[Sentence]:
-        column = self._layout.columns[1]
-        return (sentence_of(sentence, column, self._word) for sentence in self._read())
-
-
-def _with_attributes(example: Example, sentence: AttributeSentence) -> Example:
-    for doc in (example.predicted, example.reference):
-        doc.user_data[KEY] = sentence.attributes
-    return example
 
 
 def _given(path: Path | None) -> Path:

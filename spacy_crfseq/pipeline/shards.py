@@ -22,7 +22,7 @@ from spacy.training import Example
 from thinc.api import Config
 
 from .. import threads
-from ..corpora.parts import Part
+from ..corpora.lines import Part
 from ..errors import ConfigError
 from ..evaluation.weights import features_with_largest_weights
 from ..features.encoder import Encoder

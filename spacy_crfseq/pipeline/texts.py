@@ -1,19 +1,19 @@
-"""Docs of texts in files: raw text, JSON Lines, spaCy's binary format, or the words of a corpus."""
+"""Texts in files: raw text, JSON Lines, spaCy's binary format, or the words of a corpus; and their Docs."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_loads
 
-from ..corpora import DOCBIN, PRESETS, Preset, check_file
-from ..corpora.parts import Part
+from ..corpora import DOCBIN, PRESETS, Preset, Sentence, check_file, read
+from ..corpora.annotations import json_records
+from ..corpora.lines import Part, checked, lines_of
 from ..corpora.presets import RAW
-from ..corpora.records import BEGINNING, Piece, Place, Record, stream_records
 from ..errors import FormatError
 from ..files import collecting
 from .columns import missing_columns, unit_of
@@ -24,8 +24,29 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 
+class Document(NamedTuple):
+    """A text in a file: one that has no tokens yet, or sentences.
+
+    line: Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
+    text: Where there are no sentences.
+    marked: Whether sentence starts are known.
+    entry: The object of a line of JSON.
+    """
+
+    line: int
+    text: str = ""
+    sentences: Sequence[Sentence] = ()
+    marked: bool = False
+    entry: Mapping[str, Any] = {}
+
+    @property
+    def size(self) -> int:
+        """The approximate number of characters."""
+        return len(self.text) + sum(len(word) + 1 for sentence in self.sentences for word in sentence.words)
+
+
 class Text(NamedTuple):
-    """A text without annotation: its tokens, and sentences if the file marks them.
+    """The tokens of a text without annotation.
 
     line (int): Its line in the file; of a DocBin or a corpus, the number of the Doc; from 1.
     meta (dict): Its metadata in the file.
@@ -43,29 +64,20 @@ def read_texts(nlp: Language, path: Path | Part, layout: Preset) -> Iterator[Tex
     RAISES CrfError: If a line is reached that cannot be read.
     """
     part = path if isinstance(path, Part) else Part(path)
+    is_corpus, path = layout.name not in RAW, part.path
+    documents = read_documents(path, layout, part.open(), join=unit_of(nlp) == "document")
+    given = given_columns(nlp, layout)
     with part.numbered():
-        yield from _texts(nlp, part, layout)
-
-
-def _texts(nlp: Language, part: Part, layout: Preset) -> Iterator[Text]:
-    is_corpus, number, path = layout.name not in RAW, 0, part.path
-    documents, start = unit_of(nlp) == "document", Place(part.begin)
-    for record, place in read_records(path, layout, given_columns(nlp, layout), start, documents=documents):
-        if part.end is not None and place.offset > part.end:
-            return
-        if isinstance(record, FormatError):
-            raise record
-        if (size := len(record.text)) > nlp.max_length:
-            raise FormatError(path, record.line, f"a text of {size:,} characters; {nlp.max_length:,} are the most.")
-        number += 1
-        meta = record.entry.get("meta", {})
-        if not isinstance(meta, dict):
-            raise FormatError(path, record.line, 'expected an object under "meta".')
-        doc = make_doc(nlp, record)
-        if len(doc) and not doc.text.isspace():
-            yield Text(doc, number if is_corpus else record.line, meta)
-    if is_corpus and not number:
-        raise FormatError(path, 0, "no sentence in the file.")
+        for number, document in enumerate(checked(documents, path, empty="no sentence" if is_corpus else ""), start=1):
+            if (size := len(document.text)) > nlp.max_length:
+                what = f"a text of {size:,} characters; {nlp.max_length:,} are the most."
+                raise FormatError(path, document.line, what)
+            meta = document.entry.get("meta", {})
+            if not isinstance(meta, dict):
+                raise FormatError(path, document.line, 'expected an object under "meta".')
+            doc = make_doc(nlp, document, given)
+            if len(doc) and not doc.text.isspace():
+                yield Text(doc, number if is_corpus else document.line, meta)
 
 
 def given_columns(nlp: Language, layout: Preset) -> list[str]:
@@ -73,44 +85,82 @@ def given_columns(nlp: Language, layout: Preset) -> list[str]:
     return missing_columns(nlp, layout) if layout.name not in RAW else []
 
 
-def read_records(
-    path: Path, layout: Preset, given: Sequence[str] = (), start: Place = BEGINNING, *, documents: bool = False
-) -> Iterator[Piece]:
-    """Return an iterator over the records of a file, errors among them, and the positions after them.
+def read_documents(
+    path: Path, layout: Preset, stream: IO[bytes] | None = None, *, join: bool = False
+) -> Iterator[Document | FormatError]:
+    """Yield the texts of a file, and errors in place of those that cannot be read.
 
     path (Path): The file, packed by gzip if its name ends in .gz; `STDIN` for standard input.
     layout (Preset): One of `TEXTS`, or columns; a DocBin is unpacked in memory.
-    given (Sequence[str]): Columns of a corpus to read in addition to the words.
-    start (Place): Where to begin; results are the same as in a run from the beginning.
-    documents (bool): Join the sentences of each document that a corpus marks.
+    stream (IO | None): The open file or a part of it, if it is open.
+    join (bool): Join the sentences of each document that a corpus marks.
     """
     if layout.name == DOCBIN:
-        return _from_docbin(path, start)
-    return stream_records(path, layout, given, start, documents=documents)
+        return _from_docbin(path)
+    if layout.name == "jsonl":
+        return (_from_entry(path, record) for record in json_records(path, layout.encoding, stream))
+    if layout.name in RAW:
+        lines = lines_of(path, layout.encoding, stream, returns=True)
+        return (
+            line if isinstance(line, FormatError) else Document(*line)
+            for line in lines
+            if isinstance(line, FormatError) or (line[1] and not line[1].isspace())
+        )
+    return _from_sentences(read(path, layout, stream), join)
 
 
-def make_doc(nlp: Language, record: Record) -> Doc:
-    """Return a record as an unannotated Doc of the pipeline's vocab."""
+def _from_entry(path: Path, record: tuple[int, dict[str, Any]] | FormatError) -> Document | FormatError:
+    if isinstance(record, FormatError):
+        return record
+    line, entry = record
+    if not isinstance(entry.get("text"), str):
+        return FormatError(path, line, 'expected an object with a string under "text".')
+    return Document(line, entry["text"], entry=entry)
+
+
+def _from_sentences(found: Iterator[Sentence | FormatError], join: bool) -> Iterator[Document | FormatError]:
+    begun: list[Sentence] = []  # sentences of a marked document
+    for sentence in found:
+        if isinstance(sentence, FormatError):
+            yield sentence
+            continue
+        if begun and sentence.document != begun[0].document:
+            yield Document(begun[0].line, sentences=begun, marked=True)
+            begun = []
+        if join and sentence.document:
+            begun.append(sentence)
+        else:
+            yield Document(sentence.line, sentences=[sentence])
+    if begun:
+        yield Document(begun[0].line, sentences=begun, marked=True)
+
+
+def make_doc(nlp: Language, document: Document, given: Sequence[str] = ()) -> Doc:
+    """Return a text as a Doc of the pipeline's vocab, with the columns `given` of its sentences."""
     from spacy.tokens import Doc
 
     from ..features.noted import KEY
 
-    if record.words is None:
-        return nlp.make_doc(record.text)
-    columns: dict[str, Any] = {name: list(values) for name, values in record.columns.items()}
-    starts: Any = record.starts
+    sentences = document.sentences
+    if not sentences:
+        return nlp.make_doc(document.text)
+    columns: dict[str, Any] = {name: [v for one in sentences for v in one.columns[name]] for name in given}
+    if "pos" in columns:
+        columns["pos"] = [value.replace("_", "") for value in columns["pos"]]
+    spaces = None if sentences[0].spaces is None else [space for one in sentences for space in one.spaces or ()]
+    starts: Any = [i == 0 for one in sentences for i in range(len(one.words))] if document.marked else None
     doc = Doc(
         nlp.vocab,
-        words=record.words,
-        spaces=record.spaces,
+        words=[word for one in sentences for word in one.words],
+        spaces=spaces,
         sent_starts=starts,
         tags=columns.get("tag"),
-        pos=[value.replace("_", "") for value in columns["pos"]] if "pos" in columns else None,
+        pos=columns.get("pos"),
         morphs=columns.get("morph"),
         lemmas=columns.get("lemma"),
     )
-    if record.attributes is not None:
-        doc.user_data[KEY] = record.attributes
+    if sentences[0].attributes is not None:
+        doc.user_data[KEY] = [names for one in sentences for names in one.attributes]
     return doc
 
 
@@ -146,7 +196,7 @@ def _check_values(doc: Doc) -> None:
         doc.vocab.strings[value]
 
 
-def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:
+def _from_docbin(path: Path) -> Iterator[Document | FormatError]:
     """Yield the words of Docs, without making Docs: their strings need not be in any vocab."""
     from spacy.attrs import ORTH, SENT_START
     from spacy.strings import get_string_id
@@ -155,21 +205,25 @@ def _from_docbin(path: Path, start: Place) -> Iterator[Piece]:
     text_of = {get_string_id(string): string for string in binary.strings}
     words_at = binary.attrs.index(ORTH)
     starts_at = binary.attrs.index(SENT_START) if SENT_START in binary.attrs else None
-    for number in range(start.offset, len(binary)):
-        table, place = binary.tokens[number], Place(number + 1, number + 1)
+    for number, table in enumerate(binary.tokens, start=1):
         try:
             words = [text_of[orth] for orth in table[:, words_at].tolist()]
-            spaces = None if binary.flags[number].get("has_unknown_spaces") else binary.spaces[number].ravel().tolist()
+            unknown = binary.flags[number - 1].get("has_unknown_spaces")
+            spaces = None if unknown else binary.spaces[number - 1].ravel().tolist()
             marks = [] if starts_at is None else table[:, starts_at].tolist()
-            starts: list[bool | None] | None = [{0: None, 1: True}.get(mark, False) for mark in marks]
-            attributes = _noted(binary.user_data[number])
+            attributes = _noted(binary.user_data[number - 1])
+            begins = [0, *(i for i, mark in enumerate(marks) if mark == 1 and i), len(words)]
+            sentences = [
+                Sentence(words[a:b], {}, spaces and spaces[a:b], number, attributes=attributes and attributes[a:b])
+                for a, b in pairwise(begins)
+            ]
         except KeyError:
-            yield FormatError(path, number + 1, "the file lacks the words of this Doc."), place
+            yield FormatError(path, number, "the file lacks the words of this Doc.")
             continue
         except Exception as error:  # msgpack raises many kinds on foreign bytes
-            yield FormatError(path, number + 1, f"this Doc is damaged ({error})."), place
+            yield FormatError(path, number, f"this Doc is damaged ({error}).")
             continue
-        yield Record(number + 1, "", words, spaces, starts if any(marks) else None, attributes=attributes), place
+        yield Document(number, "", sentences, any(marks))
 
 
 def _noted(user_data: bytes | None) -> Any:

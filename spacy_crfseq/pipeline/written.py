@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ..corpora.records import Record
+    from .texts import Document
 
 COLUMNS = "conll"
 TARGETS = ("jsonl", COLUMNS, *(name for name in PRESETS if name != "xml"), DOCBIN)
 EMPTY = "_"
 DIGITS = 6
 
-Write = Callable[["Doc", "Record"], str]
+Write = Callable[["Doc", "Document"], str]
 
 
 class Form(NamedTuple):
@@ -172,10 +172,10 @@ class _Json:
         self._form = form
         self._texts = {name: _Texts(name, _encode) for name in form.columns if name in TOKEN_COLUMNS}
 
-    def __call__(self, doc: Doc, record: Record) -> str:
+    def __call__(self, doc: Doc, document: Document) -> str:
         places = doc.to_array(["IDX", "LENGTH"]).reshape(len(doc), 2)
         starts, ends = places[:, 0].tolist(), places.sum(1).tolist()
-        entry = {**record.entry, "text": _text(doc, ends, record)}
+        entry = {**document.entry, "text": _text(doc, ends, document)}
         if "ent" in self._form.columns:
             scores = {(s, e, label): p for key in self._form.homes for s, e, label, p in _scored_spans(doc, key)}
             ents = [(ent.start, ent.end, ent.label_) for ent in doc.ents]
@@ -208,9 +208,9 @@ class _Json:
         return (template % token for token in zip(*columns, strict=True))
 
 
-def _text(doc: Doc, ends: Sequence[int], record: Record) -> str:
+def _text(doc: Doc, ends: Sequence[int], document: Document) -> str:
     size = ends[-1] + len(doc[-1].whitespace_) if ends else 0
-    return record.text if record.words is None and len(record.text) == size else doc.text
+    return document.text if not document.sentences and len(document.text) == size else doc.text
 
 
 def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, score: float | None) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class ColumnWriter:
         self._scored = tuple(name for name in columns if name != "word") if scores else ()
         self._texts = {name: _Texts(name) for name in columns if name in TOKEN_COLUMNS}
 
-    def __call__(self, doc: Doc, record: Record) -> str:
+    def __call__(self, doc: Doc, document: Document) -> str:
         """Return the lines of a Doc."""
         return "".join(line for sentence in self.sentences(doc) for line in sentence_lines(sentence, self.names))
 
@@ -241,7 +241,7 @@ class ColumnWriter:
             kept = [i for i in range(start, end) if not words[i].isspace()]
             if kept:
                 parts = {name: [values[i] for i in kept] for name, values in columns.items()}
-                yield Sentence([words[i] for i in kept], parts, None, 0, 0, {})
+                yield Sentence([words[i] for i in kept], parts, None, 0)
 
     def _column(self, doc: Doc, name: str) -> list[str]:
         if name not in self._form.columns:
@@ -264,7 +264,7 @@ class _Conllu:
         self._form = form
         self._texts = {name: _Texts(name) for name in self.FIELDS if name in form.columns}
 
-    def __call__(self, doc: Doc, record: Record) -> str:
+    def __call__(self, doc: Doc, document: Document) -> str:
         columns = {name: texts.of(doc) for name, texts in self._texts.items()}
         notes: list[list[str]] = [[] for _ in doc]
         for name in self._form.columns:

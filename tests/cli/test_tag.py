@@ -23,11 +23,9 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.cli.tag import Done
 from spacy_crfseq.cli.tag import tag as tag_files
 from spacy_crfseq.corpora import read_columns, read_conllu
-from spacy_crfseq.corpora.presets import TEXTS as TEXT_LAYOUTS
-from spacy_crfseq.corpora.resumable import FOLDER, Output
+from spacy_crfseq.corpora.outputs import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
-from spacy_crfseq.pipeline.texts import read_records
 from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
 
@@ -248,7 +246,7 @@ def test_a_broken_sentence_is_left_out_as_a_whole(run: Run, model: Path, tmp_pat
     (tmp_path / "a").write_text("Ada NNP\nsees VBZ\n\na DT\ndog\nmap NN x\n\nOslo NNP B-LOC\n")
     result = run("tag", model, tmp_path / "a", "-f conll2002 -o", tmp_path / "o.conll", "-t iob")
     assert result.exit_code == 3
-    assert [line.split("/")[-1].split(": ")[0] for line in result.stderr.splitlines()] == ["a:1", "a:4"]
+    assert [line.split("/")[-1].split(": ")[0] for line in result.stderr.splitlines()] == ["a:1", "a:2", "a:4", "a:5"]
     assert (tmp_path / "o.conll").read_text().split()[0] == "Oslo"
 
 
@@ -278,7 +276,6 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     (["a.jsonl", "-o", "."], "would replace this input"),
     (["a.txt", "-", "-o", "out"], "must be the only file"),
     (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
-    (["a.txt", "b.txt", "-o", "-", "-j", "2"], "only one process can write"),
     (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
     (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
     (["b.txt", "-o", "full"], "exists, and no earlier run"),
@@ -297,7 +294,7 @@ def test_refused(
 
 def make_small(patch: pytest.MonkeyPatch) -> None:
     """Let portions and memory zones be small."""
-    patch.setattr(bulk, "PORTION_TEXTS", 8)
+    patch.setattr(bulk, "PART_TEXTS", 8)
     patch.setattr(bulk, "FIRST_STRINGS", 10)
     patch.setattr(bulk, "ZONE_STRINGS", 10)
     patch.setattr(bulk, "RENEW_STRINGS", 60)
@@ -312,20 +309,22 @@ class Killed(BaseException):
     """What stands for a signal that no code can catch."""
 
 
-def kill_after(monkeypatch: pytest.MonkeyPatch, n_commits: int) -> None:
-    """Let a run end when it is about to note its last but one portion of so many: some output is behind the journal."""
-    commit, left = Output.commit, [n_commits]
+def kill_after(monkeypatch: pytest.MonkeyPatch, n_parts: int) -> None:
+    """Let a run end when it is about to note its last but one part of so many: some output is behind the journal."""
+    add, left = Output.add, [n_parts]
 
-    def limited(self: Any, *args: Any, **kwargs: Any) -> None:
+    def limited(self: Any, data: bytes, *args: Any) -> None:
         left[0] -= 1
         if not left[0]:
-            self._sink.commit()
-            self._journal.write('{"place": [1, ')
-            self._journal.flush()
+            if self._file is not None:
+                self._file.write(data)
+                self._file.flush()
+            self._log.write("[1, ")
+            self._log.flush()
             raise Killed
-        commit(self, *args, **kwargs)
+        add(self, data, *args)
 
-    monkeypatch.setattr(Output, "commit", limited)
+    monkeypatch.setattr(Output, "add", limited)
 
 
 class Whole(NamedTuple):
@@ -348,21 +347,21 @@ def whole(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("n_commits", [1, 4, 7])
+@pytest.mark.parametrize("n_parts", [1, 4, 7])
 def test_a_run_that_ends_anywhere_goes_on(
-    model: Path, tmp_path: Path, whole: Whole, n_commits: int, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, whole: Whole, n_parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, to = whole.source, whole.to
     monkeypatch.setattr(bulk, "load_pipeline", lambda _: whole.nlp)  # loading takes longer than all else here
     with monkeypatch.context() as patch:
-        kill_after(patch, n_commits)
+        kill_after(patch, n_parts)
         with pytest.raises(Killed):
             tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     if to != "spacy":
         assert not [path for path in (tmp_path / "out").iterdir() if path.name != FOLDER]
     done = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     assert done.counts == whole.done.counts
-    assert (done.counts.texts, done.new.texts) == (50, 50 - 8 * (n_commits - 1))
+    assert (done.counts.texts, done.new.texts) == (50, 50 - 8 * (n_parts - 1))
     assert contents(tmp_path / "out") == contents(source.parent / "whole")
     again = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
     assert (again.files, again.complete) == (0, 1)
@@ -465,17 +464,3 @@ def test_odd_characters(texts: list[str], nlp: Language, model: Path, tmp_path_f
     if texts:
         docs = DocBin().from_disk(folder / "spacy" / "a-00001.spacy").get_docs(spacy.blank("xx").vocab)
         assert [doc.text for doc in docs] == texts
-
-
-@given(st.binary(max_size=60), st.sampled_from(["txt", "jsonl", "conll2003", "conllu"]))
-def test_any_bytes_are_read_from_any_place(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
-    path = tmp_path_factory.getbasetemp() / f"any.{kind}"
-    path.write_bytes(data.replace(b"\x00", b"\n").replace(b"\x01", b"\t"))
-
-    def plain(found: Any) -> list[Any]:
-        return [(str(r) if isinstance(r, FormatError) else r, place) for r, place in found]
-
-    whole = plain(read_records(path, TEXT_LAYOUTS[kind]))
-    for number, (_, place) in enumerate(whole, start=1):
-        if number == len(whole) or whole[number][1] != place:
-            assert plain(read_records(path, TEXT_LAYOUTS[kind], start=place)) == whole[number:]

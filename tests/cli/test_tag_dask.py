@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.cli.tag import tag
-from spacy_crfseq.corpora.resumable import FOLDER
+from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, FormatError
 from spacy_crfseq.pipeline.bulk import Settings
 from tests.clusters import client, kill_worker
@@ -110,7 +110,6 @@ def test_what_workers_die_of_is_named(client: Any) -> None:
 
 @pytest.mark.parametrize(("arguments", "message"), [
     ("a.txt -o out -j 2 --dask local:2", "leave --processes out"),
-    ("a.txt -o - --dask local:2", "cannot use -"),
     ("a.txt -o out --dask local:x", "such as local:2"),
 ])  # fmt: skip
 def test_refused(

@@ -66,7 +66,7 @@ def test_a_separator_keeps_empty_values_and_spaces(read: Read) -> None:
 def test_docstart_numbers_documents(read: Read) -> None:
     text = "-DOCSTART- -X- O\n\na X O\n\nb X O\n-DOCSTART- O O\nc X O\n\n-DOCSTART-\n"
     sentences = read(text)
-    assert [(s.words, s.document, s.line) for s in sentences] == [(["a"], 0, 3), (["b"], 0, 5), (["c"], 1, 7)]
+    assert [(s.words, s.document, s.line) for s in sentences] == [(["a"], 1, 3), (["b"], 1, 5), (["c"], 2, 7)]
     assert [s.document for s in read("a X O\n\n-DOCSTART- O O\n\nb X O\n")] == [0, 1]
 
 

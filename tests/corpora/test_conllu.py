@@ -61,13 +61,13 @@ def test_a_file(tmp_path: Path) -> None:
         },
         [True, False, True, False, True],
         4,
-        0,
+        1,
         {"newdoc id": "d1", "sent_id": "1", "text": "I don't know_, Bob = ok"},
     )
-    assert (second.words, second.spaces, second.document) == (["zu", "dem", "!"], [False, False, True], 0)
+    assert (second.words, second.spaces, second.document) == (["zu", "dem", "!"], [False, False, True], 1)
     assert second.columns["lemma"] == ["", "", "!"]
     assert second.columns["head"] == ["", "", "1"]
-    assert (third.words, third.document, third.line) == (["End"], 1, 19)
+    assert (third.words, third.document, third.line) == (["End"], 2, 19)
 
 
 def test_windows_lines_and_no_final_newline(tmp_path: Path) -> None:

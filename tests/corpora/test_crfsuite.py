@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.corpora.crfsuite import AttributeSentence, format_item, read_crfsuite
+from spacy_crfseq.corpora.crfsuite import format_item, read_crfsuite
 from spacy_crfseq.errors import FormatError
 from tests.corpora.conftest import Write
 
@@ -29,16 +29,16 @@ def test_what_is_written_is_read(sentences: list[list[tuple[str, list[str]]]]) -
         path = Path(folder, "a.crfsuite")
         path.write_text("\n".join("".join(format_item(*item) + "\n" for item in s) for s in sentences), "utf8")
         read = list(read_crfsuite(path))
-    assert [list(zip(s.labels, s.attributes, strict=True)) for s in read] == sentences
+    assert [list(zip(s.columns["tag"], s.attributes, strict=True)) for s in read] == sentences
     assert [s.line for s in read] == [1 + sum(len(s) + 1 for s in sentences[:n]) for n in range(len(sentences))]
 
 
 def test_escapes_and_values(write: Write) -> None:
     text = "@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:-5e-1\tz:\n\n\nO\n"
-    assert list(read_crfsuite(write(text))) == [
-        AttributeSentence(["B-NP"], [["w[0]=:", "w[1]=\\", ("x", 1.0), ("y", -0.5), ("z", 1.0)]], 2),
-        AttributeSentence(["O"], [[]], 5),
-    ]
+    first, second = read_crfsuite(write(text), "chunk")
+    assert (first.words, first.columns, first.line) == ([":"], {"chunk": ["B-NP"]}, 2)
+    assert first.attributes == [["w[0]=:", "w[1]=\\", ("x", 1.0), ("y", -0.5), ("z", 1.0)]]
+    assert (second.words, second.columns, second.attributes, second.line) == (["_"], {"chunk": ["O"]}, [[]], 5)
 
 
 @pytest.mark.parametrize(

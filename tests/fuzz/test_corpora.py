@@ -22,7 +22,7 @@ from spacy_crfseq.corpora.layouts import GOLD, TEXTS
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline.gold_files import read_gold
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader
-from spacy_crfseq.pipeline.texts import read_records
+from spacy_crfseq.pipeline.texts import read_documents
 from tests.fuzz.damage import changed, damaged
 from tests.fuzz.oracle import attempt, cases
 from tests.pipeline.helpers import SENTENCES, gold_doc
@@ -98,11 +98,11 @@ def test_annotated_files(data: st.DataObject, kind: str, settings: dict[str, Any
 def test_texts(data: st.DataObject, kind: str, folder: Path) -> None:
     path = folder / f"texts.{kind}"
     path.write_bytes(data.draw(damaged(BASES[kind])))
-    for record, _ in attempt(lambda: list(read_records(path, TEXTS[kind])), f"texts.{kind}") or ():
-        if isinstance(record, Exception):
-            assert str(record).startswith(f"{path}:{record.line}: " if record.line else f"{path}: ")
+    for text in attempt(lambda: list(read_documents(path, TEXTS[kind])), f"texts.{kind}") or ():
+        if isinstance(text, FormatError):
+            assert str(text).startswith(f"{path}:{text.line}: " if text.line else f"{path}: ")
         else:
-            record.text.encode()
+            text.text.encode()
 
 
 @cases(50)
@@ -120,9 +120,9 @@ def test_docbins(data: st.DataObject, folder: Path, nlp: Any) -> None:
     assert examples is not None or not sound
     if examples is not None:
         check_examples([example for example in examples if len(example.reference)])
-    for record, _ in attempt(lambda: list(read_records(path, TEXTS[DOCBIN])), "docs.spacy") or ():
-        if not isinstance(record, Exception):
-            assert all(isinstance(word, str) for word in record.words)
+    for text in attempt(lambda: list(read_documents(path, TEXTS[DOCBIN])), "docs.spacy") or ():
+        if not isinstance(text, FormatError):
+            assert all(isinstance(word, str) for sentence in text.sentences for word in sentence.words)
 
 
 FOUND = [

@@ -20,7 +20,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_crfseq.corpora import resumable
+from spacy_crfseq.corpora import outputs
 from tests.commands import write_config, write_corpus
 from tests.fuzz.forked import Ended, Fault, ended, run, start
 from tests.fuzz.oracle import CASES
@@ -224,7 +224,7 @@ OTHERS = {"ner.cfg": "other.cfg", "dev.conll": "train.conll", "texts.txt": "dev.
 
 def test_two_writers(place: Any, operations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one process waits before a file operation, another does the same with other inputs."""
-    monkeypatch.setattr(resumable, "PATIENCE", 0.0)
+    monkeypatch.setattr(outputs, "PATIENCE", 0.0)
     rng = random.Random(None if CASES else "writers")
     for number in range(CASES or 1):
         command = COMMANDS[WRITERS[number % len(WRITERS)] if CASES else rng.choice(WRITERS[:1])]

@@ -70,7 +70,7 @@ def test_the_optimum_is_crfsuites(file: Path, tmp_path: Path, support: str) -> N
     pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
     for sentence in read_crfsuite(file):
-        trainer.append(sentence.attributes, sentence.labels)
+        trainer.append(sentence.attributes, sentence.columns["tag"])
     trainer.set_params({
         "c1": 0.0, "c2": 0.5, "epsilon": 1e-9, "delta": 1e-9, "max_iterations": 500,
         "feature.possible_states": support == "all", "feature.possible_transitions": support == "all",
@@ -93,7 +93,7 @@ def test_the_optimum_is_crfsuites(file: Path, tmp_path: Path, support: str) -> N
     for example, sentence in zip(reader(nlp), read_crfsuite(file), strict=True):
         marginals = pipe.marginals(example.predicted)
         tagger.set(sentence.attributes)
-        expected = [[tagger.marginal(tag, t) for tag in pipe.tags] for t in range(len(sentence.labels))]
+        expected = [[tagger.marginal(tag, t) for tag in pipe.tags] for t in range(len(sentence.words))]
         np.testing.assert_allclose(marginals, expected, atol=2e-3)
 
 

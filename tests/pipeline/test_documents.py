@@ -12,11 +12,9 @@ from spacy.language import Language
 
 from spacy_crfseq.corpora import PRESETS, Preset
 from spacy_crfseq.corpora.presets import marks_documents
-from spacy_crfseq.corpora.records import stream_records
-from spacy_crfseq.errors import FormatError
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.pipeline.gold_files import read_gold
-from spacy_crfseq.pipeline.texts import read_texts
+from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
 
 IOB = "a O\n\nb B-X\n\n-DOCSTART- O\n\nc O\nd O\n\ne O\n"
 FILES = {
@@ -83,15 +81,9 @@ def test_without_marks_a_text_is_a_sentence(tmp_path: Path) -> None:
     assert words(pipeline(reads=True), path, layout) == ["|a", "|b"]
 
 
-def test_documents_stream_with_errors_and_places(tmp_path: Path) -> None:
+def test_documents_stream_with_errors(tmp_path: Path) -> None:
     path, layout = file(tmp_path, FILES["iob"].replace("d O", "d") + "\n-DOCSTART- O\n\nf O\n")
-
-    def read(start: Any = None) -> list[tuple[Any, Any]]:
-        pieces = stream_records(path, layout, ["ent"], *([] if start is None else [start]), documents=True)
-        return [(one if isinstance(one, FormatError) else (one.words, one.columns["ent"]), at) for one, at in pieces]
-
-    whole = read()
-    texts = [one for one, _ in whole if isinstance(one, tuple)]
-    assert texts == [(["a", "b"], ["O", "B-X"]), (["e"], ["O"]), (["f"], ["O"])]
-    assert len(whole) == 4
-    assert [str(one) for one, _ in read(whole[0][1])] == [str(one) for one, _ in whole[1:]]
+    found = list(read_documents(path, layout, join=True))
+    texts = [[one.words for one in text.sentences] for text in found if isinstance(text, Document)]
+    assert texts == [[["a"], ["b"]], [["e"]], [["f"]]]
+    assert len(found) == 4

@@ -22,8 +22,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import INTERRUPTED, Rows, printer, say
 from ...cli.fit import print_scores
-from ...corpora.outputs import check_output_folder
-from ...corpora.resumable import locked_folder
+from ...corpora.outputs import check_output_folder, locked_folder
 from ...errors import ConfigError, suggest
 from ...files import replace_folder
 from ...pipeline.project import BEST, LAST, LOG, load_config, warn_of_empty_columns

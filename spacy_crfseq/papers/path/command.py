@@ -21,7 +21,7 @@ from ...cli.app import command
 from ...cli.console import INTERRUPTED, Rows, printer, say
 from ...cli.fit import suggest_next
 from ...cli.options import OVERRIDES, training
-from ...corpora.resumable import locked_folder
+from ...corpora.outputs import locked_folder
 from ...errors import ConfigError, DataError
 from ...files import write_text
 from ...pipeline.project import BEST, Setup, each_component, encode, one_to_train, score, set_up

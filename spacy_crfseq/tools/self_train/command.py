@@ -26,8 +26,7 @@ from ...cli.options import OVERRIDES, training
 from ...cli.progress import Reporter
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import Asked, Format
-from ...corpora.outputs import check_output_folder
-from ...corpora.resumable import locked_folder
+from ...corpora.outputs import check_output_folder, locked_folder
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.examples import Corpus, bare
 from ...pipeline.project import BEST, LAST, LOG, Outcome, Setup, encode, fresh, save, set_up, train

@@ -26,8 +26,7 @@ from ...cli.console import INTERRUPTED, cut, printer, say
 from ...cli.fit import suggest_next
 from ...cli.options import OVERRIDES, training
 from ...cli.progress import add_to
-from ...corpora.outputs import check_output_folder
-from ...corpora.resumable import locked
+from ...corpora.outputs import check_output_folder, locked
 from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, replace_folder, write_text
 from ...pipeline.curve import LiveCurve

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...corpora.resumable import cut_line
+from ...corpora.outputs import cut_line
 from ...errors import FormatError
 from .search import show, varying
 

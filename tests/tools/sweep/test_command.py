@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.corpora import resumable
+from spacy_crfseq.corpora import outputs
 from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools.sweep.command import functions
@@ -394,12 +394,12 @@ def test_two_at_once(
 ) -> None:
     """The second would train all again, and might put a worse model in the place of the best."""
     pytest.importorskip("fcntl")
-    monkeypatch.setattr(resumable, "PATIENCE", 0.0)
+    monkeypatch.setattr(outputs, "PATIENCE", 0.0)
     folder, _ = swept
     output = tmp_path / "out"
     output.mkdir()
     grid = folder / "s.cfg"
-    with resumable.locked(output / "sweep.jsonl", output):
+    with outputs.locked(output / "sweep.jsonl", output):
         refused(run("sweep", grid, "--output", output, *paths), "is being written by another process")
     assert [path.name for path in output.iterdir()] == ["sweep.jsonl"]
 
