@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from spacy_crfseq.cli.tag import tag
 from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, FormatError
-from spacy_crfseq.pipeline.bulk import Settings
+from spacy_crfseq.pipeline.bulk import Settings, await_result
 from tests.clusters import client, kill_worker
 from tests.commands import Run, refused
 
@@ -95,17 +96,13 @@ def test_other_files_are_left_when_one_fails(model: Path, tmp_path: Path, client
     assert tag(files[1:], tmp_path / "out", settings, client=client).new.texts == 10
 
 
-def die(job: Any, run: str) -> Any:
-    import os
-
+def die() -> None:
     os._exit(1)
 
 
 def test_what_workers_die_of_is_named(client: Any) -> None:
-    from spacy_crfseq.pipeline.cluster import run_jobs
-
     with pytest.raises(ClusterError, match=r"a\.txt: workers die of it"):
-        list(run_jobs(client, die, [None], ["a.txt"]))
+        await_result(client, client.submit(die), "a.txt")
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
