@@ -25,11 +25,11 @@ KERNELS = {
 METHODS = {
     "spacy_crfseq.pipeline.doc_model:read_docs": "read",
     "spacy_crfseq.features.encoder:Encoder.encode": "encode, in Python",
-    "spacy_crfseq.pipeline.tasks.chunker:SpanGroups.write": "write",
-    "spacy_crfseq.pipeline.tasks.tagger:TokenTags.write": "write",
-    "spacy_crfseq.pipeline.tasks.ner:Entities.write": "write",
-    "spacy_crfseq.pipeline.tasks.chunker:SpanGroups.gold_tags": "gold labels",
-    "spacy_crfseq.pipeline.tasks.tagger:TokenTags.gold_tags": "gold labels",
+    "spacy_crfseq.pipeline.tasks:SpanGroups.write": "write",
+    "spacy_crfseq.pipeline.tasks:TokenTags.write": "write",
+    "spacy_crfseq.pipeline.tasks:Entities.write": "write",
+    "spacy_crfseq.pipeline.tasks:SpanGroups.gold_tags": "gold labels",
+    "spacy_crfseq.pipeline.tasks:TokenTags.gold_tags": "gold labels",
     "spacy_crfseq.layout:make_layout": "layout",
     "spacy_crfseq.pipeline.build:make_layout": "layout",
 }

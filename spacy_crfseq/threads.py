@@ -133,6 +133,8 @@ def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> l
 
     RAISES: The first exception, after all threads have ended; it stops them from taking further items.
     """
+    if min(n, len(items)) < 2:
+        return [function(item) for item in items]
     results: list[Result | None] = [None] * len(items)
     waiting = deque(range(len(items)))
 
@@ -150,7 +152,7 @@ def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> l
                 waiting.clear()
                 raise
 
-    run([work] * max(1, min(n, len(items))))
+    run([work] * min(n, len(items)))
     return results  # type: ignore[return-value]
 
 

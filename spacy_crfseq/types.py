@@ -75,19 +75,11 @@ class Scores(NamedTuple):
 
     def constrained(self, constraints: Constraints, allowed: Bools | None = None) -> Scores:
         """Return the scores with minus infinity where `constraints`, or `allowed` [T, L], forbid a label or step."""
-        return Scores(
-            _masked(self.emissions, allowed),
-            _masked(self.transitions, constraints.step),
-            _masked(self.start, constraints.start),
-            _masked(self.end, constraints.end),
-        )
-
-
-def _masked(scores: Floats, allowed: Bools | None) -> Floats:
-    if allowed is None or allowed.all():
-        return scores
-    masked: Floats = np.where(allowed, scores, scores.dtype.type(-np.inf))
-    return masked
+        arrays, impossible = list(self), self.start.dtype.type(-np.inf)
+        for place, mask in enumerate((allowed, constraints.step, constraints.start, constraints.end)):
+            if mask is not None and not mask.all():
+                arrays[place] = np.where(mask, arrays[place], impossible)
+        return Scores(*arrays)
 
 
 class IncorrectSpan(NamedTuple):

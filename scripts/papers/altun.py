@@ -84,7 +84,7 @@ class Corpus:
         """Return the per cent of wrong labels of tokens of the test part."""
         from spacy.training import Example
 
-        from spacy_crfseq.pipeline.gold import gold_tags
+        from spacy_crfseq.pipeline.labels import gold_tags
 
         pipe, examples = task.pipe, self.parts["test"]
         pipe.set_parameters(theta)

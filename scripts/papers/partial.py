@@ -28,7 +28,7 @@ def thinned(
     from spacy.training import Example
 
     from spacy_crfseq.pipeline.evidence import make_evidence, write_evidence
-    from spacy_crfseq.pipeline.gold import gold_tags
+    from spacy_crfseq.pipeline.labels import gold_tags
 
     made = []
     for example in examples:

@@ -162,6 +162,6 @@ def tokens_of(doc: Doc) -> Tokens:
 
 def gold_tags_of(pipe: CRFComponent, example: Example) -> list[str | None]:
     """Return the gold tag of each token of an example, None if unknown."""
-    from ..pipeline.gold import gold_tags, known_tags
+    from ..pipeline.labels import gold_tags, known_tags
 
     return known_tags(gold_tags(pipe.annotation, example, pipe.name))

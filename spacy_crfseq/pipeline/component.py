@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from spacy.language import Language
@@ -20,18 +21,17 @@ from ..evaluation.explanation import Explanation
 from ..features.plan import column_names
 from ..model import LinearChainCRF
 from ..registry import check_types
-from ..training.compatibility import check_global
+from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import evidence, notebook, storage
-from .confidence import register, remember
+from . import confidence, evidence, notebook, storage
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior
 from .explanation import Explainer
-from .extract import portions
+from .prediction import ask, portions
 from .settings import Method
 from .takeover import check_source
-from .tasks.base import Annotation, Prediction
+from .tasks import Annotation, Prediction
 from .training import Training
 
 
@@ -70,7 +70,7 @@ class CRFComponent(TrainablePipe):
         self._check_probabilities()
         self.training = Training(self.doc_model)
         self._added: list[str] = []
-        register(self)
+        confidence.register(self)
         evidence.register_extensions()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -96,7 +96,7 @@ class CRFComponent(TrainablePipe):
 
     @method.setter
     def method(self, method: Method) -> None:
-        self.doc_model.method = method
+        self.doc_model.use_method(method)
 
     # Labels
 
@@ -144,7 +144,7 @@ class CRFComponent(TrainablePipe):
 
     def works_on(self, vocab: Vocab) -> bool:
         """Whether the component has this vocab, or read Docs of it last, as one from another pipeline does."""
-        return vocab in (self.vocab, self.doc_model.words)
+        return vocab in (self.vocab, self.doc_model.place.vocab)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
         """Annotate a stream of Docs, at most `batch_size` at a time and no more than fit in the processor's cache."""
@@ -158,24 +158,34 @@ class CRFComponent(TrainablePipe):
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
-        answers, columns, preset = self.doc_model.posterior(list(docs), preset=True)
+        trained = self.doc_model.current()
+        answer = ask(trained, list(docs), preset=True)
         threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
-        stored, scores, keep = self.cfg["scores"], None, None
-        if threshold or stored:
+        scores = keep = None
+        if threshold or self.cfg["scores"]:
             self._check_probabilities()
-            scores = answers.all_probabilities
+            answers = DocPosterior(trained, answer)
+            labels, scores = answers.all_labels, answers.all_probabilities
             keep = scores >= threshold if threshold else None
-        found = answers.all_labels, answers.offsets, columns.doc_offsets, columns.state, preset
-        return Prediction(*found, keep, scores if stored else None, self.name)
+        else:
+            labels = trained.decode(answer.posterior)
+        _, state, doc_offsets = answer.columns
+        return Prediction(
+            labels, answer.posterior.offsets, doc_offsets, state, answer.decided, keep,
+            scores if self.cfg["scores"] else None, self.name,
+        )  # fmt: skip
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`.  RAISES DataError: If one has another number of tokens than when it was read."""
         docs = list(docs)
         if list(map(len, docs)) != np.diff(scores.doc_offsets).tolist():
             raise DataError(f"{self.name}: a Doc was retokenized during its prediction; another thread must not do so.")
-        self.annotation.write(docs, scores, self.tags)
-        remember(self, docs)
+        self.annotation.write(docs, scores, self.doc_model.labels.tags)
+        me = ref(self)
         for number, doc in enumerate(docs):
+            earlier = confidence.ANNOTATED.setdefault(doc, (me,))
+            if me not in earlier:
+                confidence.ANNOTATED[doc] = (*earlier, me)
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)
                 evidence.write_evidence(doc, self.name, preset, "preset")
@@ -208,8 +218,17 @@ class CRFComponent(TrainablePipe):
         RAISES DataError: If `docs` are not Docs, or spans and labels contradict each other.
         """
         given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
-        settings: dict[str, Any] = {"temperature": temperature, "once": once, "order": order}
-        return self.doc_model.posterior(docs, given, preset=preset, **settings)[0]
+        trained, method = self.doc_model.current(), self.method
+        if once is not None or order is not None:
+            rules = trained.labels.rules(
+                method.once if once is None else once, method.order if order is None else order
+            )
+            if rules is not None:
+                check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
+            trained = trained._replace(rules=rules)
+        if temperature is not None:
+            trained = trained._replace(temperature=temperature)
+        return DocPosterior(trained, ask(trained, docs, given, preset=preset))
 
     def clamp(
         self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None

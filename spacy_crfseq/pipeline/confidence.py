@@ -6,7 +6,7 @@ the Doc; for a Doc that none has annotated in this process, a component that wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -22,8 +22,8 @@ KEY = "spacy_crfseq.scores"
 
 _alive: WeakSet[Any] = WeakSet()
 """All components in use; untyped, because their module imports this one."""
-_annotated: WeakKeyDictionary[Doc, tuple[ref[Any], ...]] = WeakKeyDictionary()
-"""The components that have annotated each Doc."""
+ANNOTATED: WeakKeyDictionary[Doc, tuple[ref[Any], ...]] = WeakKeyDictionary()
+"""The components that have annotated each Doc: the extension attributes ask these about it."""
 
 
 def register(component: Any) -> None:
@@ -33,16 +33,6 @@ def register(component: Any) -> None:
     for kind, getter in kinds:
         if not kind.has_extension("crf_score"):
             kind.set_extension("crf_score", getter=getter)
-
-
-def remember(component: Any, docs: Iterable[Doc]) -> None:
-    """Remember that a component has annotated Docs: the extension attributes will ask it about them."""
-    me = ref(component)
-    alone = (me,)
-    for doc in docs:
-        earlier = _annotated.setdefault(doc, alone)
-        if me not in earlier:
-            _annotated[doc] = (*earlier, me)
 
 
 def store_token_scores(doc: Doc, component: str, scores: Floats) -> None:
@@ -126,7 +116,7 @@ def token_score(token: Token) -> float | None:
 
 def _components_of(doc: Doc, suits: Callable[[Any], Any]) -> list[Any]:
     """Return the trained components that suit and have annotated a Doc; if there are none, those that use its vocab."""
-    found = [pipe for each in _annotated.get(doc, ()) if (pipe := each()) is not None and pipe.tags and suits(pipe)]
+    found = [pipe for each in ANNOTATED.get(doc, ()) if (pipe := each()) is not None and pipe.tags and suits(pipe)]
     return found or [pipe for pipe in list(_alive) if pipe.works_on(doc.vocab) and pipe.tags and suits(pipe)]
 
 

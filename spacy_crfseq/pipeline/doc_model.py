@@ -1,10 +1,12 @@
-"""A CRF over Docs: it turns Docs, examples and labels into the numbers that `LinearChainCRF` works on, and back."""
+"""The state of a component: labels, weights, the training run that changes them, the names of features.
+
+A prediction sees none of this, but the value `Trained` that `DocModel.current` makes of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from threading import RLock
 from typing import Any, NamedTuple
@@ -20,27 +22,18 @@ from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
 from ..features.plan import lexical_names
 from ..features.sets import FeatureSet, columns_read
-from ..inference.posterior import make_posterior
 from ..model import LinearChainCRF
-from ..potentials.tag_dictionary import without_dictionary
-from ..training.compatibility import check_candidates, check_global, check_occurrences
+from ..training.compatibility import check_candidates
 from ..training.dataset import Dataset
-from ..types import MISSING, Bools, Floats, Ints, Loss, NetworkPotential, OccurrenceRules, TextLoss
+from ..types import Floats, Ints, Loss, NetworkPotential, OccurrenceRules, TextLoss
 from . import storage
-from .doc_posterior import DocPosterior
-from .encode import check_rows, read_inputs, sequence_weights
-from .evidence import DocEvidence
-from .extract import DocColumns, lexeme_reader, read_docs, with_labels
+from .encode import read_inputs, sequence_weights
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
-from .gold import gold_tags
-from .labels import LabelSet, PartialTable, known_of
+from .labels import LabelSet, PartialTable, gold_tags
+from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
 from .session import Session
 from .settings import Method
-from .stages import doc_key
-from .tasks.base import Annotation
-
-ZONE_BYTES = 8_000_000
-"""What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
+from .tasks import Annotation
 
 
 class ModelSize(NamedTuple):
@@ -61,8 +54,9 @@ class Pruned(NamedTuple):
 class DocModel:
     """The model of a component; without features and weights until it is trained or loaded.
 
+    method (Method): How the component models and learns; replaced by `use_method`.
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
-    words (Vocab): That of the Docs read last, where new words are looked up.
+    place (Place): Where new words are looked up.
     partials (PartialTable): Partial knowledge about gold tokens of the current run.
     feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
     session (Session): The training run that spaCy drives; its parameters may be newer than the model's.
@@ -86,7 +80,7 @@ class DocModel:
         self.vocab, self.name, self.annotation, self.cfg = vocab, name, annotation, cfg
         self.first: DocModel | None = None
         self.held_out: dict[int, Ints] = {}
-        self.method = method
+        self.use_method(method)
         self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
         self.feature_names: list[str] = []
         self._largest: LargestNames | None = None  # to be found, for the present weights
@@ -98,37 +92,57 @@ class DocModel:
         self._crf: LinearChainCRF | None = None
         self._encoder: Encoder | None = None
         self._packed: bytes | None = None
-        self.words = vocab
+        self.place = Place(vocab)
         self.strings: dict[int, str] | None = None
 
-    @property
-    def method(self) -> Method:
-        """How the component models and learns."""
-        return self._method
-
-    @method.setter
-    def method(self, method: Method) -> None:
-        self._method = method
-        self._features: FeatureSet | None = None
+    def use_method(self, method: Method) -> None:
+        """Model and learn in this way from now on."""
+        self.method, self._features = method, None
         first = method.first_stage()
         if first is None:
             self.first = None
         elif self.first is None:
             self.first = self.new_first()
         else:
-            self.first.method = first._replace(potentials=self.first.method.potentials)
+            self.first.use_method(first._replace(potentials=self.first.method.potentials))
 
     def new_first(self) -> DocModel:
-        """Return an untrained first stage.  RAISES ConfigError: If no attributes read its labels."""
-        method = self._method.first_stage()
+        """Return an untrained first stage; some attributes read its labels."""
+        method = self.method.first_stage()
         assert method is not None
         return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
+
+    def current(self) -> Trained:
+        """Return what a prediction needs of the model as it is now; errors as in `trained`."""
+        if self.session.stale:
+            self.sync()
+        crf, encoder = self._crf, self._encoder
+        if crf is None or encoder is None:
+            crf, encoder = self.trained()
+        rules = self.rules if self.method.once or self.method.order else None
+        return Trained(
+            self.reader(), self.labels, self.method, crf, encoder, rules, self.cfg["temperature"], self.place, self.lock
+        )
+
+    def reader(self, training: bool = False) -> DocReader:
+        """Return how the model reads Docs.
+
+        training (bool): Use the labels in `held_out`; leave the scores of networks out, which training steps compute.
+        """
+        features, potentials, strings = self._features or self.features, self.method.potentials, self.strings
+        if training and self.networks:
+            potentials = {name: None if isinstance(one, NetworkPotential) else one for name, one in potentials.items()}
+        if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
+            strings = None
+        first = self.first.current() if self.first is not None and self.first.has_weights else None
+        held_out = self.held_out if training else {}
+        return DocReader(self.name, self.annotation.reads, features, potentials, first, held_out, strings)
 
     @property
     def features(self) -> FeatureSet:
         """The features of the method, with those of its attribute plug-ins."""
         if self._features is None:
-            self._features = self._method.feature_set()
+            self._features = self.method.feature_set()
         return self._features
 
     @property
@@ -236,7 +250,7 @@ class DocModel:
         self._use(crf)
         self._origins, self._largest = None, largest
         if names is None:
-            self._origins = Origins(encoder, self.strings or {}, self.words)
+            self._origins = Origins(encoder, self.strings or {}, self.place.vocab)
             names = self._origins.all_names() if self.method.keep_names else []
         self.feature_names, self.strings = names, None
 
@@ -319,7 +333,7 @@ class DocModel:
         """Return an encoder for the features of a model, or one that collects features."""
         unigrams, bigrams = self.features.plans()
         functions = self.features.functions
-        read = lexeme_reader(lambda: self.words, lexical_names(unigrams, bigrams), functions, strings)
+        read = lexeme_reader(lambda: self.place.vocab, lexical_names(unigrams, bigrams), functions, strings)
         encoder = Encoder(unigrams, bigrams, read, None if crf is None else crf.keys)
         if crf is not None and crf.dictionary is not None:
             encoder.words = crf.dictionary.word_index()
@@ -342,90 +356,14 @@ class DocModel:
         encoder = self.encoder_of(self.crf if crf is None else crf, strings)
 
         def read(docs: list[Doc], preset: bool) -> DocColumns:
-            return self.columns_of(docs, encoder.columns, preset=preset, strings=strings)
+            return self.reader()._replace(strings=strings).read(docs, encoder.columns, preset=preset)
 
-        return FeatureReader(encoder, strings, self.features, read, lambda: self.words)
-
-    def columns_of(
-        self,
-        docs: list[Doc],
-        columns: Sequence[str],
-        given: Mapping[int, DocEvidence] | None = None,
-        *,
-        preset: bool = True,
-        training: bool = False,
-        strings: dict[int, str] | None = None,
-    ) -> DocColumns:
-        """Return the columns of Docs, with the attributes that depend on the labels of the first stage.
-
-        given, preset: As in `posterior`; the first stage respects them.
-        training (bool): Use the labels in `held_out`, where there are some.
-        strings (dict[int, str] | None): Filled with texts of values; None for `self.strings`.
-        """
-        if strings is None and self.strings is not None:
-            strings = self.strings if self.method.keep_names or len(self.strings) <= MAX_STRINGS else None
-        found = read_docs(docs, columns, self.annotation.reads, self.features, strings)
-        if self.first is None:
-            return self._with_inputs(docs, found, training)
-        labels = np.full(len(found.text.orths), MISSING, np.int32)
-        if self.first.has_weights:
-            known = self.held_out if training else {}
-            labels = self.first.label(docs, found, given, preset, known)
-        found = with_labels(found, docs, self.features, labels, self.first.labels.tags, strings)
-        return self._with_inputs(docs, found, training)
-
-    def label(
-        self,
-        docs: list[Doc],
-        columns: DocColumns,
-        given: Mapping[int, DocEvidence] | None,
-        preset: bool,
-        known: Mapping[int, Ints],
-    ) -> Ints:
-        """Return the labels [T] of Docs whose columns have been read.
-
-        known (Mapping[int, Ints]): Labels of some Docs by their keys, which are used where they are possible.
-        """
-        there = [known.get(doc_key(doc)) for doc in docs] if known else []
-        if not there or any(one is None for one in there):
-            columns = self._with_inputs(docs, columns)  # of the potentials of this stage
-            labels: Ints = self._answers(docs, columns, given, preset, self.rules)[0].all_labels
-            if not there:
-                return labels
-            own = np.split(labels, columns.doc_offsets[1:-1])
-            there = [part if one is None else one for one, part in zip(there, own, strict=True)]
-        labels = np.concatenate([one for one in there if one is not None])
-        allowed, _ = self._allowed(docs, columns, given, preset)
-        if allowed is None:
-            return labels
-        possible = (labels == MISSING) | allowed[np.arange(len(labels)), labels]
-        return np.where(possible, labels, allowed.argmax(1).astype(np.int32))
-
-    def _with_inputs(self, docs: list[Doc], found: DocColumns, training: bool = False) -> DocColumns:
-        potentials, networks = self.method.potentials, self.networks if training else {}
-        inputs = tuple(
-            np.zeros(len(found.text.orths), np.int32) if number in networks else potential.read(docs)
-            for number, potential in enumerate(potentials.values())
-        )  # training steps compute the scores of networks
-        for (name, potential), values in zip(potentials.items(), inputs, strict=True):
-            what = f"{self.name}: the potential {name!r} ({type(potential).__name__})"
-            check_rows(values, len(found.text.orths), what)
-        return found._replace(text=found.text._replace(inputs=inputs)) if inputs else found
+        return FeatureReader(encoder, strings, self.features, read, lambda: self.place.vocab)
 
     def read(self, docs: list[Doc], columns: Sequence[str], training: bool = True) -> DocColumns:
         """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
-        self._look_up_in(docs)
-        return self.columns_of(docs, columns, training=training)
-
-    def _look_up_in(self, docs: list[Doc]) -> Any:
-        """Look up words in the vocab of the first Doc from now on, and return it; it gets those of other vocabs."""
-        vocab: Any = docs[0].vocab if docs else self.words
-        self.words = vocab
-        for doc in docs:
-            if doc.vocab is not vocab:
-                for token in doc:
-                    vocab.strings.add(token.text)
-        return vocab
+        self.place.use(docs)
+        return self.reader(training).read(docs, columns)
 
     def encode(self, docs: list[Doc], training: bool = False) -> tuple[Encoded, DocColumns]:
         """Return Docs as numbers, and the columns that were read."""
@@ -466,65 +404,6 @@ class DocModel:
             check_candidates(self.name, loss or self.method.loss, self.method.optimizer)
             self.partials.resolve(self.labels.tags)
         return data
-
-    # Questions
-
-    def posterior(
-        self,
-        docs: list[Doc],
-        given: Mapping[int, DocEvidence] | None = None,
-        *,
-        preset: bool = False,
-        temperature: float | None = None,
-        once: Sequence[str] | None = None,
-        order: Sequence[str] | None = None,
-    ) -> tuple[DocPosterior, DocColumns, dict[int, DocEvidence]]:
-        """Return the posterior of Docs, the columns that were read, and the decisions of earlier components.
-
-        given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
-        preset (bool): Whether to treat entities and blocked tokens on the Docs as decided.
-        once, order (Sequence[str] | None): In place of the settings of these names; None for these.
-        """
-        rules = self.rules
-        if once is not None or order is not None:
-            method = self.method
-            rules = self.labels.rules(method.once if once is None else once, method.order if order is None else order)
-            if rules is not None:
-                check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
-        columns = self.columns_of(docs, self.encoder.columns, given, preset=preset)
-        answers, found = self._answers(docs, columns, given, preset, rules, temperature)
-        return answers, columns, found
-
-    def _answers(
-        self,
-        docs: list[Doc],
-        columns: DocColumns,
-        given: Mapping[int, DocEvidence] | None,
-        preset: bool,
-        rules: OccurrenceRules | None,
-        temperature: float | None = None,
-    ) -> tuple[DocPosterior, dict[int, DocEvidence]]:
-        with self.lock:  # new words and sums are added to shared tables
-            crf, encoder, labels = self.crf, self.encoder, self.labels
-            vocab = self._look_up_in(docs)
-            if vocab.in_memory_zone:
-                encoder.trim(ZONE_BYTES, crf.cached_bytes)
-            source = crf.source(encoder.encode(columns.text))
-        allowed, found = self._allowed(docs, columns, given, preset)
-        source = without_dictionary(source, allowed, labels.constraints)
-        degrees = self.cfg["temperature"] if temperature is None else temperature
-        posterior = make_posterior(source, labels.constraints, allowed, degrees, rules)
-        decode = partial(posterior.decode, self.method.decoder, self.method.n_threads or threads.available())
-        check = partial(check_global, self.name, self.method.loss, "this question")
-        return DocPosterior(posterior, columns.doc_offsets, labels, decode, check), found
-
-    def _allowed(
-        self, docs: list[Doc], columns: DocColumns, given: Mapping[int, DocEvidence] | None, preset: bool
-    ) -> tuple[Bools | None, dict[int, DocEvidence]]:
-        """Return the labels that tokens may have [T, L], None for all, and the decisions of earlier components."""
-        found = self.labels.preset(docs, columns) if preset else {}
-        known = known_of(docs, self.name, found if preset else None, given)
-        return self.labels.allowed(docs, columns, known), found
 
     # Storage
 

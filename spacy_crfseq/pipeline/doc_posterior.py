@@ -5,7 +5,7 @@ Everything is computed on demand.  It respects the scheme of the tags, whitespac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,11 +17,12 @@ from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
 from ..threads import cached_property
+from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, Offsets
 from . import notebook
-from .labels import LabelSet
+from .prediction import Answer, Trained
 from .structs import by_doc
-from .tasks.spans import tag_table
+from .tasks import tag_table
 
 
 class Scored(NamedTuple):
@@ -55,22 +56,15 @@ class DocPosterior:
     tags (tuple[str, ...]): The L labels of the model, in the order of its numbers.
     """
 
-    def __init__(
-        self,
-        posterior: Posterior,
-        doc_offsets: Offsets,
-        labels: LabelSet,
-        decode: Callable[..., Ints],
-        check: Callable[[], None],
-    ) -> None:
-        self._posterior, self.doc_offsets, self.tags = posterior, doc_offsets, labels.tags
-        self._scheme, self._decode, self._check = labels.annotation.scheme, decode, check
-        self._exact = np.ones(len(posterior.offsets) - 1, np.bool_)
+    def __init__(self, trained: Trained, answer: Answer) -> None:
+        self._trained, self._posterior, self.doc_offsets = trained, answer.posterior, answer.columns.doc_offsets
+        self.tags, self._scheme = trained.labels.tags, trained.labels.annotation.scheme
+        self._exact = np.ones(len(self.offsets) - 1, np.bool_)
 
     @property
     def distribution(self) -> Posterior:
         """P(labels | texts) of all Docs together.  RAISES ConfigError: If the model is normalised at each token."""
-        self._check()
+        check_global(self._trained.labels.component, self._trained.method.loss, "this question")
         return self._posterior
 
     def __len__(self) -> int:
@@ -90,18 +84,14 @@ class DocPosterior:
     @property
     def has_probabilities(self) -> bool:
         """Whether there are probabilities of spans and sentences: not if the model is normalised at each token."""
-        try:
-            self._check()
-        except ConfigError:
-            return False
-        return True
+        return not is_local(self._trained.method.loss)
 
     # Of all Docs together
 
     @cached_property
     def all_labels(self) -> Ints:
         """The numbers of the predicted tags [T]."""
-        return self._decode(exact=self._exact)
+        return self._trained.decode(self._posterior, self._exact)
 
     @cached_property
     def all_spans(self) -> SpanArrays:

@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import minibatch
 
-from ..errors import ConfigError, NoExamplesError
+from ..errors import NoExamplesError
 from ..features.encoder import Columns, Encoded, Encoder, StoredIds, take_sequences
 from ..features.index import Growable, Packed
 from ..training.compatibility import part_name
@@ -24,10 +24,9 @@ from ..training.dataset import Dataset
 from ..types import MISSING, Ints, Loss, Offsets, TextLoss
 from .evidence import Partial, weight_of
 from .examples import Corpus, LabelledText
-from .extract import DocColumns
-from .gold import gold_tags, same_words
-from .labels import PartialTable
-from .tasks.base import Annotation
+from .labels import PartialTable, gold_tags, same_words
+from .prediction import DocColumns, check_rows
+from .tasks import Annotation
 
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
@@ -251,14 +250,6 @@ def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]
     inputs = loss.read(docs)
     check_rows(inputs, sum(map(len, docs)), f"{component}: the loss {part_name(loss)}")
     return inputs
-
-
-def check_rows(found: NDArray[Any], n_tokens: int, what: str) -> None:
-    """RAISES ConfigError: If `what` has not read a row for each token."""
-    if len(found) != n_tokens:
-        raise ConfigError(
-            f"{what} read {len(found)} rows for {n_tokens} tokens; its function read(docs) must return one row a token."
-        )
 
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:

@@ -12,8 +12,8 @@ from ..schemes import TagTable, right_spans, span_f1, spans_of
 from ..training.fit import Scores
 from ..types import MISSING, Bools, Floats, Ints, Offsets
 from .doc_model import DocModel
-from .extract import DocColumns
-from .gold import gold_tags, known_tags, same_words
+from .labels import gold_tags, known_tags, same_words
+from .prediction import DocColumns
 from .scorers import SEQUENCES
 
 

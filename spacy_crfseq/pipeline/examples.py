@@ -30,7 +30,7 @@ from ..files import collecting
 from ..registry import check_types
 from ..schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid, split_tag
 from .evidence import WEIGHT_KEY
-from .tasks.base import Annotation
+from .tasks import Annotation
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 SPANS = ("ent", "chunk")

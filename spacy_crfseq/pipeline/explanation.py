@@ -35,7 +35,7 @@ from ..types import Ints
 from .doc_posterior import DocPosterior
 from .feature_names import FeatureReader
 from .labels import numbers_of
-from .tasks.base import Annotation
+from .tasks import Annotation
 
 
 class Explainer:

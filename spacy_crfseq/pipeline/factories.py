@@ -68,7 +68,7 @@ def create_tagger(
     scores (bool): Store the probability of each tag for ``token._.crf_score``.
     The other settings are explained at `settings.Method`.
     """
-    from .tasks.tagger import TokenTags
+    from .tasks import TokenTags
 
     return _component(nlp, name, TokenTags(attr, overwrite), method, scores=scores, scorer=scorer)
 
@@ -105,7 +105,7 @@ def create_chunker(
     scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
     The other settings are explained at `settings.Method`.
     """
-    from .tasks.chunker import SpanGroups
+    from .tasks import SpanGroups
 
     task = SpanGroups(spans_key, scheme, incorrect_spans_key)
     return _component(nlp, name, task, method, threshold=threshold, scores=scores, scorer=scorer)
@@ -141,7 +141,7 @@ def create_ner(
         probabilities in its ``attrs["scores"]``.
     The other settings are explained at `settings.Method`.
     """
-    from .tasks.ner import Entities
+    from .tasks import Entities
 
     task = Entities(scheme, incorrect_spans_key)
     return _component(nlp, name, task, method, threshold=threshold, scores=scores, scorer=scorer)

@@ -18,7 +18,7 @@ from ..features.sets import FeatureSet
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
 from ..types import Bools, Offsets
-from .extract import DocColumns
+from .prediction import DocColumns
 
 N_FLAGS = 64
 """Smaller values are truth values and codes such as those of ENT_IOB; as hashes they would mean spaCy's own flags."""

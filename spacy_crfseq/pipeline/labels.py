@@ -1,21 +1,26 @@
-"""The labels of a model: its tags, which may follow which, and the labels that the tokens of Docs may have."""
+"""The labels of a model: its tags, which may follow which, which ones tokens may have, and which ones gold Docs say.
+
+The evidence of `CRFComponent.clamp` on a gold Doc, and the spans of its ``incorrect_spans_key``, result in a `Partial`
+for a token, unless only one tag remains.  `PartialTable` numbers these.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from spacy.tokens import Doc
+from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
 from ..schemes import occurrence_rules
 from ..threads import cached_property
 from ..training.dataset import CandidateTable
-from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules
-from .evidence import KEY, NO_EVIDENCE, DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
-from .extract import DocColumns
-from .tasks.base import Annotation
+from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets
+from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
+from .tasks import Annotation
 
 
 class LabelSet:
@@ -58,27 +63,22 @@ class LabelSet:
                 "given to initialize."
             ) from None
 
-    def preset(self, docs: Sequence[Doc], columns: DocColumns) -> dict[int, DocEvidence]:
-        """Return the decisions of earlier components about Docs, by number."""
-        return self.annotation.preset(docs, columns.state, columns.doc_offsets, self.tags)
+    def restricted(
+        self, allowed: Bools | None, docs: Sequence[Doc], doc_offsets: Offsets, evidence: Mapping[int, DocEvidence]
+    ) -> Bools:
+        """Return which tags the tokens of Docs may have [T, L].
 
-    def allowed(self, docs: Sequence[Doc], columns: DocColumns, known: Mapping[int, DocEvidence]) -> Bools | None:
-        """Return which tags the tokens of Docs may have [T, L], None if all may have all.
-
-        known (Mapping[int, DocEvidence]): What is known about single Docs, by number.
-        RAISES DataError: If it is impossible or contradicts itself.
+        allowed (Bools | None): Those that they may have without the evidence, which is about Docs by their numbers.
+        RAISES DataError: If the evidence is impossible or contradicts itself.
         """
-        allowed = self.annotation.allowed(columns.state, self.tags)
-        if not known:
-            return allowed
         if allowed is None:
-            allowed = np.ones((int(columns.doc_offsets[-1]), len(self.tags)), np.bool_)
-        for number, evidence in known.items():
-            self._restrict(allowed[slice(*columns.doc_offsets[number : number + 2])], evidence, docs[number])
+            allowed = np.ones((int(doc_offsets[-1]), len(self.tags)), np.bool_)
+        for number, of_doc in evidence.items():
+            self._restrict(allowed[slice(*doc_offsets[number : number + 2])], of_doc, docs[number])
         return allowed
 
     def _restrict(self, allowed: Bools, evidence: DocEvidence, doc: Doc) -> None:
-        """Remove the labels that the evidence rules out from allowed [tokens, L].  RAISES DataError: As `allowed`."""
+        """Remove the labels that the evidence rules out from allowed [tokens, L]; errors as in `restricted`."""
         taken: set[int] = set()
         for span in dict.fromkeys(evidence.spans):  # a ruler and a user may give the same span
             where = f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r}"
@@ -114,27 +114,6 @@ class LabelSet:
 
 
 _rules = lru_cache(maxsize=16)(occurrence_rules)
-
-
-def known_of(
-    docs: Sequence[Doc],
-    component: str,
-    preset: Mapping[int, DocEvidence] | None,
-    given: Mapping[int, DocEvidence] | None = None,
-) -> dict[int, DocEvidence]:
-    """Return everything that is known about Docs, by number, including the notes on them.
-
-    preset (Mapping | None): Decisions of earlier components, as they are on the Docs; None uses the notes about them.
-    given (Mapping | None): Further knowledge.
-    """
-    known = dict(preset or {})
-    kinds = ("user", "preset") if preset is None else ("user",)
-    for number, doc in enumerate(docs):
-        if given and number in given:
-            known[number] = known.get(number, NO_EVIDENCE).and_(given[number])
-        if KEY in doc.user_data:
-            known[number] = known.get(number, NO_EVIDENCE).and_(read_evidence(doc, component, kinds))
-    return known
 
 
 def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:
@@ -215,3 +194,123 @@ def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
     last = tags.index(annotation.tags_of_span(length, label)[-1])
     inside = annotation.constraints(tags).inside[last]
     return [tag for tag, goes_on in zip(tags, inside, strict=True) if goes_on]
+
+
+def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
+    """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
+
+    A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
+    under the name of the component, count where one gold token corresponds to one predicted token.
+    RAISES DataError: If the knowledge about a token contradicts itself.
+    """
+    tags = annotation.gold_tags(example, same := same_words(example))
+    evidence = read_evidence(example.reference, component, ("user",))
+    wrong = annotation.incorrect_spans(example, same)
+    if not (evidence.spans or evidence.allowed or wrong):
+        return tags
+    reader = _Reader(list(tags), annotation, example)
+    reader.take_evidence(evidence, None if same else _one_to_one(example))
+    for start, end, label in wrong:
+        reader.take_wrong(start, end, label)
+    return reader.tags
+
+
+def known_tags(tags: Tags) -> list[str | None]:
+    """Replace partially known tags by None."""
+    return [None if isinstance(tag, Partial) else tag for tag in tags]
+
+
+def same_words(example: Example) -> bool:
+    """Whether predicted and gold Doc have the same tokens, so that no alignment is needed."""
+    predicted, reference = example.predicted, example.reference
+    return len(predicted) == len(reference) and bool(
+        (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
+    )
+
+
+def _one_to_one(example: Example) -> dict[int, int]:
+    """Return the predicted token of each gold token, for pairs that correspond to each other alone."""
+    to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
+    pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
+    return {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
+
+
+class _Reader:
+    """Collects what is known about the predicted tokens of one example in `tags`."""
+
+    def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
+        self.tags, self._annotation = tags, annotation
+        self._doc, self._size = example.predicted, len(example.reference)
+        self._name = about(example.reference, "The gold document")
+
+    def take_evidence(self, notes: DocEvidence, places: dict[int, int] | None) -> None:
+        """Add spans that are there and labels that tokens may have."""
+        for start, end, label in notes.spans:
+            tokens = self._tokens(range(start, end), places)
+            for token, tag in zip(tokens, self._annotation.tags_of_span(end - start, label), strict=False):
+                self._allow(token, [tag])
+            if tokens and not self._ends(tokens[-1] + 1):
+                self._bar(tokens[-1] + 1, tags_after(self._annotation, label, end - start))
+        for gold, labels in notes.allowed.items():
+            for token in self._tokens(range(gold, gold + 1), places):
+                self._allow(token, labels)
+
+    def _tokens(self, gold: range, places: dict[int, int] | None) -> list[int]:
+        if not 0 <= gold.start < gold.stop <= self._size:
+            noted = f"tokens {gold.start}-{gold.stop}"
+            raise DataError(f"{self._name} has {self._size} tokens, but there is a note on {noted}.")
+        if places is None:
+            return list(gold)
+        found = [places[i] for i in gold if i in places]
+        return found if len(found) == len(gold) else []
+
+    def _ends(self, token: int) -> bool:
+        return token >= len(self._doc) or bool(self._doc[token].is_sent_start)
+
+    def _where(self, token: int) -> str:
+        return f"{self._name}, token {token} ({self._doc[token].text!r})"
+
+    def _fits(self, tag: str, labels: Sequence[str]) -> bool:
+        return tag in labels or not set(self._annotation.public_labels([tag])).isdisjoint(labels)
+
+    def _allow(self, token: int, labels: Sequence[str]) -> None:
+        known = self.tags[token]
+        given = " or ".join(map(repr, labels)) or "none"
+        if isinstance(known, str):
+            if self._fits(known, labels):
+                return
+            raise DataError(f"{self._where(token)} is annotated as {known!r}, but its label is noted to be {given}.")
+        if known is not None and known.labels is not None:
+            labels = [tag for tag in known.labels if self._fits(tag, labels)]
+        if not labels:
+            raise DataError(f"{self._where(token)}: no label is left for it, which is noted to be {given}.")
+        partial = replace(known or Partial(), labels=tuple(sorted(set(labels))), where=self._where(token))
+        alone = len(set(labels)) == 1 and self._annotation.is_tag(labels[0]) and partial == Partial(partial.labels)
+        self.tags[token] = labels[0] if alone else partial
+
+    def _bar(self, token: int, tags: Sequence[str]) -> None:
+        known = self.tags[token]
+        if isinstance(known, str):
+            if known in tags:
+                where = self._where(token)
+                raise DataError(f"{where} is annotated as {known!r}, but a span is noted to end before it.")
+        elif tags:
+            barred = (*(known.barred if known else ()), *tags)
+            self.tags[token] = replace(known or Partial(), barred=barred, where=self._where(token))
+
+    def take_wrong(self, start: int, end: int, label: str) -> None:
+        """Add a span that is not there."""
+        wanted = self._annotation.tags_of_span(end - start, label)
+        after = tags_after(self._annotation, label, end - start)
+        known = [self.tags[token] for token in range(start, end)]
+        follows = None if self._ends(end) else self.tags[end]
+        other = any(isinstance(tag, str) and tag != want for tag, want in zip(known, wanted, strict=True))
+        if other or follows in after:  # the annotation does not have it anyway
+            return
+        if known == wanted and (isinstance(follows, str) or self._ends(end) or not after):
+            where = self._where(start)
+            raise DataError(f"{where}: a span {label!r} of {end - start} tokens is both gold and incorrect.")
+        first = known[0]
+        partial = Partial((first,)) if isinstance(first, str) else first or Partial()
+        wrong = tuple(dict.fromkeys((*partial.wrong, (label, end - start))))
+        self.tags[start] = replace(partial, wrong=wrong, where=self._where(start))

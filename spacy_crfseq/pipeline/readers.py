@@ -36,7 +36,7 @@ from ..errors import ConfigError, FormatError
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
 from .examples import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, check_setting
-from .tasks.base import Annotation
+from .tasks import Annotation
 from .texts import read_texts
 
 PASSAGE = 25

@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..training.dataset import Dataset
 from ..training.folds import folds
 from ..types import MISSING, Ints, Offsets
+from .prediction import doc_key
 
 
 class FirstStage(Protocol):
@@ -32,11 +32,6 @@ class FirstStage(Protocol):
 
     def labels_of(self, sequences: Offsets) -> Ints:
         """Return the labels that the present model gives to some sequences."""
-
-
-def doc_key(doc: Doc) -> int:
-    """Return a hash of the words of a Doc."""
-    return hash(doc.to_array(["ORTH"]).tobytes())
 
 
 class Noted:

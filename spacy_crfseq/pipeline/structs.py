@@ -1,12 +1,15 @@
 """The tokens and spans of many Docs, each attribute read or written by one NumPy operation on spaCy's C structs.
 
-spaCy's methods take microseconds for a Doc and a third of one for a Span.  What they work on is the interface of spaCy
-for compiled code (``spacy/structs.pxd``).  Its layout is verified on a Doc made for this purpose before the first use;
-where it differs, or the interpreter is not CPython, spaCy's methods do the work.
+spaCy's methods take microseconds for a Doc and a third of one for a Span; without them, a component is twice as fast,
+and a pipeline on raw text by a quarter.  What they work on is the interface of spaCy for compiled code
+(``spacy/structs.pxd``).  Its layout is verified on a Doc made for this purpose before the first use.  Where it differs,
+in releases of spaCy after `TESTED`, in interpreters other than CPython, and with SPACY_CRFSEQ_PLAIN_SPACY=1 in the
+environment, spaCy's methods do the work.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -16,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy import about
 from spacy.attrs import IDS
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.vocab import Vocab
@@ -23,6 +27,10 @@ from spacy.vocab import Vocab
 from ..schemes import SpanArrays
 from ..types import Hashes, Offsets
 
+TESTED = (3, 8)
+"""The last release of spaCy whose structs are as declared here; other layouts are not looked for."""
+PLAIN = "SPACY_CRFSEQ_PLAIN_SPACY"
+"""The environment variable that turns this off."""
 FEWEST = 200
 """Tokens from which this takes less time than spaCy's methods."""
 BASE = 1 << 16
@@ -94,6 +102,8 @@ def layout() -> Layout | None:
     """Return where Docs and SpanGroups have their structs; None if these are not as declared above."""
     if sys.implementation.name != "cpython" or sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return None
+    if os.environ.get(PLAIN, "0") != "0" or tuple(map(int, about.__version__.split(".")[:2])) > TESTED:
+        return None
     vocab, words = Vocab(lex_attr_getters={IDS["IS_SPACE"]: str.isspace}), ["Ada", "\n", "in"]
     doc = Doc(vocab, words, [True, False, False], morphs=["", "Case=Nom", ""])
     table: Any = np.arange(21, dtype=np.uint64).reshape(3, 7)
@@ -117,8 +127,8 @@ def layout() -> Layout | None:
     return found if same and read == [tuple(getattr(span, name) for name in _SPAN_FIELDS) for span in group] else None
 
 
-def _usable(docs: Sequence[Doc], n_tokens: int) -> Layout | None:
-    return layout() if n_tokens >= FEWEST and set(map(type, docs)) == {Doc} else None
+def _usable(docs: Sequence[Doc]) -> Layout | None:
+    return layout() if set(map(type, docs)) == {Doc} else None
 
 
 def _tokens(docs: Sequence[Doc], where: Layout) -> Addresses:
@@ -143,15 +153,19 @@ def _read(tokens: Addresses, names: Sequence[str]) -> Hashes:
 
 def read_tokens(docs: Sequence[Doc], names: Sequence[str]) -> Hashes:
     """Return the values [T, names] of token attributes of all Docs; those of `Doc.to_array`, which are its names."""
-    if (where := _usable(docs, sum(map(len, docs)))) and set(names).issubset(READABLE):
+    n_tokens = sum(map(len, docs))
+    if n_tokens >= FEWEST and (where := _usable(docs)) and set(names).issubset(READABLE):
         return _read(_tokens(docs, where), names)
-    arrays = [doc.to_array([*names]).reshape(len(doc), len(names)) for doc in docs]
-    return np.concatenate([np.zeros((0, len(names)), np.uint64), *arrays])
+    table, begin = np.empty((n_tokens, len(names)), np.uint64), 0
+    for doc in docs:
+        table[begin : begin + len(doc)] = doc.to_array([*names]).reshape(len(doc), len(names))
+        begin += len(doc)
+    return table
 
 
 def write_tokens(docs: Sequence[Doc], names: Sequence[str], table: Any) -> None:
     """Set token attributes of all Docs to values [T, names]; a morphological analysis must be in the vocab."""
-    if where := _usable(docs, len(table)):
+    if len(table) >= FEWEST and (where := _usable(docs)):
         tokens = _tokens(docs, where)
         for name, values in zip(names, table.T, strict=True):
             _set(_TOKEN, name.lower(), tokens, values)
@@ -178,7 +192,8 @@ def write_spans(docs: Sequence[Doc], key: str, doc_offsets: Offsets, spans: Span
     """
     bounds, starts, ends = by_doc(spans, doc_offsets)
     sizes = np.diff(bounds)
-    if not (where := _usable(docs, int(doc_offsets[-1]))):
+    where = _usable(docs) if doc_offsets[-1] >= FEWEST else None
+    if where is None:
         each = list(zip(starts.tolist(), ends.tolist(), labels.tolist(), strict=True))
         for doc, (first, last) in zip(docs, pairwise(bounds.tolist()), strict=True):
             doc.spans[key] = [Span(doc, *span) for span in each[first:last]]

@@ -169,7 +169,7 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
 
     RAISES FormatError: If it is none.
     """
-    from .tasks.ner import begin_stray_entities, describe_stray
+    from .tasks import begin_stray_entities, describe_stray
 
     binary, done = _read_docbin(source), 0
     n_stray, first = 0, ""

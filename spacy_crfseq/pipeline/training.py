@@ -41,9 +41,8 @@ from .encode import EncodedCorpus, Reading, encode_examples, type_for
 from .evaluator import Evaluator
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
-from .extract import DocColumns
-from .gold import gold_tags, known_tags
-from .labels import PartialTable, known_of
+from .labels import PartialTable, gold_tags, known_tags
+from .prediction import DocColumns, allowed_labels
 from .session import Session
 from .settings import TermSettings
 from .stages import Noted, jackknife
@@ -348,7 +347,7 @@ class Training:
     def _is_lexical(self, loss: Loss) -> bool:
         model = self.model
         by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-        return not by_docs and model.words is model.vocab
+        return not by_docs and model.place.vocab is model.vocab
 
     def relabelled(self, found: EncodedCorpus, loss: Loss | None = None) -> Dataset:
         """Return compiled texts with their labels as numbers of the model's tags."""
@@ -628,9 +627,7 @@ class Training:
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
         encoded, columns = self.model.encode(docs)
-        labels = self.model.labels
-        known = known_of(docs, self.model.name, labels.preset(docs, columns))
-        return encoded, columns, labels.allowed(docs, columns, known)
+        return encoded, columns, allowed_labels(self.model.labels, docs, columns)[0]
 
     def evaluator(self, dev: list[Example]) -> Evaluator:
         """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""

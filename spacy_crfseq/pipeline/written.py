@@ -46,7 +46,7 @@ class Form(NamedTuple):
 def form_of(nlp: Language, given: Sequence[str]) -> Form:
     """Return what a pipeline sets; `given` are columns that it reads from the file."""
     from .component import CRFComponent
-    from .tasks.ner import Entities
+    from .tasks import Entities
 
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     known = predicted_columns(nlp) | set(given)

@@ -12,7 +12,7 @@ from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.features.combined import with_attributes
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
-from spacy_crfseq.pipeline.extract import read_docs
+from spacy_crfseq.pipeline.prediction import read_docs
 
 
 class Classes:

@@ -15,8 +15,8 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
-from spacy_crfseq.pipeline.gold import gold_tags
-from spacy_crfseq.pipeline.tasks.ner import begin_stray_entities
+from spacy_crfseq.pipeline.labels import gold_tags
+from spacy_crfseq.pipeline.tasks import begin_stray_entities
 from spacy_crfseq.pipeline.texts import load_docs
 from tests.pipeline.helpers import (
     FACTORIES,

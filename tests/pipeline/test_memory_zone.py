@@ -8,7 +8,7 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq.pipeline import doc_model
+from spacy_crfseq.pipeline import prediction
 from tests.pipeline import helpers
 
 
@@ -61,7 +61,7 @@ def test_words_come_back_after_their_lexemes_went(
 ) -> None:
     some = texts(24)
     expected, nlp = answers(copy_of(nlp), some), copy_of(nlp)
-    monkeypatch.setattr(doc_model, "ZONE_BYTES", limit)
+    monkeypatch.setattr(prediction, "ZONE_BYTES", limit)
     assert zoned(nlp, some, size) == expected
     assert "Word1ish1" not in nlp.vocab.strings
     assert answers(nlp, some) == expected  # outside of zones, with what they left in the caches
@@ -69,7 +69,7 @@ def test_words_come_back_after_their_lexemes_went(
 
 def test_caches_stay_small_in_a_zone(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = helpers.pipe_of(nlp, "crf_ner").doc_model.encoder
-    monkeypatch.setattr(doc_model, "ZONE_BYTES", 0)
+    monkeypatch.setattr(prediction, "ZONE_BYTES", 0)
     list(nlp.pipe(texts(20)))
     assert encoder._lexicon.size > 50
     with nlp.memory_zone():
@@ -91,7 +91,7 @@ def test_bags_go_before_words(nlp: Language, monkeypatch: pytest.MonkeyPatch) ->
         list(nlp.pipe(texts(20)))
         words = encoder._lexicon.size
         assert encoder.unigrams.n_bytes + encoder.bigrams.n_bytes < encoder._lexicon.n_bytes < pipe.crf.cached_bytes
-        monkeypatch.setattr(doc_model, "ZONE_BYTES", encoder._lexicon.n_bytes)
+        monkeypatch.setattr(prediction, "ZONE_BYTES", encoder._lexicon.n_bytes)
         nlp("Anna")
         assert encoder._lexicon.size == words
         assert encoder.unigrams.store.size < 20
@@ -107,7 +107,7 @@ def test_words_of_equal_features_share_bags(nlp: Language) -> None:
 
 
 def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doc_model, "ZONE_BYTES", 0)
+    monkeypatch.setattr(prediction, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
     with pipe.training.encoding() as encode:
         with nlp.memory_zone():
@@ -117,7 +117,7 @@ def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: py
 
 
 def test_answers_outlive_a_zone_and_an_exception(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doc_model, "ZONE_BYTES", 0)
+    monkeypatch.setattr(prediction, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
     some = texts(10)
     with nlp.memory_zone():

@@ -119,7 +119,7 @@ def test_labels_of_a_training_text_respect_what_is_known(trained: tuple[CRFCompo
     strings, doc = dict[int, str](), examples[0].predicted.copy()
     for ents, expected in ([], {"U-PER", "mostly PER"}), ([Span(doc, 1, 2, "LOC")], {"U-LOC", "mostly LOC"}):
         doc.ents = ents
-        columns = pipe.doc_model.columns_of([doc], (), training=True, strings=strings)
+        columns = pipe.doc_model.reader(training=True)._replace(strings=strings).read([doc], ())
         assert {strings[key] for key in columns.text.sets["DOC_ELSEWHERE"].take(np.array([5]))[1].tolist()} == expected
 
 

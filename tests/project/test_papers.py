@@ -30,7 +30,7 @@ from scripts.papers import (
     tasks,
 )
 from scripts.papers._harness import Options, Skip
-from spacy_crfseq.pipeline.gold import gold_tags
+from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.training.selection import thresholded
 from spacy_crfseq.types import Scores
 from tests import reference

@@ -15,10 +15,10 @@ from spacy.training import Example
 from ...errors import ConfigError, DataError, suggest
 from ...features.encoder import Encoded
 from ...pipeline.component import CRFComponent
-from ...pipeline.extract import DocColumns, read_docs
-from ...pipeline.gold import gold_tags, known_tags, same_words
+from ...pipeline.labels import gold_tags, known_tags, same_words
+from ...pipeline.prediction import DocColumns, read_docs
 from ...pipeline.select import one_crf_of
-from ...pipeline.tasks.base import Prediction
+from ...pipeline.tasks import Prediction
 from ...potentials.tag_dictionary import without_restricted
 from ...training.compatibility import check_global, part_name
 from ...training.dataset import Dataset, join
@@ -155,7 +155,7 @@ class _Maker:
         def annotate(tags: Sequence[str]) -> Doc:
             doc = text.copy()
             columns = read_docs([doc], (), pipe.annotation.reads)
-            preset = pipe.doc_model.labels.preset([doc], columns)
+            preset = pipe.annotation.preset([doc], columns.state, columns.doc_offsets, pipe.tags)
             labels = np.array([numbers[tag] for tag in tags], np.int32)
             prediction = Prediction(labels, columns.text.offsets, columns.doc_offsets, columns.state, preset)
             pipe.set_annotations([doc], prediction)

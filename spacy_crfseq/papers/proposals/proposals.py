@@ -16,8 +16,8 @@ from ...features.attributes import BUILT_IN
 from ...features.encoder import Encoder, feature_names
 from ...features.plan import lexical_names, make_plan
 from ...features.templates import parse
-from ...pipeline.extract import lexeme_reader, read_docs
 from ...pipeline.feature_names import text_of
+from ...pipeline.prediction import lexeme_reader, read_docs
 from ...potentials.row_sums import listed
 from ...training.selection import Counts, mutual_information
 

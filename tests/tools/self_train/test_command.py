@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.pipeline.gold import gold_tags
+from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.tools.self_train.command import Settings
 from tests.commands import Corpus, Run, refused, sentence, worked, write_corpus
 

@@ -1,0 +1,415 @@
+"""The path of a prediction: Docs -> columns of hashes -> ids -> scores -> labels.
+
+A component hands out what a prediction needs as one value, `Trained`.  `ask` takes it and some Docs to the distribution
+of their labels.  Word hashes and token columns are read by a `DocReader`, which training uses, too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.strings import get_string_id, hash_string  # type: ignore[attr-defined]
+from spacy.tokens import Doc, Token
+from spacy.vocab import Vocab
+
+from .. import threads
+from ..errors import ConfigError, DataError
+from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
+from ..features.encoder import Columns, Encoder
+from ..features.entries import names_in
+from ..features.protocol import DocAttributes, LabelAttributes
+from ..features.sets import FeatureSet
+from ..features.token_sets import TokenSets, make_token_sets
+from ..inference.posterior import THREAD_TOKENS, Posterior
+from ..model import LinearChainCRF
+from ..types import MISSING, Bools, Hashes, Ints, LexemeFunction, OccurrenceRules, Offsets, TokenFunction
+from .evidence import KEY, NO_EVIDENCE, DocEvidence, read_evidence
+from .labels import LabelSet
+from .settings import Method
+from .structs import read_tokens
+
+PORTION_TOKENS = 1 << 15
+"""Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
+ZONE_BYTES = 8_000_000
+"""What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
+ALWAYS = ("ORTH", "SENT_START")
+"""The token attributes that are read first."""
+
+
+class DocColumns(NamedTuple):
+    """Token columns of some Docs.
+
+    text (Columns): Input of the encoder; a sequence is a sentence if sentence starts are set, else a Doc.
+    state (Hashes): [T, S] the columns in `Annotation.reads`.
+    doc_offsets (Offsets): [docs + 1] starts of the Docs' tokens.
+    """
+
+    text: Columns
+    state: Hashes
+    doc_offsets: Offsets
+
+
+class Trained(NamedTuple):
+    """What a prediction needs of a component, as it was when the prediction began.
+
+    labels (LabelSet): The tags, and what they may follow and mean.
+    rules (OccurrenceRules | None): Which labels may occur once, or in an order.
+    temperature (float): Divides the scores.
+    place (Place): Where new words are looked up.
+    lock (RLock): Held while tables of the encoder and of the weights grow, which threads share.
+    """
+
+    reader: DocReader
+    labels: LabelSet
+    method: Method
+    crf: LinearChainCRF
+    encoder: Encoder
+    rules: OccurrenceRules | None
+    temperature: float
+    place: Place
+    lock: RLock
+
+    def decode(self, posterior: Posterior, exact: Bools | None = None) -> Ints:
+        """Return the predicted labels [T]; `exact` as in `Posterior.decode`."""
+        many = int(posterior.offsets[-1]) > THREAD_TOKENS
+        n_threads = (self.method.n_threads or threads.available()) if many else 1
+        return posterior.decode(self.method.decoder, n_threads, exact)
+
+
+class Answer(NamedTuple):
+    """The distribution of the labels of Docs, what was read of these, and decisions of earlier components, by Doc."""
+
+    posterior: Posterior
+    columns: DocColumns
+    decided: dict[int, DocEvidence]
+
+
+class Place:
+    """The vocab where words are looked up: that of the Docs read last, which may not be the component's own."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self.vocab = vocab
+
+    def use(self, docs: Sequence[Doc]) -> Vocab:
+        """Look up words in the vocab of the first Doc from now on, and return it; it gets those of other vocabs."""
+        if docs:
+            self.vocab = docs[0].vocab
+        for doc in docs:
+            if doc.vocab is not self.vocab:
+                for token in doc:
+                    self.vocab.strings.add(token.text)
+        return self.vocab
+
+
+def ask(
+    trained: Trained,
+    docs: Sequence[Doc],
+    given: Mapping[int, DocEvidence] | None = None,
+    *,
+    preset: bool = False,
+    columns: DocColumns | None = None,
+) -> Answer:
+    """Return the distribution of the labels of Docs.
+
+    given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
+    preset (bool): Whether to treat entities and blocked tokens on the Docs as decided.
+    columns (DocColumns | None): Those of the Docs if they have been read.
+    RAISES DataError: If what is known of a Doc contradicts itself.
+    """
+    reader, labels, _, crf, encoder, rules, temperature, place, lock = trained
+    if columns is None:
+        columns = reader.read(docs, encoder.columns, given, preset)
+    allowed, decided = allowed_labels(labels, docs, columns, given, preset)
+    with lock:
+        if place.use(docs).in_memory_zone:
+            encoder.trim(ZONE_BYTES, crf.cached_bytes)
+        posterior = crf.posterior(encoder.encode(columns.text), labels.constraints, allowed, temperature, rules)
+    return Answer(posterior, columns, decided)
+
+
+def allowed_labels(
+    labels: LabelSet,
+    docs: Sequence[Doc],
+    columns: DocColumns,
+    given: Mapping[int, DocEvidence] | None = None,
+    preset: bool = True,
+) -> tuple[Bools | None, dict[int, DocEvidence]]:
+    """Return the labels that tokens may have [T, L], None for all, and decisions of earlier components, by Doc.
+
+    given, preset: As in `ask`; without `preset`, the notes about such decisions count.
+    """
+    annotation, tags = labels.annotation, labels.tags
+    allowed = annotation.allowed(columns.state, tags)
+    decided = annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {}
+    evidence = dict(decided)
+    for number, more in (given or {}).items():
+        evidence[number] = evidence.get(number, NO_EVIDENCE).and_(more)
+    for number, doc in enumerate(docs):
+        if KEY in doc.user_data:
+            notes = read_evidence(doc, labels.component, ("user",) if preset else ("user", "preset"))
+            evidence[number] = evidence.get(number, NO_EVIDENCE).and_(notes)
+    if evidence:
+        allowed = labels.restricted(allowed, docs, columns.doc_offsets, evidence)
+    return allowed, decided
+
+
+def portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
+    """Split a stream into lists of `size` Docs, or fewer if they have `PORTION_TOKENS` tokens."""
+    docs: list[Doc] = []
+    n_tokens = 0
+    for doc in stream:
+        docs.append(doc)
+        n_tokens += len(doc)
+        if len(docs) >= size or n_tokens >= PORTION_TOKENS:
+            yield docs
+            docs, n_tokens = [], 0
+    if docs:
+        yield docs
+
+
+class DocReader(NamedTuple):
+    """How a component turns Docs into columns; it needs no weights, so training reads with it, too.
+
+    name (str): The component, for messages.
+    state (tuple[str, ...]): Token attributes that the task reads.
+    potentials (Mapping): Added potentials by their names; None for one whose inputs are zeros now.
+    first (Trained | None): The first stage, whose labels attributes read; None if there is none, or without weights.
+    held_out (Mapping[int, Ints]): Labels of some Docs, by `doc_key`, in place of those of the first stage.
+    strings (dict[int, str] | None): Filled with the texts of values of features, where names are to be kept.
+    """
+
+    name: str
+    state: tuple[str, ...]
+    features: FeatureSet
+    potentials: Mapping[str, Any]
+    first: Trained | None = None
+    held_out: Mapping[int, Ints] = {}
+    strings: dict[int, str] | None = None
+
+    def read(
+        self,
+        docs: Sequence[Doc],
+        columns: Sequence[str],
+        given: Mapping[int, DocEvidence] | None = None,
+        preset: bool = True,
+    ) -> DocColumns:
+        """Return the columns of Docs, with the values of all plug-ins; a first stage respects `given` and `preset`."""
+        text = read_docs(docs, columns, self.state, self.features, self.strings)
+        if self.features.doc_attributes:
+            tags: Sequence[str] = () if self.first is None else self.first.labels.tags
+            labels = self._first_labels(docs, text, given, preset)
+            text = with_labels(text, docs, self.features, labels, tags, self.strings)
+        return self.with_inputs(docs, text) if self.potentials else text
+
+    def with_inputs(self, docs: Sequence[Doc], columns: DocColumns) -> DocColumns:
+        """Add the inputs of the added potentials."""
+        inputs: list[NDArray[Any]] = []
+        for name, potential in self.potentials.items():
+            if potential is None:
+                inputs.append(np.zeros(len(columns.text.orths), np.int32))
+                continue
+            inputs.append(potential.read(docs))
+            what = f"{self.name}: the potential {name!r} ({type(potential).__name__})"
+            check_rows(inputs[-1], len(columns.text.orths), what)
+        return columns._replace(text=columns.text._replace(inputs=tuple(inputs)))
+
+    def _first_labels(
+        self, docs: Sequence[Doc], columns: DocColumns, given: Mapping[int, DocEvidence] | None, preset: bool
+    ) -> Ints:
+        """Return the labels [T] of the first stage, or those that are held out, where these are possible."""
+        first, n_tokens = self.first, len(columns.text.orths)
+        if first is None:
+            return np.full(n_tokens, MISSING, np.int32)
+        held = [self.held_out.get(doc_key(doc)) for doc in docs] if self.held_out else [None]
+        if any(of_doc is None for of_doc in held):
+            own = first.reader.with_inputs(docs, columns)
+            predicted = first.decode(ask(first, docs, given, preset=preset, columns=own).posterior)
+            if not self.held_out:
+                return predicted
+            each = zip(held, np.split(predicted, columns.doc_offsets[1:-1]), strict=True)
+            held = [new if of_doc is None else of_doc for of_doc, new in each]
+        labels = np.concatenate([np.zeros(0, np.int32), *(of_doc for of_doc in held if of_doc is not None)])
+        allowed, _ = allowed_labels(first.labels, docs, columns, given, preset)
+        if allowed is None:
+            return labels
+        possible = (labels == MISSING) | allowed[np.arange(n_tokens), labels]
+        return np.where(possible, labels, allowed.argmax(1).astype(np.int32))
+
+
+def doc_key(doc: Doc) -> int:
+    """Return a hash of the words of a Doc."""
+    return hash(doc.to_array(["ORTH"]).tobytes())
+
+
+def check_rows(values: NDArray[Any], n_tokens: int, what: str) -> None:
+    """RAISES ConfigError: If `what` has not read a row for each token."""
+    if len(values) != n_tokens:
+        raise ConfigError(
+            f"{what} read {len(values)} rows for {n_tokens} tokens; its function read(docs) must return one row a "
+            "token."
+        )
+
+
+def read_docs(
+    docs: Sequence[Doc],
+    columns: Sequence[str],
+    state: Sequence[str] = (),
+    features: FeatureSet | None = None,
+    strings: dict[int, str] | None = None,
+) -> DocColumns:
+    """Return the columns of `docs`, read once.
+
+    columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
+    features (FeatureSet | None): Its token functions and attribute plug-ins are applied, except those that read labels.
+    strings (dict | None): Filled with the text behind each hash, where names of attributes are to be kept.
+    RAISES DataError: If a token function returns something other than names.
+    RAISES ConfigError: If a plug-in does not return values for every token.
+    """
+    doc_offsets = np.zeros(len(docs) + 1, np.int64)
+    np.cumsum(list(map(len, docs)), out=doc_offsets[1:])
+    table = read_tokens(docs, (*ALWAYS, *state, *columns))
+    starts = table[:, 1] == 1
+    starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
+    offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
+    first = len(ALWAYS) + len(state)
+    text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets)
+    if features is not None and (features.token_functions or features.doc_attributes):
+        text = text._replace(sets=_sets(docs, features, offsets, strings))
+    return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets)
+
+
+def _sets(
+    docs: Sequence[Doc], features: FeatureSet, offsets: Offsets, strings: dict[int, str] | None
+) -> dict[str, TokenSets]:
+    functions = features.token_functions
+    tokens = [token for doc in docs for token in doc] if functions else []
+    sets = {
+        name: _token_sets(name, function, tokens, offsets, strings, features.numbers)
+        for name, function in functions.items()
+    }
+    for block, plugin in features.doc_attributes.items():
+        if isinstance(plugin, DocAttributes):
+            sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
+    return sets
+
+
+def with_labels(
+    found: DocColumns,
+    docs: Sequence[Doc],
+    features: FeatureSet,
+    labels: Ints,
+    names: Sequence[str],
+    strings: dict[int, str] | None = None,
+) -> DocColumns:
+    """Add the attributes that depend on the labels of a first stage [T], numbers of `names`, to columns of Docs."""
+    sets = dict(found.text.sets)
+    for block, plugin in features.doc_attributes.items():
+        if isinstance(plugin, LabelAttributes):
+            read = plugin.read_labels(block, docs, labels, names, strings)
+            sets.update(_checked(block, plugin, read, len(labels)))
+    return found._replace(text=found.text._replace(sets=sets))
+
+
+def _checked(
+    block: str, plugin: DocAttributes | LabelAttributes, found: Mapping[str, TokenSets], n_tokens: int
+) -> Mapping[str, TokenSets]:
+    if found.keys() != set(plugin.names(block)) or any(len(one.keys) != n_tokens for one in found.values()):
+        sizes = {name: len(one.keys) for name, one in found.items()}
+        raise ConfigError(
+            f"The attributes {block.lower()!r} ({type(plugin).__name__}) have values for {sizes} tokens of "
+            f"{n_tokens}; read must return a set for each token under each of {list(plugin.names(block))}."
+        )
+    return found
+
+
+def _token_sets(
+    name: str, function: TokenFunction, tokens: list[Token], offsets: Offsets, strings: dict[int, str] | None,
+    numbers: bool,
+) -> TokenSets:  # fmt: skip
+    sizes: list[int] = []
+    values = array("Q")
+    repeats = getattr(function, "repeats", False)  # a name that is returned twice counts twice
+    for first, last in pairwise(offsets.tolist()):
+        sequence = tokens[first:last]
+        for i in range(last - first):
+            try:
+                names = names_in(function(sequence, i), {} if numbers else None)
+            except DataError as error:
+                raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
+            hashes = {_HASHES[each]: each for each in names}
+            if strings is not None:
+                strings.update(hashes)
+            members = [_HASHES[each] for each in names] if repeats else hashes
+            sizes.append(len(members))
+            values.extend(members)
+    if len(_HASHES) > MAX_HASHES:
+        _HASHES.clear()
+    return make_token_sets(sizes, values)
+
+
+def lexeme_reader(
+    vocab: Callable[[], Vocab],
+    names: Sequence[str],
+    functions: Mapping[str, LexemeFunction],
+    strings: dict[int, str] | None = None,
+) -> Callable[[int], list[int]]:
+    """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
+
+    vocab (Callable): Returns the vocab that holds the words at hand.
+    strings (dict | None): As in `read_docs`.
+    """
+    readers = [_reader(name, functions, strings) for name in names]
+
+    def values_of(orth: int) -> list[int]:
+        lexeme = vocab()[orth]
+        text = lexeme.text
+        return [read(lexeme, text) for read in readers]
+
+    return values_of
+
+
+def _reader(
+    name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None
+) -> Callable[[Any, str], int]:
+    field = name.lower()
+    if name in LEXEME_HASHES:
+        return lambda lexeme, text: int(getattr(lexeme, field))
+    if name in LEXEME_FLAGS:
+        return lambda lexeme, text: int(bool(getattr(lexeme, field)))
+    function = functions[name] if name in functions else TEXT_FUNCTIONS[name]
+
+    def read(lexeme: Any, text: str) -> int:
+        value = function(text)
+        if not value:
+            return 0
+        key = _hash_of(value)
+        if strings is not None:
+            strings[key] = value
+        return key
+
+    return read
+
+
+@lru_cache(maxsize=1 << 14)  # words share their affixes and shapes
+def _hash_of(value: str) -> int:
+    return int(get_string_id(value))
+
+
+class _Hashes(dict[str, int]):
+    """Hashes of names; "IS_TITLE" and the like do not get the small numbers that spaCy reserves for them."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = key = int(hash_string(name))
+        return key
+
+
+_HASHES = _Hashes()
+MAX_HASHES = 1 << 18
+"""Names whose hashes are cached."""
