@@ -23,8 +23,8 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.pipeline import storage
-from spacy_crfseq.pipeline.batchers import full_batch
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
+from spacy_crfseq.pipeline.spacy_train import full_batch
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.types import Strengths
 from tests.pipeline.helpers import bare_doc, blank, examples, pipe_of, predictions, trained

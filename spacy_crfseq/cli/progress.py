@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ..pipeline.curve import LiveCurve
-from ..pipeline.training_log import log_line
+from ..pipeline.spacy_train import log_line
 from .console import Rows, cut
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from ..features.sets import FeatureSet
 from ..features.template_file import TemplateFile
 from ..files import collecting, replacing
 from ..model import LinearChainCRF, check_version
+from .factories import Method
 from .feature_names import LargestNames
-from .settings import Method
 
 VERSION = 1
 HEAD: dict[str, Any] = {

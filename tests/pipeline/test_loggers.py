@@ -15,7 +15,7 @@ from spacy.cli._util import app
 from typer.testing import CliRunner
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.pipeline.loggers import create_logger
+from spacy_crfseq.pipeline.spacy_train import create_logger
 from tests.pipeline.helpers import examples as corpus_of
 from tests.pipeline.helpers import initialized, pipe_of, registered
 from tests.terminal import run_on_terminal

@@ -21,7 +21,6 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.pipeline.batchers import create_full_batch
 from spacy_crfseq.pipeline.readers import (
     PASSAGE,
     create_conll_reader,
@@ -29,6 +28,7 @@ from spacy_crfseq.pipeline.readers import (
     create_crfsuite_reader,
     read_examples,
 )
+from spacy_crfseq.pipeline.spacy_train import create_full_batch
 from tests.pipeline.helpers import triples
 
 ALL = ["word", "tag", "pos", "lemma", "morph", "chunk", "ent"]
@@ -358,7 +358,7 @@ def test_full_batch() -> None:
 
 
 def test_no_compiler_is_imported() -> None:
-    code = "import sys, spacy_crfseq.pipeline.readers, spacy_crfseq.pipeline.batchers; print('numba' in sys.modules)"
+    code = "import sys, spacy_crfseq.pipeline.readers, spacy_crfseq.pipeline.spacy_train; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

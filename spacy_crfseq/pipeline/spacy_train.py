@@ -1,30 +1,28 @@
-"""A logger for ``spacy train`` that shows the progress of a CRF: objective, gradient, active features.
+"""What a config of ``spacy train`` names beside components and corpora: a logger, and a batcher for batch optimizers.
 
-The columns follow those of spaCy's ConsoleLogger; on a terminal, live curves appear below the table.
+The logger shows the progress of a CRF: objective, gradient, active features.  Its columns follow those of spaCy's
+ConsoleLogger; on a terminal, live curves appear below the table.  Its file has the form of the log of ``crfseq fit``.
+(No deferred annotations here: spaCy validates a config with the evaluated annotations.)
 """
 
-from __future__ import annotations
-
+import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from time import perf_counter
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, TypeVar
 
 from spacy import util
+from spacy.language import Language
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
+from ..prf import finite
+from ..types import StepReport
 from .curve import LiveCurve
-from .training_log import log_line
 
-if TYPE_CHECKING:
-    from spacy.language import Language
-
-    from ..types import StepReport
-    from .component import CRFComponent
-
+Item = TypeVar("Item")
 LogStep = Callable[[dict[str, Any] | None], None]
 CONSOLE = "spacy.ConsoleLogger.v3"
 
@@ -135,9 +133,49 @@ class Logger:
         self._curve.show("")
 
 
-def _figures(pipe: CRFComponent, report: StepReport | None, active: int) -> dict[str, str]:
+def _figures(pipe: Any, report: StepReport | None, active: int) -> dict[str, str]:
     """Return the figures of a component; online methods do not compute the gradient of the objective."""
     figures = {"objective": "-" if report is None else f"{report.value:.2f}"}
     if not pipe.method.optimizer.online:
         figures["|gradient|"] = "-" if report is None else f"{report.grad_norm:.4g}"
     return {**figures, "active": str(active)}
+
+
+def log_line(
+    component: str,
+    iteration: int,
+    seconds: float,
+    report: StepReport,
+    active: int | None,
+    score: float | None,
+    best: bool,
+) -> str:
+    """Return the line of an iteration, counted from 1; `best` marks the best model so far."""
+    entry = {
+        "component": component,
+        "iteration": iteration,
+        "seconds": round(seconds, 4),
+        "objective": finite(report.value),
+        "loss": finite(report.loss),
+        "grad_norm": finite(report.grad_norm),
+        "active": active,
+        "score": None if score is None else finite(score),
+        "best": bool(best),
+    }
+    return json.dumps(entry, allow_nan=False) + "\n"
+
+
+def create_full_batch() -> Callable[[Iterable[Item]], Iterator[list[Item]]]:
+    """Return a batcher that yields all items as one batch (``spacy_crfseq.full_batch.v1``)."""
+    return full_batch
+
+
+def full_batch(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yield all items as one batch.  RAISES DataError: If there are none, where spaCy would wait forever."""
+    batch = list(items)
+    if not batch:
+        raise DataError(
+            "spacy_crfseq.full_batch.v1 got no examples: the training corpus is empty. "
+            "Check [corpora.train] and --paths.train."
+        )
+    yield batch
