@@ -584,7 +584,8 @@ def class_section(thing: type) -> str:
     """Return a class with its public methods and properties."""
     document = read_docstring(thing)
     parts = [f"## {thing.__name__}", document.text()]
-    for name, member in vars(thing).items():
+    bases = [base for base in thing.__mro__ if base.__module__.startswith("spacy_crfseq.")]
+    for name, member in (each for base in bases for each in vars(base).items()):
         if name.startswith("_") and name != "__call__":
             continue
         if isinstance(member, property) or hasattr(member, "attrname"):

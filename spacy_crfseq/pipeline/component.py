@@ -5,7 +5,6 @@ No deferred annotations here: spaCy checks the settings of `initialize` against 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 from weakref import ref
 
@@ -24,18 +23,19 @@ from ..registry import check_types
 from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import confidence, evidence, notebook, storage
+from . import confidence, evidence, notebook
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior
 from .explanation import Explainer
 from .factories import Method
 from .prediction import ask, portions
+from .storage import Saved
 from .takeover import check_source
 from .tasks import Annotation, Prediction
 from .training import Training
 
 
-class CRFComponent(TrainablePipe):
+class CRFComponent(Saved, TrainablePipe):
     """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
 
     annotation (Annotation): Reads gold labels, writes predictions.
@@ -395,29 +395,10 @@ class CRFComponent(TrainablePipe):
         """
         return self.doc_model.prune(threshold)
 
-    # Serialisation
-
-    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return settings, labels and weights as bytes."""
-        return storage.to_bytes(self.doc_model, exclude)
-
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
-        storage.from_bytes(self.doc_model, bytes_data, exclude)
+    def _loaded(self) -> None:
+        """Check what has been loaded, and begin without a training run."""
         self.doc_model.check_rules()
         self.training = Training(self.doc_model)
-        return self
-
-    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the component to a folder; the weights go to a temporary name first and are then moved."""
-        storage.to_disk(self.doc_model, path, exclude)
-
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_disk` wrote; errors as in `from_bytes`."""
-        storage.from_disk(self.doc_model, path, exclude)
-        self.doc_model.check_rules()
-        self.training = Training(self.doc_model)
-        return self
 
 
 def _unpickle(make: Callable[[], CRFComponent], state: bytes) -> CRFComponent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import srsly
@@ -18,6 +18,9 @@ from ..features.template_file import TemplateFile
 from ..files import collecting, replacing
 from ..model import LinearChainCRF, check_version
 from .factories import Method
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 from .feature_names import LargestNames
 
 VERSION = 1
@@ -170,50 +173,59 @@ def read_settings(file: Path) -> dict[str, Any]:
     return stored
 
 
-def to_bytes(model: Any, exclude: Iterable[str]) -> bytes:
-    """Return settings, vocab and weights of a `DocModel`, which imports this module, as bytes."""
-    packed = model.pack()
-    serialize: dict[str, Callable[[], Any]] = {
-        "cfg": lambda: srsly.json_dumps(model.settings()),
-        "vocab": lambda: model.vocab.to_bytes(exclude=exclude),
-        **({} if packed is None else {"model": lambda: packed}),
-    }
-    data: bytes = util.to_bytes(serialize, exclude)
-    return data
+class Saved:
+    """The methods of a component that save and load it, with its `DocModel`, as spaCy calls them."""
 
+    doc_model: Any  # untyped, because its module imports this one
+    _loaded: Callable[[], None]
 
-def from_bytes(model: Any, data: bytes, exclude: Iterable[str]) -> None:
-    """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
-    load = {
-        "cfg": lambda data: model.use_settings(srsly.json_loads(data)),
-        "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
-        "model": lambda data: model.unpack(data, f"component {model.name!r}"),
-    }
-    util.from_bytes(data, load, exclude)
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return settings, vocab, labels and weights as bytes."""
+        model, packed = self.doc_model, self.doc_model.pack()
+        serialize: dict[str, Callable[[], Any]] = {
+            "cfg": lambda: srsly.json_dumps(model.settings()),
+            "vocab": lambda: model.vocab.to_bytes(exclude=exclude),
+            **({} if packed is None else {"model": lambda: packed}),
+        }
+        data: bytes = util.to_bytes(serialize, exclude)
+        return data
 
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Self:
+        """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
+        model = self.doc_model
+        load = {
+            "cfg": lambda data: model.use_settings(srsly.json_loads(data)),
+            "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
+            "model": lambda data: model.unpack(data, f"component {model.name!r}"),
+        }
+        util.from_bytes(bytes_data, load, exclude)
+        self._loaded()
+        return self
 
-def to_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
-    """Write settings, vocab and model to a folder; the model goes to a temporary name first and is then moved."""
-    packed = model.pack()
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the component to a folder; the model goes to a temporary name first and is then moved."""
+        model, packed = self.doc_model, self.doc_model.pack()
 
-    def write(file: Path) -> None:
-        if packed is not None:
-            with replacing(file) as temporary:
-                temporary.write_bytes(packed)
+        def write(file: Path) -> None:
+            if packed is not None:
+                with replacing(file) as temporary:
+                    temporary.write_bytes(packed)
 
-    serialize: dict[str, Callable[[Path], Any]] = {
-        "cfg": lambda file: srsly.write_json(file, model.settings()),
-        "vocab": lambda folder: model.vocab.to_disk(folder, exclude=exclude),
-        "model": write,
-    }
-    util.to_disk(path, serialize, exclude)
+        serialize: dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda file: srsly.write_json(file, model.settings()),
+            "vocab": lambda folder: model.vocab.to_disk(folder, exclude=exclude),
+            "model": write,
+        }
+        util.to_disk(path, serialize, exclude)
 
-
-def from_disk(model: Any, path: str | Path, exclude: Iterable[str]) -> None:
-    """Load what `to_disk` wrote.  RAISES ModelFileError: If the file is damaged or foreign."""
-    load: dict[str, Callable[[Path], Any]] = {
-        "cfg": lambda file: model.use_settings(read_settings(file)),
-        "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),
-        "model": lambda file: model.unpack(file.read_bytes(), str(file)) if file.exists() else None,
-    }
-    util.from_disk(path, load, exclude)
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
+        """Load what `to_disk` wrote; errors as in `from_bytes`."""
+        model = self.doc_model
+        load: dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda file: model.use_settings(read_settings(file)),
+            "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),
+            "model": lambda file: model.unpack(file.read_bytes(), str(file)) if file.exists() else None,
+        }
+        util.from_disk(path, load, exclude)
+        self._loaded()
+        return self
