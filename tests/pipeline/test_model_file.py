@@ -1,0 +1,77 @@
+"""Stored components in the form that docs/model-file.md describes, and that page.
+
+``python -m tests.pipeline.test_model_file`` stores them anew, which is only right after a change of the form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import srsly
+
+from spacy_crfseq.pipeline.storage import HEAD
+from tests.pipeline.helpers import blank, inputs, pipe_of, registered, templates, trained
+
+STORED = Path(__file__).parent / "stored"
+PAGE = Path(__file__).parents[2] / "docs" / "model-file.md"
+PAIRS = templates("LOWER[-1..1]", "SUFFIX3[0]", bigram_templates=["LOWER[0]"])
+COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "pairs": ("crf_ner", {"features": PAIRS, "scheme": "IOB2"}),
+    "stages": ("crf_ner", {"attributes": {"labels": registered("attributes", "DocumentLabels", folds=2)}}),
+    "dictionary": ("crf_tagger", {"tag_dictionary_size": 5, "tag_dictionary_min_count": 1, "keep_names": True}),
+    "dense": ("crf_chunker", {"support": "all", "precision": "float64"}),
+}
+
+
+def answers(nlp: Any, factory: str) -> list[tuple[list[int], list[float]]]:
+    """Return the labels of each Doc and their probabilities."""
+    posterior = pipe_of(nlp).posterior(inputs(nlp, factory))
+    each = zip(posterior.labels, posterior.marginals(), strict=True)
+    return [(labels.tolist(), found[np.arange(len(labels)), labels].tolist()) for labels, found in each]
+
+
+def store() -> None:
+    for name, (factory, settings) in COMPONENTS.items():
+        nlp = trained(factory, **settings)
+        (STORED / name).mkdir(parents=True, exist_ok=True)
+        pipe_of(nlp).to_disk(STORED / name, exclude=["vocab"])
+        (STORED / name / "answers.json").write_text(json.dumps(answers(nlp, factory)), encoding="utf8")
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_stored_components_answer_as_they_did(name: str, tmp_path: Path) -> None:
+    factory, settings = COMPONENTS[name]
+    nlp = blank(factory, **settings)
+    pipe_of(nlp).from_disk(STORED / name, exclude=["vocab"])
+    for (labels, found), (wanted, expected) in zip(
+        answers(nlp, factory), json.loads((STORED / name / "answers.json").read_text(encoding="utf8")), strict=True
+    ):
+        assert labels == wanted
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    pipe_of(nlp).to_disk(tmp_path, exclude=["vocab"])
+    for file in ("cfg", "model"):
+        assert (tmp_path / file).read_bytes() == (STORED / name / file).read_bytes()
+
+
+def test_the_page_tells_of_every_entry() -> None:
+    head, weights, block = (
+        re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
+        for section in re.split(
+            r"^## Head|^## Weights|^A block is", PAGE.read_text(encoding="utf8"), flags=re.MULTILINE
+        )[1:]
+    )
+    told = [{name for cell in cells for name in re.findall(r"\w+", cell)} for cells in (head, weights, block)]
+    assert told[0] == set(HEAD)
+    for folder in STORED.iterdir():
+        stored = srsly.msgpack_loads(srsly.msgpack_loads((folder / "model").read_bytes())["model"])
+        assert set(stored) <= told[1]
+        assert set(stored["state"]) | set(stored["pair"]) <= told[2]
+
+
+if __name__ == "__main__":
+    store()
