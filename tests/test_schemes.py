@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import (
-    PRF,
     Span,
     TagTable,
     decode_lenient,
@@ -40,10 +38,6 @@ def span_lists(draw: st.DrawFn) -> tuple[list[Span], int]:
         spans.append(Span(position + gap, position + gap + width, label))
         position += gap + width
     return spans, position + draw(st.integers(0, 2))
-
-
-def any_tags(scheme: str = "BILUO") -> st.SearchStrategy[list[str]]:
-    return st.lists(st.sampled_from(tags_of(TYPES, scheme)), max_size=12)
 
 
 EXAMPLE = [Span(0, 1, "A"), Span(1, 4, "A"), Span(4, 6, "B"), Span(7, 8, "A")]
@@ -143,13 +137,6 @@ def test_labels_are_checked(labels: list[str], scheme: str) -> None:
             build(labels, scheme)
 
 
-def test_transition_table_iob2() -> None:
-    table = transition_table(["O", "B-A", "I-A", "I-B"], "IOB2")
-    assert table.start.tolist() == [True, True, False, False]
-    assert table.step.astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 0], [1, 1, 0, 1]]
-    assert table.end.all()
-
-
 @pytest.mark.parametrize("scheme", [*SPAN_SCHEMES, "plain"])
 def test_transition_tables_agree_with_pairs_of_tags(scheme: str) -> None:
     labels = tags_of(TYPES, scheme)
@@ -185,37 +172,6 @@ def test_encode_decode_round_trip(example: tuple[list[Span], int], scheme: str) 
     assert len(tags) == length
     assert find_invalid(tags, scheme) is None
     assert decode_lenient(tags) == spans
-
-
-@given(span_lists())
-def test_iob2_reads_the_same_as_iob1(example: tuple[list[Span], int]) -> None:
-    tags = encode(*example, "IOB2")
-    assert find_invalid(tags, "IOB1") is None
-    assert decode_lenient(tags) == example[0]
-
-
-@given(st.data(), st.sampled_from(SPAN_SCHEMES))
-def test_walks_through_the_transition_table_are_valid(data: st.DataObject, scheme: str) -> None:
-    labels = tags_of(TYPES, scheme)
-    table = transition_table(labels, scheme)
-    walk: list[int] = []
-    for _ in range(data.draw(st.integers(0, 10))):
-        walk.append(data.draw(st.sampled_from(np.flatnonzero(table.step[walk[-1]] if walk else table.start))))
-    while walk and not table.end[walk[-1]]:  # B or I of BILUO: the last of its type's labels but one closes it
-        walk.append(int(np.flatnonzero(table.step[walk[-1]])[-1]))
-    tags = [labels[i] for i in walk]
-    assert find_invalid(tags, scheme) is None
-
-
-@given(any_tags(), st.sampled_from(SPAN_SCHEMES))
-def test_find_invalid_agrees_with_the_table(tags: list[str], scheme: str) -> None:
-    labels = tags_of(TYPES, scheme)
-    if set(tags) <= set(labels):
-        table, ids = transition_table(labels, scheme), [labels.index(tag) for tag in tags]
-        valid = not ids or (
-            table.start[ids[0]] and table.end[ids[-1]] and all(table.step[i, j] for i, j in pairwise(ids))
-        )
-        assert (find_invalid(tags, scheme) is None) == valid
 
 
 LABELS = tags_of(TYPES, "BILUO")
@@ -256,12 +212,6 @@ def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) ->
     assert score == pytest.approx(
         (right / max(len(found), 1), right / max(len(wanted), 1), 2 * right / max(len(found) + len(wanted), 1))
     )
-
-
-def test_span_f1_by_hand() -> None:
-    labels = ["O", "B-A", "I-A"]
-    score = span_f1(np.array([1, 2, 0, 1]), np.array([1, 2, 1, 0]), np.array([0, 3, 4]), TagTable(labels, "IOB2"))
-    assert score == PRF(0.5, 0.5, 0.5)
 
 
 def test_tag_table_arrays() -> None:

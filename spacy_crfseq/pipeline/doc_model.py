@@ -113,16 +113,20 @@ class DocModel:
         return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
 
     def current(self) -> Trained:
-        """Return what a prediction needs of the model as it is now; errors as in `trained`."""
+        """Return what a prediction needs of the model as it is now.
+
+        RAISES ConfigError: If the component has neither been trained nor loaded.
+        """
         if self.session.stale:
             self.sync()
         crf, encoder = self._crf, self._encoder
         if crf is None or encoder is None:
-            crf, encoder = self.trained()
+            crf, encoder = self.trained()  # which says so
         rules = self.rules if self.method.once or self.method.order else None
         return Trained(
-            self.reader(), self.labels, self.method, crf, encoder, rules, self.cfg["temperature"], self.place, self.lock
-        )
+            self.reader(), self.labels, self.method, crf, encoder, rules, self.cfg["temperature"],
+            self.place, self.lock,
+        )  # fmt: skip
 
     def reader(self, training: bool = False) -> DocReader:
         """Return how the model reads Docs.
@@ -261,8 +265,11 @@ class DocModel:
     def _use(self, crf: LinearChainCRF) -> None:
         if self._crf is not None and any(x.shape != y.shape for x, y in zip(crf.views, self._crf.views, strict=True)):
             self._make_thinc()  # thinc lets no model with parameters change its size
-        self._crf = crf
-        self._show_parameters(crf)
+        self._crf, model, n_labels = crf, self._thinc, len(crf.labels)
+        if model.has_dim("nO") is None or model.get_dim("nO") != n_labels:
+            model.set_dim("nO", n_labels, force=True)
+        for name, values in crf.views._asdict().items():
+            model.set_param(name, values)  # views of the same memory
 
     def _make_thinc(self) -> None:
         """Make the thinc model for spaCy's tools, from Docs to emission scores, one array [tokens, L] per Doc."""
@@ -275,13 +282,6 @@ class DocModel:
         if len(layers) == 1 and layers[0].has_ref("tok2vec"):  # for `spacy debug model` and `spacy pretrain`
             self._thinc.set_ref("tok2vec", layers[0].get_ref("tok2vec"))
         self._show(self._thinc)
-
-    def _show_parameters(self, crf: LinearChainCRF) -> None:
-        model, n_labels = self._thinc, len(crf.labels)
-        if model.has_dim("nO") is None or model.get_dim("nO") != n_labels:
-            model.set_dim("nO", n_labels, force=True)
-        for name, values in crf.views._asdict().items():
-            model.set_param(name, values)  # views of the same memory
 
     def sync(self) -> None:
         """Update the parameters from the training run."""
@@ -296,10 +296,8 @@ class DocModel:
         self.session.seen_all = True
 
     def _set_parameters(self, theta: Floats) -> None:
-        crf, _ = self.trained()
+        self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones
         self.cfg["temperature"] = 1.0
-        crf.set_theta(theta)
-        self._show_parameters(crf)
         if self._origins is not None:
             self._largest = None
 
@@ -450,12 +448,12 @@ class DocModel:
 
     def use_settings(self, stored: dict[str, Any]) -> None:
         """Restore what `settings` returned.  RAISES ModelFileError: If a value is of the wrong type or out of range."""
-        tags = stored.get("tags", [])
+        tags = stored.get("tags")
         wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             wrong.append("tags")
         if wrong:
-            values = ", ".join(f"{key} = {stored[key]!r}" for key in wrong)
+            values = ", ".join(f"{key} = {stored.get(key)!r}" for key in wrong)
             raise ModelFileError(f"component {self.name!r}: its stored settings are damaged: {values}. Copy it again.")
         self.cfg.update((key, value) for key, value in stored.items() if key != "tags")
         self.set_tags(tags)
@@ -466,4 +464,4 @@ def _replaces(key: str, value: Any, known: Any) -> bool:
     if key in ("threshold", "temperature"):
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
-    return isinstance(value, type(known)) or known is None or value is None
+    return isinstance(value, type(known))

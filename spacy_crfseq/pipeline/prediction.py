@@ -27,7 +27,7 @@ from ..features.entries import names_in
 from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets
-from ..inference.posterior import THREAD_TOKENS, Posterior
+from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..types import MISSING, Bools, Hashes, Ints, LexemeFunction, OccurrenceRules, Offsets, TokenFunction
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, read_evidence
@@ -78,8 +78,7 @@ class Trained(NamedTuple):
 
     def decode(self, posterior: Posterior, exact: Bools | None = None) -> Ints:
         """Return the predicted labels [T]; `exact` as in `Posterior.decode`."""
-        many = int(posterior.offsets[-1]) > THREAD_TOKENS
-        n_threads = (self.method.n_threads or threads.available()) if many else 1
+        n_threads = self.method.n_threads or threads.available()
         return posterior.decode(self.method.decoder, n_threads, exact)
 
 

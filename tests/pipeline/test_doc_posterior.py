@@ -52,61 +52,30 @@ def marginals_of(nlp: Language, tagged: list[list[str]], probabilities: np.ndarr
 # --- scores in spaCy's places ---------------------------------------------------------------------------------------
 
 
-def scored(nlp: Language, factory: str) -> list[tuple]:
-    """Return the stored scores of all Docs, as something to compare."""
-    found = []
-    for doc in nlp.pipe(inputs(nlp, factory)):
-        if factory == "crf_tagger":
-            found.append([(token.tag_, token._.crf_score) for token in doc])
-        else:
-            group = doc.spans["chunks" if factory == "crf_chunker" else factory]
-            found.append([(s.start, s.end, s.label_, p) for s, p in zip(group, group.attrs["scores"], strict=True)])
-    return found
-
-
-@pytest.mark.parametrize("factory", FACTORIES)
-def test_stored_scores_are_the_probabilities(factory: str) -> None:
-    nlp = trained(factory, scores=True, **WEAK)
-    pipe = pipe_of(nlp)
-    for doc, found in zip(inputs(nlp, factory), scored(nlp, factory), strict=True):
-        [answer] = pipe.posterior([doc]).spans()
-        expected = [(s.start, s.end, s.label, s.probability) for s in answer]
-        wanted = [(label, p) for _, _, label, p in expected] if factory == "crf_tagger" else expected
-        assert [each[:-1] for each in found] == [each[:-1] for each in wanted]
-        np.testing.assert_allclose([each[-1] for each in found], [each[-1] for each in wanted], atol=1e-9)
-
-
-@pytest.mark.parametrize("factory", SPANS)
-def test_stored_entities_are_the_entities(factory: str) -> None:
-    nlp = trained(factory, scores=True, threshold=0.5, **WEAK)
-    for doc in nlp.pipe(inputs(nlp, factory)):
-        group = doc.spans["chunks" if factory == "crf_chunker" else "crf_ner"]
-        assert len(group.attrs["scores"]) == len(group)
-        assert all(score >= 0.5 for score in group.attrs["scores"])
-        assert factory != "crf_ner" or triples(group) == triples(doc.ents)
-
-
-@pytest.mark.parametrize("factory", FACTORIES)
-def test_nothing_is_stored_unless_asked_for(factory: str) -> None:
-    nlp = trained(factory, **WEAK)
-    for doc in nlp.pipe(inputs(nlp, factory)):
-        assert not doc.user_data
-        assert set(doc.spans) <= {"chunks"}
-        assert all("scores" not in group.attrs for group in doc.spans.values())
-
-
 @pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("stored", [True, False])
-def test_extension_attributes(factory: str, stored: bool) -> None:
-    nlp = trained(factory, scores=stored, **WEAK)
-    pipe = pipe_of(nlp)
+def test_scores_are_those_of_the_posterior(factory: str, stored: bool) -> None:
+    """Stored with the Doc, or computed when they are asked for; nothing is stored unless it is wanted."""
+    threshold = {} if factory == "crf_tagger" else {"threshold": 0.5}
+    nlp = trained(factory, scores=stored, **threshold, **WEAK)
+    pipe, key = pipe_of(nlp), "chunks" if factory == "crf_chunker" else factory
     for doc in nlp.pipe(inputs(nlp, factory)):
         [answer] = pipe.posterior([doc]).spans()
+        wanted = [each for each in answer if each.probability >= threshold.get("threshold", 0)]
         if factory == "crf_tagger":
-            found = [token._.crf_score for token in doc]
+            found = [(token.i, token.i + 1, token.tag_, token._.crf_score) for token in doc]
         else:
-            found = [span._.crf_score for span in (doc.ents if factory == "crf_ner" else doc.spans["chunks"])]
-        np.testing.assert_allclose(found, [each.probability for each in answer], atol=1e-9)
+            found = [(*triple, span._.crf_score) for span in (doc.ents if factory == "crf_ner" else doc.spans[key])
+                     for triple in triples([span])]  # fmt: skip
+        assert [each[:3] for each in found] == [each[:3] for each in wanted]
+        np.testing.assert_allclose([each[3] for each in found], [each.probability for each in wanted], atol=1e-9)
+        if not stored:
+            assert not doc.user_data
+            assert set(doc.spans) <= {"chunks"}
+            assert all("scores" not in group.attrs for group in doc.spans.values())
+        elif factory != "crf_tagger":
+            assert triples(doc.spans[key]) == [each[:3] for each in found]
+            assert list(doc.spans[key].attrs["scores"]) == [each[3] for each in found]
 
 
 def test_a_span_that_was_not_predicted_has_a_score() -> None:
@@ -418,15 +387,6 @@ def test_an_empty_document_has_one_labelling(factory: str) -> None:
     assert [len(each.labels) for each in answers.nbest(3)[0]] == [0]
     assert [part.shape for part in answers.sample(2)] == [(2, 0), (2, 1)]
     assert answers.spans()[0] == []
-
-
-def test_samples_are_reproducible() -> None:
-    nlp = trained("crf_ner", **WEAK)
-    docs = inputs(nlp, "crf_ner")
-    answers = pipe_of(nlp).posterior(docs)
-    one, two, other = (np.concatenate(answers.sample(50, seed=seed), axis=1) for seed in (3, 3, 4))
-    assert (one == two).all()
-    assert (one != other).any()
 
 
 # --- odd states of Docs ---------------------------------------------------------------------------------------------

@@ -101,15 +101,6 @@ def swapped(nlp: Language) -> list[Example]:
 
 
 @OPTIMIZERS
-def test_training_goes_on_with_other_data(optimizer: str) -> None:
-    nlp, _ = trained(optimizer=registered("optimizers", optimizer))
-    assert entities(nlp, TEXT) == [("Anna", "PER"), ("New York", "LOC")]
-    for _ in range(60):
-        nlp.update(swapped(nlp), sgd=nlp.create_optimizer())
-    assert entities(nlp, TEXT) == [("Anna", "LOC"), ("New York", "PER")]
-
-
-@OPTIMIZERS
 def test_gold_labels_changed_in_place_are_seen(optimizer: str) -> None:
     nlp = blank(optimizer=registered("optimizers", optimizer))
     for label in ("PER", "LOC"):
@@ -158,13 +149,6 @@ def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.Monk
     for text in texts(2000):
         nlp(text)
     assert pipe.doc_model.encoder._lexicon.size < 600
-
-
-def test_the_threshold_is_stored(tmp_path: Path) -> None:
-    nlp, pipe = trained()
-    pipe.cfg["threshold"] = 0.9
-    nlp.to_disk(tmp_path)
-    assert spacy.load(tmp_path).get_pipe("crf_ner").cfg["threshold"] == 0.9
 
 
 def test_the_development_score_knows_labels_that_training_did_not() -> None:

@@ -64,12 +64,18 @@ def test_the_layout_of_the_installed_spacy_is_known() -> None:
     assert structs.layout() is not None
 
 
-def test_spacys_methods_work_where_the_layout_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structs, "_TOKEN", np.dtype([("other", "u8"), *structs._TOKEN.descr]))
+@pytest.mark.parametrize("why", ["layout", "release", "environment"])
+def test_spacys_methods_work_where_the_structs_cannot_be_used(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why == "layout":
+        monkeypatch.setattr(structs, "_TOKEN", np.dtype([("other", "u8"), *structs._TOKEN.descr]))
+    elif why == "release":
+        monkeypatch.setattr(structs.about, "__version__", "3.9.0")
+    else:
+        monkeypatch.setenv("SPACY_CRFSEQ_PLAIN_SPACY", "1")
     structs.layout.cache_clear()
     try:
         assert structs.layout() is None
-        docs = make_docs()
+        docs = make_docs(Doc)
         assert len(structs.read_tokens(docs, ["ORTH"])) == sum(SIZES)
     finally:
         structs.layout.cache_clear()

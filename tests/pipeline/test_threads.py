@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -40,15 +39,6 @@ def test_threads_share_the_docs(
     docs, expected = inputs(nlp, factory) * 3, inputs(alone, factory) * 3
     shared = [annotation(doc) for doc in nlp.pipe(doc.copy() for doc in docs)]
     assert shared == [annotation(doc) for doc in alone.pipe(doc.copy() for doc in expected)]
-
-
-def test_callers_in_several_threads() -> None:
-    nlp = trained("crf_tagger", n_threads=1)
-    docs = inputs(nlp, "crf_tagger")
-    expected = [annotation(nlp(doc.copy())) for doc in docs]
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: [annotation(nlp(doc.copy())) for doc in docs], range(20)):
-            assert found == expected
 
 
 def forked(function: Any) -> int:
