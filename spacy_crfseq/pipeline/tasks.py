@@ -56,7 +56,7 @@ class Prediction(NamedTuple):
 
 
 class Annotation(ABC):
-    """A task.
+    """A task; without a scheme, each token has a tag of its own, which is also what users call a label.
 
     scheme (str | None): How tags make up spans; None if each token has its own label.
     column (str): The column of corpus files that has the answers.
@@ -65,7 +65,7 @@ class Annotation(ABC):
     reads (tuple[str, ...]): Token attributes that `allowed` and `write` need; read with the text, once.
     """
 
-    scheme: str | None
+    scheme: str | None = None
     column: str
     score_name: str
     writes: frozenset[str] = frozenset()
@@ -91,25 +91,25 @@ class Annotation(ABC):
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         """Write predictions to `docs`."""
 
-    @abstractmethod
     def all_tags(self, labels: Iterable[str]) -> list[str]:
         """Return the tags of a user's labels: types or tags."""
+        return list(dict.fromkeys(labels))
 
-    @abstractmethod
     def is_tag(self, label: str) -> bool:
         """Whether a label is a tag, not a type with several tags."""
+        return True
 
-    @abstractmethod
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         """Return the tags of a model for the tags found in gold data."""
+        return sorted(tags)
 
-    @abstractmethod
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Return the labels that users see."""
+        return tuple(tags)
 
-    @abstractmethod
     def tags_of_span(self, length: int, label: str) -> list[str]:
         """Return the tags of a span's tokens."""
+        return [label] * length
 
     @abstractmethod
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
@@ -160,8 +160,6 @@ def vocabs_of(docs: Iterable[Doc]) -> set[Vocab]:
 class TokenTags(Annotation):
     """Tags are the values of ``token.tag``, ``token.pos`` or ``token.morph``."""
 
-    scheme = None
-
     def __init__(self, attr: str, overwrite: bool) -> None:
         if attr not in ATTRIBUTES:
             raise ConfigError(f"crf_tagger: attr {attr!r} is not supported. {suggest(str(attr), ATTRIBUTES)}")
@@ -182,21 +180,6 @@ class TokenTags(Annotation):
 
     def gold_content(self, reference: Doc) -> object:
         return reference.to_array([self._id]).tobytes()
-
-    def all_tags(self, labels: Iterable[str]) -> list[str]:
-        return list(dict.fromkeys(labels))
-
-    def is_tag(self, label: str) -> bool:
-        return True
-
-    def found_tags(self, tags: Iterable[str]) -> list[str]:
-        return sorted(tags)
-
-    def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
-        return tuple(tags)
-
-    def tags_of_span(self, length: int, label: str) -> list[str]:
-        return [label] * length
 
     def prepare(self, vocab: Vocab, tags: Sequence[str]) -> None:
         self._values(vocab, tags)
