@@ -403,7 +403,7 @@ def threads(options: Options) -> list[Row]:
     from encoded text to weights."""
     import os
 
-    from spacy_crfseq.pipeline.factories import Method
+    from spacy_crfseq.pipeline.settings import Method
 
     if "n_threads" not in Method._fields:
         raise Skip("this version has no setting n_threads")

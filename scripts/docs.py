@@ -31,7 +31,7 @@ from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.features import attributes, sets
-from spacy_crfseq.pipeline import component, doc_model, doc_posterior, factories
+from spacy_crfseq.pipeline import component, doc_model, doc_posterior, factories, settings
 
 ROOT = Path(__file__).parent.parent
 REQUIRED = inspect.Parameter.empty
@@ -613,7 +613,7 @@ def _member(thing: type, name: str, function: Any, kind: str) -> list[str]:
 
 def components_page() -> str:
     """Return the three factories and their settings with defaults."""
-    shared, terms = read_docstring(factories.Method), read_docstring(factories.TermSettings)
+    shared, terms = read_docstring(settings.Method), read_docstring(settings.TermSettings)
     parts = [
         "# Components",
         "Three factories create the same component for three tasks. Their own settings come first, the shared settings "
@@ -635,7 +635,7 @@ def components_page() -> str:
         named = {
             each: next(iter(value.values())) for each, value in defaults.items() if value and isinstance(value, dict)
         }
-        paragraphs = [text for text in document.paragraphs if "The other settings are explained" not in text]
+        paragraphs = [text for text in document.paragraphs if "settings.Method" not in text]
         parts += [
             f"## {name}",
             *paragraphs,

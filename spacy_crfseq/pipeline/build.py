@@ -21,7 +21,7 @@ from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
 from ..types import Constraints, Hashes, Ints, SupportPotential
 from .encode import EncodedCorpus
-from .factories import Method
+from .settings import Method
 from .terms import TermData
 
 

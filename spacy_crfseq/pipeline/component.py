@@ -27,8 +27,8 @@ from . import confidence, evidence, notebook
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior
 from .explanation import Explainer
-from .factories import Method
 from .prediction import ask, portions
+from .settings import Method
 from .storage import Saved
 from .takeover import check_source
 from .tasks import Annotation, Prediction
@@ -210,7 +210,7 @@ class CRFComponent(Saved, TrainablePipe):
         preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
             Docs that this component has not annotated yet; for others, it remembers what was decided before.
         temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
-        once, order (Sequence[str] | None): In place of the settings of these names, see `factories.Method`: labels that
+        once, order (Sequence[str] | None): In place of the settings of these names, see `settings.Method`: labels that
             occur at most once in a sequence, and labels that occur only in this order.
         Notes by `clamp` are respected, too.
         RAISES ConfigError: If the component has neither been trained nor loaded, the temperature is out of range, or

@@ -28,11 +28,11 @@ from ..training.dataset import Dataset
 from ..types import Floats, Ints, Loss, NetworkPotential, OccurrenceRules, TextLoss
 from . import storage
 from .encode import read_inputs, sequence_weights
-from .factories import Method
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
 from .labels import LabelSet, PartialTable, gold_tags
 from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
 from .session import Session
+from .settings import Method
 from .tasks import Annotation
 
 

@@ -1,223 +1,18 @@
-"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`, their settings with the defaults, and the registries.
+"""The factories `crf_tagger`, `crf_chunker` and `crf_ner`, and the registries.  spaCy finds them by entry points.
 
-Every `Language` object imports this module by spaCy's entry points, so it is light.  (No deferred annotations here: the
-factories have the annotations of `Method` in their signatures, which spaCy checks configs against.)
+Every `Language` object imports this module, so it is light.  (No deferred annotations here: spaCy checks configs
+against the annotations of these functions.)
 """
 
-import math
 from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from spacy.language import Language
 from spacy.util import registry
 
 from .. import registry as registries
-from ..errors import ConfigError, suggest
-
-if TYPE_CHECKING:
-    from ..features.protocol import Attributes as Plugin
-    from ..features.sets import FeatureSet
-    from ..features.template_file import Features
-    from ..types import Decoder, Loss, Optimizer, Regularizer, SupportPotential, TokenPotential
-
-    Attributes = dict[str, Plugin]
-    Potentials = dict[str, TokenPotential | SupportPotential]
-    Terms = dict[str, Any]
-else:  # blocks of a config are resolved before they come here
-    Features = FeatureSet = Decoder = Loss = Optimizer = Regularizer = Any
-    Attributes = Potentials = Terms = dict[str, Any]
-
-SUPPORTS = ("observed", "all")
-PLUGINS = ("loss", "regularizer", "optimizer", "decoder")
-PRECISIONS = ("float32", "float64")
-_LEAST = {
-    **dict.fromkeys(("min_count", "inner_iterations", "tag_dictionary_min_count"), (1, "at least 1")),
-    "max_features": (0, "0 (all) or more"), "n_threads": (0, "0 (all cores) or more"),
-    "tag_dictionary_size": (0, "0 (no dictionary) or more"),
-}  # fmt: skip
-
-
-class TermSettings(NamedTuple):
-    """A term of the objective in addition to the training corpus, ``[components.NAME.terms.TERM]``.
-
-    loss (Loss): Of the term's texts; their gold labels count unless it provides "unlabelled".
-    corpus (str | None): Block of the config with the texts, such as "corpora.news", which only training reads; None if
-        they are given in Python.
-    weight (float): Factor of the loss.
-    """
-
-    loss: Loss
-    corpus: str | None = None
-    weight: float = 1.0
-
-
-class Method(NamedTuple):
-    """How a component models and learns; the same for all tasks.
-
-    features (Features): Templates, a block that names a function of the registry ``crf_features``.
-    loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
-    support (str): "observed" gives weights to the feature-label pairs and transitions seen in training, as CRFsuite
-        does by default; "all" to every pair, as CRF++ does: sometimes more accurate, always larger.
-    min_count (int): Features on fewer training tokens are dropped; those of terms count, too.
-    max_features (int): Weights that features may have: those whose feature and label, or label pair, have the highest
-        mutual information (`training.selection`) in the training corpus; 0 for all.
-    boundaries (bool): Learn scores for the first and last label of a sequence.
-    transitions (bool): Learn a score for each pair of neighbouring labels; off, label pairs count only through pair
-        templates.
-    tag_dictionary_size (int): The number of most frequent words that may only have the labels that they had in the
-        training data, in training and in tagging; 0 for none.
-    tag_dictionary_min_count (int): Words on fewer labelled training tokens are left out of the tag dictionary.
-    precision (str): "float32" or "float64".
-    inner_iterations (int): Iterations of the optimizer for each of spaCy's training steps.  spaCy copies every
-        example in every step, which costs as much as the iteration itself with batch optimizers.
-    keep_names (bool): Keep readable feature names in the model; it grows by about the size of the names.
-    attributes (dict): Blocks that name functions of the registry ``crf_attributes``, each under its own name: word
-        classes, lists of phrases, the rest of the document.  They add templates to the features.
-    once (list[str]): Labels that occur at most once in a sequence, ``["*"]`` for all; equal tags of neighbouring tokens
-        are one occurrence, and so is a span.  It holds for predictions and queries, not for training.
-    order (list[str]): Labels that occur only in this order, one several times in a row unless it is in `once`.
-    potentials (dict): Blocks that name functions of the registry ``crf_potentials``, each under its own name.  Their
-        scores are added to those of the features.
-    terms (dict): Blocks `TermSettings`, each under its own name: losses of further texts, such as raw text, that are
-        added to the objective.  With support = "observed", a feature of texts without labels has a weight for every
-        label.
-    n_threads (int): Threads for training and for tagging many texts; 0 for one per core.  The same number of threads
-        gives the same results.
-    """
-
-    features: Features
-    loss: Loss
-    regularizer: Regularizer
-    optimizer: Optimizer
-    decoder: Decoder
-    support: str = "observed"
-    min_count: int = 1
-    max_features: int = 0
-    boundaries: bool = True
-    transitions: bool = True
-    tag_dictionary_size: int = 0
-    tag_dictionary_min_count: int = 10
-    precision: str = "float32"
-    inner_iterations: int = 1
-    keep_names: bool = False
-    once: list[str] = []  # noqa: RUF012 (never changed)
-    order: list[str] = []  # noqa: RUF012 (never changed)
-    attributes: Attributes = {}  # noqa: RUF012 (never changed)
-    potentials: Potentials = {}  # noqa: RUF012 (never changed)
-    terms: Terms = {}  # noqa: RUF012 (never changed)
-    n_threads: int = 0
-
-    def check(self, component: str) -> None:
-        """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
-        from ..features.protocol import DocAttributes, LabelAttributes, WordAttributes
-        from ..features.sets import FeatureSet
-        from ..features.template_file import TemplateFile
-        from ..registry import check_types
-        from ..training.compatibility import check_network, check_occurrences, check_plugins, check_term
-        from ..types import NetworkPotential, SupportPotential, TokenPotential
-
-        where = f"[components.{component}]"
-        check_types(where, self.__annotations__, self._asdict())
-        if not isinstance(self.features, FeatureSet | TemplateFile):
-            raise ConfigError(f"{where}: features must name a feature set, for example spacy_crfseq.Templates.v1.")
-        for name, value, known in (("support", self.support, SUPPORTS), ("precision", self.precision, PRECISIONS)):
-            if value not in known:
-                raise ConfigError(f"{where}: {name} = {value!r} is not supported. {suggest(str(value), known)}")
-        for name, (least, words) in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
-        for name, plugin in self.attributes.items():
-            if not isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes):
-                raise ConfigError(
-                    f"[components.{component}.attributes.{name}] is {plugin!r}, which has no attributes: it lacks "
-                    "templates, and functions, or names and read or read_labels."
-                )
-        if isinstance(self.features, FeatureSet):  # a template file is read when it is needed
-            features = self.feature_set()
-            if not features.templates and not features.bigram_templates and not self.potentials:
-                raise ConfigError(
-                    f"{where}: the feature set needs at least one template, for example 'LOWER[-1..1]', or the "
-                    "component a potential."
-                )
-        for name, potential in self.potentials.items():
-            if not isinstance(potential, TokenPotential | SupportPotential):
-                raise ConfigError(
-                    f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
-                    "read, size or forward."
-                )
-        check_plugins(component, **{name: getattr(self, name) for name in PLUGINS})
-        if any(isinstance(one, NetworkPotential) for one in self.potentials.values()):
-            check_network(component, self.optimizer, self.terms, self.first_stage())
-        if self.once or self.order:
-            check_occurrences(component, self.decoder, self.tag_dictionary_size)
-        if first := self.first_stage():
-            if len(self.attributes) - len(first.attributes) > 1:
-                raise ConfigError(f"{where}: several attributes read the labels of a first stage; keep one of them.")
-            check_plugins(component, **{name: getattr(first, name) for name in PLUGINS})
-        for name, term in self.each_term(component).items():
-            check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
-
-    def feature_set(self) -> FeatureSet:
-        """Return the features with those of the attribute plug-ins.  RAISES ConfigError: As in `with_attributes`."""
-        from ..features.combined import with_attributes
-
-        numbers = any(getattr(one, "reads_numbers", False) for one in self.potentials.values())
-        return replace(with_attributes(self.features, self.attributes), numbers=numbers)
-
-    def first_stage(self) -> "Method | None":
-        """Return the method of the stage whose labels attributes read; None if none do."""
-        from ..features.protocol import LabelAttributes
-
-        readers = [plugin for plugin in self.attributes.values() if isinstance(plugin, LabelAttributes)]
-        if not readers:
-            return None
-        others = {name: plugin for name, plugin in self.attributes.items() if plugin not in readers}
-        optimizer = readers[0].optimizer or self.optimizer
-        potentials = {name: copy(potential) for name, potential in self.potentials.items()}
-        return self._replace(attributes=others, optimizer=optimizer, potentials=potentials, terms={}, keep_names=False)
-
-    def each_term(self, component: str) -> dict[str, TermSettings]:
-        """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""
-        found = {}
-        for name, block in self.terms.items():
-            where = f"[components.{component}.terms.{name}]"
-            if not isinstance(block, dict) or "loss" not in block:
-                raise ConfigError(f'{where} has no loss. Add a block {where[:-1]}.loss] with @crf_losses = "...".')
-            for key in set(block) - set(TermSettings._fields):
-                raise ConfigError(f"{where} has no setting {key!r}. {suggest(key, TermSettings._fields)}")
-            found[name] = term = TermSettings(**block)
-            if isinstance(term.weight, bool) or not isinstance(term.weight, int | float):
-                raise ConfigError(f"{where}: weight must be a number, but {term.weight!r} was given.")
-            if not 0 <= term.weight < math.inf:
-                raise ConfigError(f"{where}: weight must be 0 or more, but {term.weight} was given.")
-            if not isinstance(term.corpus, str | None):
-                raise ConfigError(
-                    f"{where}: corpus must name a block of the config, such as corpora.{name}, but {term.corpus!r} was "
-                    "given. In Python, give texts to fit or initialize."
-                )
-        return found
-
-    def check_transitions(self, component: str) -> None:
-        """RAISES ConfigError: If a template file and the settings disagree about transitions."""
-        from ..features.template_file import TemplateFile
-
-        if isinstance(self.features, TemplateFile):
-            self.features.check_transitions(component, self.transitions)
-
-
-METHOD: dict[str, Any] = {
-    "loss": {"@crf_losses": "spacy_crfseq.SequentialLog.v1"},
-    "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1.0},
-    "optimizer": {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"},
-    "decoder": {"@crf_decoders": "spacy_crfseq.Viterbi.v1"},
-    **{name: value for name, value in Method._field_defaults.items() if name != "n_threads"},
-    "scores": False,  # of the component itself
-    "n_threads": Method._field_defaults["n_threads"],
-}
-"""The defaults of a config, in its order, except those that differ between tasks."""
+from .settings import METHOD, Method
 
 for _name, _registry in registries.ALL.items():
     if not hasattr(registry, _name):
@@ -271,7 +66,7 @@ def create_tagger(
     attr (str): Token attribute of gold and predicted labels: "tag", "pos" or "morph".
     overwrite (bool): Replace existing values.
     scores (bool): Store the probability of each tag for ``token._.crf_score``.
-    The other settings are explained at `Method`.
+    The other settings are explained at `settings.Method`.
     """
     from .tasks import TokenTags
 
@@ -308,7 +103,7 @@ def create_chunker(
     incorrect_spans_key (str | None): Group of ``doc.spans`` of gold Docs with spans that are known to be wrong,
         with exactly these boundaries and labels.
     scores (bool): Store the probability of each span in ``doc.spans[spans_key].attrs["scores"]``.
-    The other settings are explained at `Method`.
+    The other settings are explained at `settings.Method`.
     """
     from .tasks import SpanGroups
 
@@ -344,7 +139,7 @@ def create_ner(
         with exactly these boundaries and labels.
     scores (bool): Also store the entities in ``doc.spans``, in a group named after the component, with their
         probabilities in its ``attrs["scores"]``.
-    The other settings are explained at `Method`.
+    The other settings are explained at `settings.Method`.
     """
     from .tasks import Entities
 

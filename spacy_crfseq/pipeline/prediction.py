@@ -31,8 +31,8 @@ from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..types import MISSING, Bools, Hashes, Ints, LexemeFunction, OccurrenceRules, Offsets, TokenFunction
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, read_evidence
-from .factories import Method
 from .labels import LabelSet
+from .settings import Method
 from .structs import read_tokens
 
 PORTION_TOKENS = 1 << 15

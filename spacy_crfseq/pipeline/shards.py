@@ -45,10 +45,10 @@ from .doc_model import DocModel
 from .encode import EncodedCorpus
 from .evaluator import Evaluator
 from .examples import Corpus
-from .factories import TermSettings
 from .feature_names import Origins
 from .labels import PartialTable
 from .session import Session
+from .settings import TermSettings
 from .terms import TermData, Texts, annotated, find_texts, reader_of
 from .training import Collected, Training
 

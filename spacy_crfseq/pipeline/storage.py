@@ -17,7 +17,7 @@ from ..features.sets import FeatureSet
 from ..features.template_file import TemplateFile
 from ..files import collecting, replacing
 from ..model import LinearChainCRF, check_version
-from .factories import Method
+from .settings import Method
 
 if TYPE_CHECKING:
     from typing_extensions import Self

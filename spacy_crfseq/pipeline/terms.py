@@ -18,7 +18,7 @@ from ..training.dataset import Dataset
 from ..training.terms import Term
 from .encode import EncodedCorpus
 from .examples import bare
-from .factories import TermSettings
+from .settings import TermSettings
 
 ANNOTATED = 128
 """Texts that an earlier component annotates at a time."""

@@ -41,10 +41,10 @@ from .encode import EncodedCorpus, Reading, encode_examples, type_for
 from .evaluator import Evaluator
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
-from .factories import TermSettings
 from .labels import PartialTable, gold_tags, known_tags
 from .prediction import DocColumns, allowed_labels
 from .session import Session
+from .settings import TermSettings
 from .stages import Noted, jackknife
 from .takeover import aligned, begin_with, check_source, label_factors, summary
 from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts

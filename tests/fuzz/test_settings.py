@@ -21,7 +21,7 @@ from spacy import util
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import CrfError
-from spacy_crfseq.pipeline.factories import METHOD
+from spacy_crfseq.pipeline.settings import METHOD
 from tests.fuzz.oracle import attempt, cases
 from tests.pipeline.helpers import FACTORIES, bare_doc, blank, examples, pipe_of
 
