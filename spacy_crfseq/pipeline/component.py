@@ -45,6 +45,8 @@ class CRFComponent(Questions, Saved, TrainablePipe):
     scorer (Callable): Called by ``nlp.evaluate``.
     """
 
+    doc_model: DocModel
+
     def __init__(
         self,
         vocab: Vocab,

@@ -97,7 +97,8 @@ class DocModel:
 
     def use_method(self, method: Method) -> None:
         """Model and learn in this way from now on."""
-        self.method, self._features = method, None
+        self.method = method
+        self._features: FeatureSet | None = None
         first = method.first_stage()
         if first is None:
             self.first = None
@@ -133,7 +134,8 @@ class DocModel:
 
         training (bool): Use the labels in `held_out`; leave the scores of networks out, which training steps compute.
         """
-        features, potentials, strings = self._features or self.features, self.method.potentials, self.strings
+        features, strings = self._features or self.features, self.strings
+        potentials: dict[str, Any] = self.method.potentials
         if training and self.networks:
             potentials = {name: None if isinstance(one, NetworkPotential) else one for name, one in potentials.items()}
         if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
@@ -448,7 +450,7 @@ class DocModel:
 
     def use_settings(self, stored: dict[str, Any]) -> None:
         """Restore what `settings` returned.  RAISES ModelFileError: If a value is of the wrong type or out of range."""
-        tags = stored.get("tags")
+        tags: Any = stored.get("tags")
         wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             wrong.append("tags")

@@ -96,7 +96,7 @@ class Place:
     def __init__(self, vocab: Vocab) -> None:
         self.vocab = vocab
 
-    def use(self, docs: Sequence[Doc]) -> Vocab:
+    def use(self, docs: Sequence[Doc]) -> Any:  # spaCy's stub does not know of zones
         """Look up words in the vocab of the first Doc from now on, and return it; it gets those of other vocabs."""
         if docs:
             self.vocab = docs[0].vocab
@@ -226,7 +226,9 @@ class DocReader(NamedTuple):
         first, n_tokens = self.first, len(columns.text.orths)
         if first is None:
             return np.full(n_tokens, MISSING, np.int32)
-        held = [self.held_out.get(doc_key(doc)) for doc in docs] if self.held_out else [None]
+        held: list[Ints | None] = [None]
+        if self.held_out:
+            held = [self.held_out.get(doc_key(doc)) for doc in docs]
         if any(of_doc is None for of_doc in held):
             own = first.reader.with_inputs(docs, columns)
             predicted = first.decode(ask(first, docs, given, preset=preset, columns=own).posterior)
