@@ -6,16 +6,14 @@ numba and modules that use it are imported only when a command runs.
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
 
-from . import _interrupts  # noqa: F401, I001 - before imports that take long
+from .app import crfseq_cli  # noqa: I001 - before imports that take long
 
 from importlib.metadata import entry_points
 
 from spacy.cli._util import app as spacy_app
 
 from ..pipeline import factories as _factories  # noqa: F401
-from .app import crfseq_cli
 from .convert import convert, convert_cli
-from .debug_data import debug_data, debug_data_cli
 from .evaluate import evaluate, evaluate_cli
 from .fit import fit, fit_cli
 from .init_config import init_config, init_config_cli
@@ -23,7 +21,7 @@ from .tag import tag, tag_cli
 from .warmup import warmup, warmup_cli
 
 __all__ = [
-    "convert", "convert_cli", "crfseq_cli", "debug_data", "debug_data_cli", "evaluate", "evaluate_cli", "fit",
+    "convert", "convert_cli", "crfseq_cli", "evaluate", "evaluate_cli", "fit",
     "fit_cli", "init_config", "init_config_cli", "main", "tag", "tag_cli", "warmup", "warmup_cli",
 ]  # fmt: skip
 

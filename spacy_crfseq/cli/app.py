@@ -1,14 +1,33 @@
-"""The command group that is added to spaCy's command line."""
+"""The command group that is added to spaCy's command line.
+
+The other commands import this module first, so that Ctrl-C during their imports ends without a traceback.
+"""
 
 import platform
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+
+
+def end_quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Report an exception that nothing has caught, Ctrl-C without a traceback."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("\nInterrupted.", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+if "crfseq" in (*sys.argv[1:2], Path(sys.argv[0]).name.partition("-")[2]):  # python -m spacy crfseq, or spacy-crfseq
+    sys.excepthook = end_quietly
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HELP = """Conditional random fields for spaCy: taggers, chunkers and entity recognizers that train in seconds.

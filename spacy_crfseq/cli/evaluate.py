@@ -1,9 +1,15 @@
-"""``crfseq evaluate``: score a pipeline on a corpus file as the CoNLL shared tasks do, and time it."""
+"""``crfseq evaluate``: score a pipeline on a corpus file as the CoNLL shared tasks do, and time it.
+
+The report is that of conlleval, the scorer of these tasks (Tjong Kim Sang & Buchholz, 2000).  A span counts as correct
+if its type and both its ends are.  Accuracy is that of the IOB2 tags of all tokens.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,7 +20,6 @@ from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ..corpora.layouts import Asked, Format, as_options, file_columns
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
-from ..evaluation.conlleval import SpanCounts, scores_line
 from ..evaluation.errors import FAMILIAR, Familiarity, text_of
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
@@ -23,7 +28,7 @@ from ..pipeline.raw_text import TOKENS, score_raw, value_of
 from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import load_pipeline
 from ..prf import prf
-from ..schemes import Span
+from ..schemes import OUTSIDE, Span
 from . import options
 from .app import command
 from .console import printer, reported_errors
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
 WARM_UP = 32
+MOST = 100
+"""Rows of a table of tags: words have more lemmas."""
 
 
 @command("evaluate", "Look", "score", "test", "benchmark")
@@ -89,6 +96,17 @@ class Evaluation(NamedTuple):
     report: str
 
 
+class Units(NamedTuple):
+    """The gold and the predicted spans of each text in a column, and whether each token is annotated.
+
+    Tags are spans of one token.  Spans that touch a token without gold annotation are left out.
+    """
+
+    gold: list[list[Span]]
+    found: list[list[Span]]
+    known: list[list[bool]]
+
+
 def evaluate(
     model: str | Path,
     file: Path,
@@ -108,24 +126,29 @@ def evaluate(
     check_output_file(output, file, corpus)
     nlp = load_pipeline(model)
     layout = layout_of(file, format_name, nlp)
-    held = file_columns(layout)
-    _scored_columns(nlp, layout, held, missing_columns(nlp, layout) if given is None else given)
+    needed = missing_columns(nlp, layout) if given is None else given
+    _scored_columns(nlp, layout, file_columns(layout), needed)  # before the file is read
     gold = read_gold(nlp, file, layout, given)
     if raw and gold.given:
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, layout, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
+    key = chunks_key(nlp)
+    units = {name: _units(gold.examples, name, key) for name in scored}
     main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
-    result = _evaluation(nlp, gold.examples, scored, main, seconds)
+    metrics, blocks = _scores(nlp, gold.examples, units, main, seconds)
     if corpus is not None:
-        of_corpus = options.show_layout(corpus, None, layout)
-        result = _with_seen(result, nlp, gold.examples, read_gold(nlp, corpus, of_corpus, given).examples, scored)
+        training = read_gold(nlp, corpus, options.show_layout(corpus, None, layout), given).examples
+        words = [_words(example.reference) for example in gold.examples]
+        seen = {name: _seen(of, _units(training, name, key).gold, training, words, name) for name, of in units.items()}
+        metrics["seen"] = {name: rows for name, (rows, _) in seen.items()}
+        blocks += [block for _, block in seen.values()]
     if raw:
         examples = read_gold(nlp, file, layout, (), documents=True).examples
-        result = _with_raw(result, nlp, [example.reference for example in examples], scored)
+        blocks.append(_add_raw(metrics, nlp, [example.reference for example in examples], scored))
     if output is not None:
-        write_json(output, result.metrics)
-    return result
+        write_json(output, metrics)
+    return Evaluation(metrics, "\n\n".join(blocks))
 
 
 def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given: Sequence[str]) -> list[str]:
@@ -159,98 +182,159 @@ def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
     return seconds
 
 
-def _evaluation(
-    nlp: Language, examples: Sequence[Example], scored: Sequence[str], main: str, seconds: float
-) -> Evaluation:
+def _scores(
+    nlp: Language, examples: Sequence[Example], units: Mapping[str, Units], main: str, seconds: float
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the scores of spaCy's scorer with those of conlleval, and conlleval's report on each column."""
     from spacy.scorer import Scorer
 
-    key = chunks_key(nlp)
-    prefixes = tuple(_prefix(name, key) for name in scored)
-    kept = {name: _plain(value) for name, value in Scorer(nlp=nlp).score(examples).items() if name.startswith(prefixes)}
+    prefixes = {name: _prefix(name, chunks_key(nlp)) for name in units}
+    scores = Scorer(nlp=nlp).score(examples).items()
+    metrics = {name: _plain(value) for name, value in scores if name.startswith(tuple(prefixes.values()))}
+    blocks = []
+    for name, prefix in prefixes.items():
+        counts = SpanCounts()
+        for gold, found, known in zip(*units[name], strict=True):
+            counts.add(gold, found, known)
+        title = f"{name}\n" if len(units) > 1 or name not in SPAN_COLUMNS else ""
+        whole = metrics.get(f"{prefix}{SEQUENCES}")
+        of_sequences = "" if whole is None else f"\nsequence accuracy: {100 * whole:6.2f}%"
+        blocks.append(title + counts.report(spans=name in SPAN_COLUMNS) + of_sequences)
+        metrics.setdefault(f"{prefix}per_type", counts.per_type())
+        if name == main:
+            metrics["token_label_acc"] = counts.accuracy
     tokens = sum(len(example.predicted) for example in examples)
-    counts = {name: _count(examples, name, key) for name in scored}
-    speed = {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds if seconds else 0.0}
-    parts = []
-    for name, found in counts.items():
-        title = f"{name}\n" if len(counts) > 1 or name not in SPAN_COLUMNS else ""
-        parts.append(title + found.report(spans=name in SPAN_COLUMNS))
-        if (whole := kept.get(f"{_prefix(name, key)}{SEQUENCES}")) is not None:
-            parts[-1] += f"\nsequence accuracy: {100 * whole:6.2f}%"
-        kept.setdefault(f"{_prefix(name, key)}per_type", found.per_type())
-    parts.append(f"{tokens} tokens in {seconds:.2f} s: {speed['tokens_per_second']:,.0f} tokens/s")
-    return Evaluation({**kept, "token_label_acc": counts[main].accuracy, **speed}, "\n\n".join(parts))
+    speed = tokens / seconds if seconds else 0.0
+    blocks.append(f"{tokens} tokens in {seconds:.2f} s: {speed:,.0f} tokens/s")
+    return {**metrics, "tokens": tokens, "seconds": seconds, "tokens_per_second": speed}, blocks
 
 
-def _with_raw(result: Evaluation, nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> Evaluation:
+def _add_raw(metrics: dict[str, Any], nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> str:
+    """Add the scores on whole documents and on raw text to the metrics, and return them as a table."""
     key = chunks_key(nlp)
-    of_file, figures = {**result.metrics, f"{TOKENS}_f": 1.0}, dict[str, dict[str, float]]()
-    shown = {name: f"{name:<8}" for name in (TOKENS, *scored)}
-    for name in shown:
-        known = of_file.get(f"{_prefix(name, key)}f", of_file.get(f"{_prefix(name, key)}acc"))
-        shown[name] += f"{'-' if known is None else f'{100 * known:.2f}':>18}"
+    of_file = {**metrics, f"{TOKENS}_f": 1.0}
+    rows = {name: f"{name:<8}" for name in (TOKENS, *scored)}
+    for name in rows:
+        f1 = of_file.get(f"{_prefix(name, key)}f", of_file.get(f"{_prefix(name, key)}acc"))
+        rows[name] += f"{'-' if f1 is None else f'{100 * f1:.2f}':>18}"
     for form, words in (("unsplit", True), ("raw", False)):
         scores, tokens, seconds = score_raw(nlp, docs, scored, key, words=words)
-        figures[form] = {"tokens_per_second": tokens / seconds}
-        for name, found in scores.items():
+        metrics[form] = {"tokens_per_second": tokens / seconds}
+        for name, of_column in scores.items():
             names = (f"{_prefix(name, key)}{kind}" for kind in "prf")
-            figures[form].update(zip(names, found, strict=True))
-            shown[name] += f"{100 * found.f1:22.2f}" if words else f"{100 * found.f1:11.2f}"
-    lines = ["F1      tokens of the file  without its sentences   raw text", *shown.values()]
-    lines.append(f"{figures['raw']['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer")
-    return Evaluation({**result.metrics, **figures}, "\n\n".join([result.report, "\n".join(lines)]))
+            metrics[form].update(zip(names, of_column, strict=True))
+            rows[name] += f"{100 * of_column.f1:22.2f}" if words else f"{100 * of_column.f1:11.2f}"
+    speed = f"{metrics['raw']['tokens_per_second']:,.0f} tokens/s of raw text, with the tokenizer"
+    return "\n".join(["F1      tokens of the file  without its sentences   raw text", *rows.values(), speed])
+
+
+def _seen(
+    units: Units, trained: list[list[Span]], training: Sequence[Example], words: list[list[str]], name: str
+) -> tuple[dict[str, dict[str, float]], str]:
+    """Return the scores of what the training corpus holds and of what it does not, and the same as text."""
+    texts = [_words(example.reference) for example in training]
+    pairs = ((text_of(text, span), span.label) for text, spans in zip(texts, trained, strict=True) for span in spans)
+    all_words = (word for text in texts for word in text) if name in SPAN_COLUMNS else ()
+    counts = Familiarity.of(pairs, all_words).counts(words, units.gold, units.found).sum(0).tolist()
+    rows, lines = {}, [f"{name} seen and unseen in training"]
+    for status, (right, n_found, n_gold) in zip(FAMILIAR, counts, strict=True):
+        rows[status] = {**prf(right, n_found, n_gold)._asdict(), "right": right, "found": n_found, "gold": n_gold}
+        lines.append(f"{status:>28}: {scores_line(n_gold, n_found, right)}  {n_gold}")
+    return rows, "\n".join(lines)
 
 
 def _prefix(name: str, key: str) -> str:
     return {"ent": "ents_", "chunk": f"spans_{key}_"}.get(name, f"{name}_")
 
 
-def _count(examples: Sequence[Example], name: str, key: str) -> SpanCounts:
-    counts = SpanCounts()
+def _units(examples: Sequence[Example], name: str, key: str) -> Units:
+    units = Units([], [], [])
     for example in examples:
-        gold, found = (_units(doc, name, key, example.reference) for doc in (example.reference, example.predicted))
-        counts.add(gold, found, _known(example.reference, name))
-    return counts
+        gold = example.reference
+        known = [name == "chunk" or bool(token.ent_iob if name == "ent" else value_of(token, name)) for token in gold]
+        for doc, spans in ((gold, units.gold), (example.predicted, units.found)):
+            spans.append([span for span in _spans(doc, name, key) if all(known[span.start : span.end])])
+        units.known.append(known)
+    return units
 
 
-def _with_seen(
-    result: Evaluation, nlp: Language, examples: Sequence[Example], training: Sequence[Example], scored: Sequence[str]
-) -> Evaluation:
-    key, seen, parts = chunks_key(nlp), dict[str, dict[str, Any]](), [result.report]
-    docs = [(example.reference, [token.text for token in example.reference]) for example in training]
-    words = [[token.text for token in example.reference] for example in examples]
-    for name in scored:
-        pairs = ((text_of(texts, span), span.label) for doc, texts in docs for span in _units(doc, name, key))
-        all_words = (word for _, texts in docs for word in texts) if name in SPAN_COLUMNS else ()
-        gold = [_units(example.reference, name, key) for example in examples]
-        found = [_units(example.predicted, name, key, example.reference) for example in examples]
-        counts = Familiarity.of(pairs, all_words).counts(words, gold, found).sum(0).tolist()
-        seen[name] = {}
-        lines = [f"{name} seen and unseen in training"]
-        for status, (right, n_found, n_gold) in zip(FAMILIAR, counts, strict=True):
-            rates = prf(right, n_found, n_gold)._asdict()
-            seen[name][status] = {**rates, "right": right, "found": n_found, "gold": n_gold}
-            lines.append(f"{status:>28}: {scores_line(n_gold, n_found, right)}  {n_gold}")
-        parts.append("\n".join(lines))
-    return Evaluation({**result.metrics, "seen": seen}, "\n\n".join(parts))
-
-
-def _units(doc: Doc, name: str, key: str, gold: Doc | None = None) -> list[Span]:
-    """Return the spans of a Doc, or its tags as spans of one token, without those that touch an unknown gold token."""
-    known = _known(doc if gold is None else gold, name)
+def _spans(doc: Doc, name: str, key: str) -> list[Span]:
+    """Return the spans of a Doc, or its tags as spans of one token."""
     if name in SPAN_COLUMNS:
         spans: Any = doc.ents if name == "ent" else doc.spans.get(key, [])
-        units = [Span(span.start, span.end, span.label_) for span in spans]
-    else:
-        units = [Span(token.i, token.i + 1, tag) for token in doc if (tag := value_of(token, name))]
-    return [unit for unit in units if all(known[unit.start : unit.end])]
+        return [Span(span.start, span.end, span.label_) for span in spans]
+    return [Span(token.i, token.i + 1, tag) for token in doc if (tag := value_of(token, name))]
 
 
-def _known(doc: Doc, name: str) -> list[bool]:
-    """Return whether each token is annotated, [T]."""
-    return [name == "chunk" or bool(token.ent_iob if name == "ent" else value_of(token, name)) for token in doc]
+def _words(doc: Doc) -> list[str]:
+    return [token.text for token in doc]
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return float(value) if hasattr(value, "dtype") else value
+
+
+@dataclass
+class SpanCounts:
+    """The counts of conlleval.
+
+    tokens, right: Tokens with known gold annotation, and those with the correct tag.
+    gold, found, correct: Spans by type: in the gold standard, predicted, and both.
+    """
+
+    tokens: int = 0
+    right: int = 0
+    gold: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
+
+    def add(self, gold: Sequence[Span], found: Sequence[Span], known: Sequence[bool]) -> None:
+        """Count the spans of a document of len(known) tokens; spans that touch an unknown token do not count."""
+        found = [span for span in found if all(known[span.start : span.end])]
+        self.gold.update(span.label for span in gold)
+        self.found.update(span.label for span in found)
+        self.correct.update(span.label for span in set(gold) & set(found))
+        pairs = zip(_tags(gold, len(known)), _tags(found, len(known)), known, strict=True)
+        self.right += sum(a == b for a, b, is_known in pairs if is_known)
+        self.tokens += sum(known)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of tokens with the correct tag."""
+        return self.right / self.tokens if self.tokens else 0.0
+
+    def report(self, *, spans: bool = True) -> str:
+        """Return the report of conlleval; without spans, that of tags, with a row each unless there are too many."""
+        gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
+        head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
+        total = f"accuracy: {100 * self.accuracy:6.2f}%; {scores_line(gold, found, correct)}"
+        width = max(17, *map(len, [*self.gold, *self.found, ""]))
+        rows = [
+            f"{name:>{width}}: {scores_line(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
+            for name in sorted({*self.gold, *self.found})
+        ]
+        if not spans:
+            head, total = f"processed {self.tokens} tokens; correct: {self.right}.", total.partition(";")[0]
+            rows = rows if len(rows) <= MOST else []
+        return "\n".join([head, total, *rows])
+
+    def per_type(self) -> dict[str, dict[str, float]]:
+        """Return precision, recall and F1 of each type, named as in spaCy."""
+        counts = {name: (self.correct[name], self.found[name], self.gold[name]) for name in {*self.gold, *self.found}}
+        return {name: dict(zip("prf", prf(*of_type), strict=True)) for name, of_type in sorted(counts.items())}
+
+
+def scores_line(gold: int, found: int, correct: int) -> str:
+    """Return precision, recall and F1 of numbers of spans as conlleval prints them."""
+    precision, recall, f1 = (100 * score for score in prf(correct, found, gold))
+    return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
+
+
+def _tags(spans: Iterable[Span], length: int) -> list[str]:
+    """Return IOB2 tags; of overlapping spans, which `schemes.encode` rejects, the last one wins."""
+    tags = [OUTSIDE] * length
+    for start, end, label in spans:
+        tags[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    return tags

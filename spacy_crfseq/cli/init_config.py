@@ -1,33 +1,37 @@
 """``crfseq init-config``: write a complete, commented config that is ready to train.
 
-spaCy fills in the defaults.  Blocks of methods name their function only, so that another one can be chosen on the
-command line; it would not accept the settings of the first.
+The template ``templates/config.cfg.jinja`` has what tasks, layouts and goals need, with comments; spaCy fills in the
+defaults.  Blocks of methods name their function and few settings, so that another one can be chosen on the command
+line; it would not accept the settings of the first.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from spacy import util
-from thinc.api import Config
 
 from ..corpora import DOCBIN, Preset, guess
-from ..corpora.annotations import INCORRECT
+from ..corpora.annotations import INCORRECT, read_annotations
 from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
 from ..corpora.outputs import STDOUT, check_output_file
-from ..corpora.presets import ANNOTATIONS, marks_documents
+from ..corpora.presets import ANNOTATIONS, marks_documents, read_layout
 from ..corpora.word_classes import lookups_languages
 from ..corpora.xml import check_corpus
 from ..errors import ConfigError, suggest
 from ..files import write_text
 from . import options
-from ._language import DEFAULT, likely_language
 from .app import command
 from .console import printer, reported_errors
 
@@ -36,78 +40,21 @@ TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 TASK_OF = {"tag": "tagger", "pos": "tagger", "chunk": "chunker", "ent": "ner"}
 """The task that learns from a column."""
 ALL = "all"
-SENTENCE = "sentence"
-NOT_COLUMNS = (DOCBIN, "conllu", "xml", ANNOTATIONS.name)
+GOALS = ("fast", "accurate", "small")
 METHOD_BLOCKS = {
     "features": "crf_features", "loss": "crf_losses", "regularizer": "crf_regularizers",
     "optimizer": "crf_optimizers", "decoder": "crf_decoders",
 }  # fmt: skip
-
-
-class Goal(NamedTuple):
-    """A training goal: methods by their short names, settings of `[training]`, and the reason for the optimizer.
-
-    documents (bool): Whether entities get features of the whole document, or of a passage where none is marked.
-    joined (Mapping): How the training reader joins sentences for entities.
-    """
-
-    optimizer: str
-    regularizer: str
-    inner_iterations: int
-    training: dict[str, Any]
-    why: str
-    documents: bool = False
-    joined: Mapping[str, Any] = {"joined": 0.3}  # which costs no accuracy on sentences
-
-
-class Recipe(NamedTuple):
-    """What a goal uses for a task: a feature set and a decoder by their short names, and settings of blocks."""
-
-    features: str
-    decoder: str = "Viterbi"
-    settings: Mapping[str, Mapping[str, Any]] = {}
-
-
-BATCH = {"max_epochs": 40, "eval_frequency": 2, "patience": 10}
-"""For `spacy train`: an epoch is `inner_iterations` of the optimizer."""
-ONLINE = {"max_epochs": 12, "eval_frequency": 1, "patience": 5}
-GOALS = {
-    "fast": Goal("AdaGrad", "L2", 1, ONLINE, "four to six epochs, no rate to tune"),
-    "accurate": Goal(
-        "AdaGrad", "L2", 1, {**ONLINE, "max_epochs": 20},
-        "the average of several runs in different orders, more accurate than the optimum",
-        documents=True, joined={"joined": 0.7, "twice": True},
-    ),
-    "small": Goal("OWLQN", "L1", 10, BATCH, "the method for L1; more iterations did not improve results on CoNLL-2002"),
-}  # fmt: skip
-_AVERAGED = {"optimizer": {"runs": 3}}
-_WEAK = {"regularizer": {"rho": 0.5}}  # many features for each word need less of a penalty
-_QUICK = {"optimizer": {"tolerance": 0.2}, **_WEAK}  # as long as with fewer features, since fewer epochs are enough
-_FIELDS = {"optimizer": {"runs": 3}}  # few texts, rare labels: the mean of three runs, and weights of all pairs
-_SMALL = {"optimizer": {"max_iterations": 200}}
-RECIPES = {
-    ("fast", "tagger"): Recipe("Tagging.v2", settings=_QUICK),
-    ("fast", "chunker"): Recipe("Chunking.v2", settings=_QUICK),
-    ("fast", "ner"): Recipe("Entities.v2", settings=_WEAK),
-    ("accurate", "tagger"): Recipe("Tagging.v2", settings={**_AVERAGED, **_WEAK}),
-    ("accurate", "chunker"): Recipe("Chunking.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),
-    ("accurate", "ner"): Recipe("Entities.v2", "MaxExpectedF1", {**_AVERAGED, **_WEAK}),
-    ("small", "tagger"): Recipe("Tagging.v1", settings=_SMALL),
-    ("small", "chunker"): Recipe("Chunking.v1", settings=_SMALL),
-    ("small", "ner"): Recipe("Entities.v1", settings=_SMALL),
-}
-"""Recipes by goal and task."""
 WITH_CLASSES = ("de", "en", "es")
 """Languages with word classes in `spacy-lookups-data`."""
-ATTRIBUTE_COMMENTS = {
-    "classes": "classes of words, learned from raw text, also of words that the corpus lacks; the model contains them",
-    "context": "what is around a word elsewhere in its document",
-    "labels": "how a first model labels a word elsewhere in its document; training takes six models more",
-}
-DECODER_COMMENTS = {
-    "Viterbi": "the best sequence that the tag scheme permits",
-    "MaxExpectedF1": "the spans with the highest expected F1, of those that the tag scheme permits",
-}
+DEFAULT, ANY = "en", "xx"
+"""The language without a corpus, and spaCy's code for a language that is not clear."""
+LANGUAGES = tuple("ca da de el en es fi fr hr hu it lt nb nl pl pt ro ru sv tr uk".split())  # noqa: SIM905
+SENTENCES = 1000
+"""Sentences from which the language is guessed; of a DocBin, Docs."""
+LEAST, LEAD = 0.2, 1.3
+"""Share of stop words among the words below which a corpus is in none of these languages; running text has 0.3.  And
+how many times as large as that of the next language it must be."""
 
 
 @command("init-config", "Begin", "init", "new")
@@ -172,10 +119,10 @@ def init_config_cli(
         write_text(output, text)
         if lang is None and train is not None and not sys.stdin.isatty():
             printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
-        _show_saved(settings, output)
+        _show_saved(settings, output, text)
 
 
-def _show_saved(settings: Settings, output: Path) -> None:
+def _show_saved(settings: Settings, output: Path, text: str) -> None:
     read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
     printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
     if settings.goal != "small" and settings.lang in WITH_CLASSES and not lookups_languages():
@@ -183,8 +130,9 @@ def _show_saved(settings: Settings, output: Path) -> None:
             "Word classes are left out, because spacy-lookups-data is not installed. They added 0.2 to 1.8 points on "
             "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."
         )
-    for line in _commands(settings, str(output)):
-        print(f"  {line}")
+    for line in text.splitlines():
+        if line.startswith("#   python"):
+            print(f"  {line[4:]}")
 
 
 class Wanted(NamedTuple):
@@ -201,7 +149,7 @@ class Wanted(NamedTuple):
 class Settings(NamedTuple):
     """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
 
-    unit (str): What the readers make a Doc: a sentence, a passage or a document; see `create_conll_reader`.
+    unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
     """
 
     tasks: tuple[str, ...]
@@ -210,7 +158,7 @@ class Settings(NamedTuple):
     goal: str
     train: Path | None
     dev: Path | None
-    unit: str = SENTENCE
+    unit: str = "sentence"
 
 
 Ask = Callable[[str, Sequence[str], str], str]
@@ -236,7 +184,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     task = wanted.task or (ask("Task", (*TASKS, ALL), default) if ask else default)
     language = wanted.lang or (likely_language(train, layout) if train else DEFAULT)
     lang = wanted.lang or (_ask_language(language, ask) if ask else language)
-    goal = wanted.goal or (ask("Goal", tuple(GOALS), "fast") if ask else "fast")
+    goal = wanted.goal or (ask("Goal", GOALS, "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
     return Settings(tasks, lang, layout, goal, train, dev, _unit(tasks, layout, goal, train))
@@ -244,8 +192,8 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
     has_sentences = "weight" in layout.columns or layout.form is not None  # which have weights, or are elements
-    if "ner" not in tasks or not GOALS[goal].documents or has_sentences:
-        return SENTENCE
+    if "ner" not in tasks or goal != "accurate" or has_sentences:
+        return "sentence"
     if layout.name in (DOCBIN, ANNOTATIONS.name):
         return "document"
     return "document" if train is not None and marks_documents(train, layout) else "passage"
@@ -321,18 +269,37 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
 
     RAISES ConfigError: If spaCy cannot make the language.
     """
-    base = _base(settings)
-    config = Config(base, section_order=util.CONFIG_SECTION_ORDER)
+    text = _render(settings, str(output))
+    base = util.load_config_from_str(text)
     try:
-        filled = util.load_model_from_config(config, auto_fill=True, validate=False).config
+        filled = util.load_model_from_config(base, auto_fill=True, validate=False).config
     except ImportError as error:  # no such language, or one whose tokenizer is another package
         raise ConfigError(f"--lang {settings.lang}: {error}") from None
     for name, component in base["components"].items():
         filled["components"][name].update({block: component[block] for block in ("attributes", *METHOD_BLOCKS)})
     filled["paths"] = base["paths"]
     filled.pop("pretraining")
-    text = _commented(_ordered(filled.to_str(interpolate=False)), _comments(settings))
-    return f"{_head(settings, str(output))}{text}\n"
+    head = text.partition("[paths]")[0]
+    return f"{head}{_commented(_ordered(filled.to_str(interpolate=False)), text)}\n"
+
+
+def _render(settings: Settings, output: str) -> str:
+    """Return the config before spaCy adds its defaults."""
+    environment = Environment(
+        loader=PackageLoader(__package__), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(json=json.dumps, quote=lambda value: shlex.quote(str(value)))
+    layout, tasks = settings.layout, settings.tasks
+    # a chunker sees a tagger's tags, or those of the corpus, which spaCy's reader does not pass on
+    tagged = "tagger" in tasks or ("tag" in layout.columns and layout.name != DOCBIN and layout.form is None)
+    learned = {column for column, task in TASK_OF.items() if task in tasks}
+    learned |= {"word", "weight", *(["tag"] if "chunker" in tasks and tagged else [])}
+    paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
+    return environment.get_template("config.cfg.jinja").render(
+        {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,
+        classes=settings.lang in lookups_languages(),
+        read=[column if column in learned else "_" for column in layout.columns],
+    )  # fmt: skip
 
 
 def _ordered(text: str) -> str:
@@ -346,233 +313,59 @@ def _ordered(text: str) -> str:
     return "\n\n".join(blocks[i] for i in order)
 
 
-def _base(settings: Settings) -> dict[str, Any]:
-    names = [TASKS[task] for task in settings.tasks]
-    annotating = ["crf_tagger"] if "crf_tagger" in names and "crf_chunker" in names else []
-    paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
-    nlp: dict[str, Any] = {"lang": settings.lang, "pipeline": names}
-    if settings.layout.form is not None:
-        tokens = {key: getattr(settings.layout.form, key) for key in ("pattern", "between")}
-        nlp["tokenizer"] = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", **tokens}
-        paths["dev"] = paths["dev"] or "${paths.train}"
-    return {
-        "paths": paths,
-        "system": {"seed": 0, "gpu_allocator": None},
-        "nlp": nlp,
-        "components": {TASKS[task]: _component(task, settings) for task in settings.tasks},
-        "corpora": {name: _corpus(name, settings) for name in ("train", "dev")},
-        "training": {
-            "seed": "${system.seed}",
-            "gpu_allocator": "${system.gpu_allocator}",
-            "train_corpus": "corpora.train",
-            "dev_corpus": "corpora.dev",
-            "dropout": 0.0,
-            "max_steps": 0,
-            **GOALS[settings.goal].training,
-            "annotating_components": annotating,
-            "batcher": {"@batchers": "spacy_crfseq.full_batch.v1"},
-            "optimizer": {"@optimizers": "Adam.v1"},
-            "logger": {"@loggers": "spacy.ConsoleLogger.v1"},
-        },
-        "initialize": {"vectors": None, "init_tok2vec": None},
-    }
-
-
-def _component(task: str, settings: Settings) -> dict[str, Any]:
-    goal, recipe = GOALS[settings.goal], RECIPES[settings.goal, task]
-    own: dict[str, dict[str, Any]] = {
-        "tagger": {"attr": "tag" if "tag" in settings.layout.columns else "pos"},
-        "chunker": {"spans_key": "chunks", "scheme": "BILUO" if settings.goal == "accurate" else "IOB2"},
-        "ner": {"scheme": "BILUO"},
-    }
-    features = RECIPES[settings.goal, _features_of(task, settings)].features
-    names = (features, "SequentialLog.v1", f"{goal.regularizer}.v1", f"{goal.optimizer}.v1", f"{recipe.decoder}.v1")
-    named = zip(METHOD_BLOCKS.items(), names, strict=True)
-    fields = settings.layout.form is not None and settings.goal != "small"
-    blocks = {
-        block: {
-            f"@{registry}": f"spacy_crfseq.{name}",
-            **recipe.settings.get(block, {}),
-            **(_FIELDS.get(block, {}) if fields else {}),
-        }
-        for (block, registry), name in named
-    }
-    if settings.layout.name == ANNOTATIONS.name:
-        own["ner"]["incorrect_spans_key"] = INCORRECT
-    common = {"support": "all" if fields else "observed", "inner_iterations": goal.inner_iterations}
-    return {"factory": TASKS[task], **own[task], **common, "attributes": _attributes(task, settings), **blocks}
-
-
-def _attributes(task: str, settings: Settings) -> dict[str, dict[str, Any]]:
-    """Return the plug-ins that add attributes: word classes where there are some, the document where it is marked."""
-    found: dict[str, dict[str, Any]] = {}
-    if settings.goal != "small" and settings.lang in lookups_languages():
-        found["classes"] = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": settings.lang}
-    if task == "ner" and settings.unit != SENTENCE:
-        found["context"] = {"@crf_attributes": "spacy_crfseq.DocumentWords.v1"}
-        first = {"@crf_optimizers": "spacy_crfseq.AdaGrad.v1"}
-        found["labels"] = {"@crf_attributes": "spacy_crfseq.DocumentLabels.v1", "optimizer": first}
-    return found
-
-
-def _features_of(task: str, settings: Settings) -> str:
-    """Return the task whose features fit: those of spans for segments of XML, and for a chunker without tags."""
-    of_words = settings.layout.form is not None or (task == "chunker" and not _has_tags(settings))
-    return "ner" if of_words else task
-
-
-def _has_tags(settings: Settings) -> bool:
-    """Whether a chunker will see tags: a tagger's, or those of the corpus, which spaCy's reader does not pass on."""
-    layout = settings.layout
-    given = "tag" in layout.columns and layout.name != DOCBIN and layout.form is None
-    return "tagger" in settings.tasks or given
-
-
-def _given(settings: Settings) -> list[str]:
-    return ["tag"] if "chunker" in settings.tasks and "tagger" not in settings.tasks and _has_tags(settings) else []
-
-
-def _encoded(block: dict[str, Any], layout: Preset) -> dict[str, Any]:
-    return block if layout.encoding in ("", "utf8") else {**block, "encoding": layout.encoding}
-
-
-def _corpus(name: str, settings: Settings) -> dict[str, Any]:
-    layout, path = settings.layout, f"${{paths.{name}}}"
-    if layout.name == DOCBIN:
-        return {"@readers": "spacy.Corpus.v1", "path": path}
-    given = _given(settings)
-    form: dict[str, Any] = {} if settings.unit == SENTENCE else {"unit": settings.unit}
-    if name == "train":
-        form.update(_joined(settings))
-    if layout.form is not None:
-        tokens = {key: f"${{nlp.tokenizer.{key}}}" for key in ("pattern", "between")}
-        own = {"rename": layout.form.rename, "part": "all" if settings.dev else name}
-        own = {"path": path, "sequence": layout.form.sequence, **tokens, **own}
-        return _encoded({"@readers": "spacy_crfseq.XMLReader.v1", **own}, layout)
-    if layout.name == "conllu":
-        return _encoded({"@readers": "spacy_crfseq.ConlluReader.v1", "path": path, "given": given, **form}, layout)
-    if layout.name == ANNOTATIONS.name:
-        return _encoded({"@readers": "spacy_crfseq.AnnotationReader.v1", "path": path}, layout)
-    used = {"word", "weight", *given, *(column for column, task in TASK_OF.items() if task in settings.tasks)}
-    return {
-        "@readers": "spacy_crfseq.ConllReader.v1",
-        "path": path,
-        "columns": [column if column in used else "_" for column in layout.columns],
-        "scheme": layout.scheme if layout.scheme != "plain" else "IOB2",
-        "given": given,
-        **form,
-        "on_invalid": "conlleval",
-        "encoding": layout.encoding,
-    }
-
-
-def _joined(settings: Settings) -> Mapping[str, Any]:
-    """Return how the training reader joins sentences; where passages are read, that would cost accuracy."""
-    return GOALS[settings.goal].joined if "ner" in settings.tasks and settings.unit != "passage" else {}
-
-
-def _head(settings: Settings, output: str) -> str:
-    tags = "Part-of-speech tags" if settings.layout.form is None else "Labels of words"
-    what = {"tagger": tags, "chunker": "Chunks", "ner": "Named entities"}
-    title = ", then ".join(what[task] if i == 0 else what[task].lower() for i, task in enumerate(settings.tasks))
-    others = {DOCBIN: "spaCy's binary format", ANNOTATIONS.name: "an annotation tool's export", "xml": "XML"}
-    layout = others.get(settings.layout.name, f"columns {' '.join(settings.layout.columns)}")
-    lines = [f"{title}; {layout}. Goal: {settings.goal}.", "", "Check the corpus, train, score:", ""]
-    lines += [f"  {line}" for line in _commands(settings, output)]
-    lines += ["", "Every method can be replaced on the command line; settings follow the name of their block:", ""]
-    name = TASKS[settings.tasks[-1]]
-    other = "@crf_optimizers spacy_crfseq.AdaGrad.v1"
-    lines.append(f"  --components.{name}.optimizer.{other} --components.{name}.regularizer.rho 0.5")
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n"
-
-
-def _commands(settings: Settings, output: str) -> list[str]:
-    config = "config.cfg" if output == STDOUT else shlex.quote(output)
-    ending = f".{settings.layout.name}" if settings.layout.name in NOT_COLUMNS else ".conll"
-    files = settings.train or f"train{ending}", settings.dev or f"dev{ending}"
-    train, dev = (shlex.quote(str(file)) for file in files)
-    paths = "" if settings.train and settings.dev else f" --paths.train {train} --paths.dev {dev}"
-    of_dev = f" --dev {dev}"
-    if settings.layout.form is not None and settings.dev is None:  # cut from the training file
-        of_dev, paths = "", "" if settings.train else f" --paths.train {train}"
-    commands = [
-        f"python -m spacy crfseq debug-data {train}{of_dev} --config {config}",
-        f"python -m spacy crfseq fit {config} --output training/{paths}",
-    ]
-    model = "training/model-best"
-    if settings.goal == "small":
-        model = "training/model-small"
-        commands.append(f"python -m spacy crfseq prune training/model-best {model}")
-    if not of_dev:
-        return [*commands, f"python -m spacy crfseq fit {config} --cross-validate 5{paths}"]
-    return [*commands, f"python -m spacy crfseq evaluate {model} {dev}"]
-
-
-def _comments(settings: Settings) -> dict[str, str]:
-    comments = {
-        "training": "'crfseq fit' takes the corpora, score weights, seed and annotating_components from here, and ends "
-        "when the optimizer\n# has converged; epochs, steps and patience are for 'spacy train'",
-        "training.batcher": "one step is the whole corpus",
-        "training.optimizer": "required by spaCy; the components use their own",
-    }
-    if settings.layout.form is not None:
-        comments["nlp.tokenizer"] = "tokens are the matches of the pattern, here and in the corpora"
-        form = "how the elements of a file become sequences: nested, other, ignore, attributes, join"
-        comments.update({f"corpora.{name}.sequence": form for name in ("train", "dev")})
-        if settings.dev is None:
-            cut = 'each tenth sequence is for development; with a file for it, set part = "all" in both corpora'
-            comments["corpora.train.part"] = cut
-    if "chunker" in settings.tasks and "tagger" in settings.tasks:
-        comments["training.annotating_components"] = "the chunker learns from the tags that the tagger predicts"
-    for name in ("train", "dev") if _given(settings) else ():
-        comments[f"corpora.{name}.given"] = "tags are an input of the task: text to be chunked needs them, too"
-    invalid = 'tags that violate the scheme are read as the CoNLL scorer does, with a warning; "error" rejects them'
-    if settings.layout.name not in NOT_COLUMNS:
-        if _joined(settings):
-            comments["corpora.train.joined"] = "share joined to the sentence before, since texts mark no sentences"
-        comments.update({f"corpora.{name}.on_invalid": invalid for name in ("train", "dev")})
-    for task in settings.tasks:
-        texts = _method_comments(task, settings)
-        texts.update({f"attributes.{name}": ATTRIBUTE_COMMENTS[name] for name in _attributes(task, settings)})
-        comments.update({f"components.{TASKS[task]}.{key}": text for key, text in texts.items()})
-    if "chunker" in settings.tasks and not _has_tags(settings):
-        comments["components.crf_chunker.features"] = "words only, since the corpus has no tags"
-    return comments
-
-
-def _method_comments(task: str, settings: Settings) -> dict[str, str]:
-    goal, recipe = GOALS[settings.goal], RECIPES[settings.goal, task]
-    features = {
-        "tagger": "the word, its affixes, spelling and neighbours",
-        "chunker": "words and tags around the token",
-        "ner": "words, affixes and shapes in a window of two",
-    }
-    return {
-        "support": '"all" gives every attribute-label pair a weight: larger, seldom better',
-        "inner_iterations": "iterations of the optimizer in each step of 'spacy train'",
-        "scores": "true stores a probability with every prediction",
-        "features": f"{features[_features_of(task, settings)]}; spacy_crfseq.Templates.v1 takes templates of your own",
-        "loss": "the log-likelihood: gives probabilities",
-        "regularizer": {
-            "L1": "leaves most weights zero; the higher rho [1.0], the smaller the model",
-            "L2": "keeps weights small; a higher rho [1.0] keeps them smaller",
-        }[goal.regularizer],
-        "optimizer": goal.why,
-        "decoder": DECODER_COMMENTS[recipe.decoder],
-    }
-
-
-def _commented(text: str, comments: Mapping[str, str]) -> str:
-    left, section, lines = dict(comments), "", []
-    for line in text.splitlines():
-        if line.startswith("["):
-            section = place = line.strip("[]")
+def _commented(text: str, template: str) -> str:
+    """Return a config with the comments of another one above the same sections and settings."""
+    comments: dict[str, list[str]] = {}
+    above: list[str] = []
+    for place, line in _places(template):
+        if line.startswith("# "):
+            above.append(line)
         else:
-            place = f"{section}.{line.partition(' = ')[0]}"
-        comment = left.pop(place, None)
-        if comment is not None:
-            lines.append(f"# {comment}")
-        lines.append(line)
-    if left:
-        raise KeyError(f"no place in the config for comments on {sorted(left)}")
+            if place and above:
+                comments[place] = above
+            above = []
+    lines = [row for place, line in _places(text) for row in (*comments.pop(place, ()), line)]
+    if comments:
+        raise KeyError(f"no place in the config for comments on {sorted(comments)}")
     return "\n".join(lines)
+
+
+def _places(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a config, each after its place: "section", "section.setting", "" of an empty line."""
+    section = ""
+    for line in text.splitlines():
+        name = line.lstrip("#").partition(" = ")[0]
+        if name.startswith("["):
+            name = section = name.strip("[]")
+            yield section, line
+        else:
+            yield f"{section}.{name}" if name else "", line
+
+
+def likely_language(path: Path, layout: Preset) -> str:
+    """Return the code of the language whose stop words are most frequent in a corpus; `ANY` if it is not clear."""
+    try:
+        counts = Counter(word.lower() for word in _words(path, layout) if word.isalpha())
+    except ValueError:  # a file that cannot be read, which the commands that train report
+        return ANY
+    stop_words = {code: import_module(f"spacy.lang.{code}.stop_words").STOP_WORDS for code in LANGUAGES}
+    shares = {code: sum(counts[word] for word in words) for code, words in stop_words.items()}
+    second, best = sorted(shares, key=shares.__getitem__)[-2:]
+    return best if shares[best] > max(LEAST * counts.total(), LEAD * shares[second]) else ANY
+
+
+def _words(path: Path, layout: Preset) -> Iterator[str]:
+    if layout.name == DOCBIN:
+        from spacy.vocab import Vocab
+
+        from ..pipeline.texts import load_docs
+
+        return (token.text for doc in islice(load_docs(path, Vocab()), SENTENCES) for token in doc)
+    is_export = layout.name == ANNOTATIONS.name
+    sentences = read_annotations(path, _split, encoding=layout.encoding) if is_export else read_layout(path, layout)
+    return (word for sentence in islice(sentences, SENTENCES) for word in sentence.words)
+
+
+def _split(text: str) -> tuple[list[str], list[bool]]:
+    words = re.findall(r"\w+|\W", text)
+    return words, [False] * len(words)

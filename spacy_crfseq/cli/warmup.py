@@ -17,7 +17,6 @@ from .console import printer, reported_errors
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
     from spacy.training import Example
 
 COMPONENTS = ("crf_tagger", "crf_chunker", "crf_ner")
@@ -75,41 +74,32 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
 
     from ..kernels._compile import NOTICE, folders
 
-    NOTICE.silent = True  # whoever calls this knows
+    NOTICE.silent = True  # whoever calls this does not need it
     started = perf_counter()
     for factory in COMPONENTS:
         for optimizer in ("AdaGrad", "SGD", "LBFGS") if everything else ("AdaGrad",):
             nlp = spacy.blank(lang)
             block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1", "max_iterations": 2}
-            nlp.add_pipe(factory, config={"optimizer": block})
-            docs = _exercise(nlp, factory, COPIES if everything else 1)
+            pipe: Any = nlp.add_pipe(factory, config={"optimizer": block})
+            examples = [_example(nlp, text) for text in SENTENCES for _ in range(COPIES if everything else 1)]
+            nlp.initialize(lambda: examples)  # noqa: B023
+            if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; stop here
+                raise KeyboardInterrupt
+            docs = list(nlp.pipe([example.predicted for example in examples]))
             if everything:
-                answers = nlp.get_pipe(factory).posterior(docs)  # type: ignore[attr-defined]
+                answers = pipe.posterior(docs)
                 for ask in (answers.spans, answers.marginals, answers.log_probabilities, answers.entropies):
                     ask()
                 answers.nbest(2)
                 answers.sample(1)
-    if everything:
-        _exercise_log_space()
+    if everything:  # also a sequence that scaling cannot represent, which made-up sentences are not
+        fills = (-np.inf, 0)
+        scores, grad = (Scores(*(np.full(n, x, np.float32) for n in ((1, 2), (1, 2, 2), 2, 2))) for x in fills)
+        offsets, gold = np.array([0, 1]), np.zeros(1, np.int32)
+        kernels.lattice.posterior(scores, offsets, grad.emissions, np.ones(1))
+        kernels.lattice.log_loss(scores, offsets, gold, np.ones(1), grad)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, next(iter(folders), None))
-
-
-def _exercise(nlp: Language, factory: str, copies: int) -> list[Doc]:
-    examples = [_example(nlp, text) for text in SENTENCES for _ in range(copies)]
-    nlp.initialize(lambda: examples)
-    pipe: Any = nlp.get_pipe(factory)
-    if pipe.fit(dev=examples).reason == "interrupted":  # training ends well then; stop here
-        raise KeyboardInterrupt
-    return list(nlp.pipe([example.predicted for example in examples]))
-
-
-def _exercise_log_space() -> None:
-    """Give the kernels a sequence that scaling cannot represent, which made-up sentences are not."""
-    scores, grad = (Scores(*(np.full(n, fill, np.float32) for n in ((1, 2), (1, 2, 2), 2, 2))) for fill in (-np.inf, 0))
-    offsets, gold = np.array([0, 1]), np.zeros(1, np.int32)
-    kernels.lattice.posterior(scores, offsets, grad.emissions, np.ones(1))
-    kernels.lattice.log_loss(scores, offsets, gold, np.ones(1), grad)
 
 
 def _example(nlp: Language, text: str) -> Example:

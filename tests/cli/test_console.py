@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spacy_crfseq.cli.console import reported_errors
+from spacy_crfseq.cli.console import Rows, reported_errors
 from spacy_crfseq.files import replace_folder, replacing
 from tests.commands import Run, refused
 from tests.terminal import run_on_terminal
@@ -29,6 +29,14 @@ def test_no_color(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "B-PER" in said or "U-PER" in said
     assert "\x1b" not in said
     assert max(map(len, said.replace("\r", "").split("\n"))) <= 60
+
+
+def test_rows_are_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    rows = Rows(("A", "B"), ("a", "b"), (3, 4), "rr")
+    rows.begin()
+    rows.add(["1", "2"])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["A", "B"], ["---", "----"], ["1", "2"]]
 
 
 class Terminal(TextIOWrapper):

@@ -12,10 +12,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.cli import evaluate
+from spacy_crfseq.cli.evaluate import SpanCounts
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.evaluation.conlleval import SpanCounts
-from spacy_crfseq.pipeline.columns import chunks_key, predicted_columns
+from spacy_crfseq.pipeline.columns import predicted_columns
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
@@ -30,7 +30,7 @@ def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
 
 def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     model = trained / "model-best"
-    metrics = evaluate(model, corpus.dev, "conll2003").metrics
+    metrics, report = evaluate(model, corpus.dev, "conll2003")
     nlp = spacy.load(model)
     examples = list(read_examples(nlp, corpus.dev, "conll2003"))
     scores = nlp.evaluate(examples)
@@ -48,6 +48,10 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
         for example, doc in zip(examples, found, strict=True)
     ]
     assert metrics["tag_sequence_acc"] == sum(right) / len(right)
+    for name in ("ents_f", "spans_chunks_f"):
+        assert f"FB1: {100 * metrics[name]:6.2f}" in report
+    assert [block.splitlines()[0] for block in report.split("\n\n")][:3] == ["tag", "chunk", "ent"]
+    assert report.endswith("tokens/s")
 
 
 def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
@@ -139,15 +143,6 @@ def test_tags_have_a_row_for_each_label(tmp_path: Path) -> None:
     assert len(report.splitlines()) < 9  # such as lemmas
 
 
-def test_report_agrees_with_the_metrics(trained: Path, corpus: Any) -> None:
-    result = evaluate(trained / "model-best", corpus.dev, "conll2003")
-    for name in ("ents_f", "spans_chunks_f"):
-        assert f"FB1: {100 * result.metrics[name]:6.2f}" in result.report
-    assert f"accuracy: {100 * result.metrics['tag_acc']:6.2f}%" in result.report
-    assert [block.splitlines()[0] for block in result.report.split("\n\n")][:3] == ["tag", "chunk", "ent"]
-    assert result.report.endswith("tokens/s")
-
-
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
     worked(
@@ -181,12 +176,6 @@ def _speed(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: metrics[name] for name in ("seconds", "tokens_per_second")}
 
 
-def test_what_a_tagger_predicts_is_not_given(trained: Path, corpus: Any, tmp_path: Path) -> None:
-    dev = columns_of(corpus.dev, tmp_path / "dev.txt", (0, 1, 2))
-    metrics = evaluate(trained / "model-best", dev, "conll2000").metrics
-    assert 0 < metrics["tag_acc"] < 1
-
-
 def test_conllu(run: Run, configure: Any, tmp_path: Path) -> None:
     rows = ["1\tIt\tit\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_", "2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_"]
     file = tmp_path / "a.conllu"
@@ -205,13 +194,6 @@ def test_conllu(run: Run, configure: Any, tmp_path: Path) -> None:
     assert "tag_acc" not in metrics
 
 
-def test_own_spans_key() -> None:
-    nlp = spacy.blank("xx")
-    assert chunks_key(nlp) == "chunks"
-    nlp.add_pipe("crf_chunker", config={"spans_key": "np"})
-    assert chunks_key(nlp) == "np"
-
-
 def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     model = trained / "model-best"
     nlp = spacy.load(model)
@@ -224,16 +206,6 @@ def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: 
     assert "Nothing to score" in run("evaluate", model, tmp_path / "bare.spacy").stderr
 
 
-def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, tmp_path: Path) -> None:
-    formats = "Give --format, in a config format (spacy, conll2000, conll2002, conll2003, conllu, iob, xml, jsonl),"
-    (tmp_path / "dev").write_text("one two three four five\n")
-    refused(run("evaluate", trained / "model-best", tmp_path / "dev"), "the layout of this file is unknown", formats)
-    (tmp_path / "dev.x").write_text("some words\nin lines of any length\n")
-    refused(run("evaluate", trained / "model-best", tmp_path / "dev.x"), "Neither its ending '.x' nor its first lines")
-    DocBin().to_disk(tmp_path / "empty.spacy")
-    assert "holds no documents" in run("evaluate", trained / "model-best", tmp_path / "empty.spacy").stderr
-
-
 @pytest.mark.parametrize(("model", "file", "layout", "message"), [
     ("model-best", "dev.conll", "conll203", "Did you mean 'conll2003'?"),
     ("model-best", "none.conll", "conll2003", "none.conll: no such file"),
@@ -242,27 +214,6 @@ def test_a_layout_that_nothing_tells_must_be_named(run: Run, trained: Path, tmp_
 ])  # fmt: skip
 def test_refused(model: str, file: str, layout: str, message: str, run: Run, trained: Path, corpus: Any) -> None:
     refused(run("evaluate", trained / model, corpus.dev.parent / file, "--format", layout), message)
-
-
-def test_nothing_to_score(run: Run, corpus: Any, tmp_path: Path) -> None:
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("sentencizer")
-    nlp.to_disk(tmp_path / "model")
-    refused(
-        run("evaluate", tmp_path / "model", corpus.dev, "--format conll2003"),
-        "Nothing to score: the pipeline ['sentencizer'] predicts none",
-    )
-
-
-def test_untrained_and_damaged_models(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("crf_ner")
-    nlp.to_disk(tmp_path / "model")
-    refused(run("evaluate", tmp_path / "model", corpus.dev, "--format conll2003"), "has no model yet")
-    spacy.load(trained / "model-best").to_disk(tmp_path / "cut")
-    weights = tmp_path / "cut/crf_ner/model"
-    weights.write_bytes(weights.read_bytes()[:100])
-    refused(run("evaluate", tmp_path / "cut", corpus.dev, "--format conll2003"), str(weights))
 
 
 @Language.component("cli_test_merge")

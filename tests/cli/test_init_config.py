@@ -14,9 +14,18 @@ from spacy.schemas import ConfigSchemaTraining
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli import init_config
-from spacy_crfseq.cli._language import LANGUAGES, likely_language
-from spacy_crfseq.cli.init_config import GOALS, METHOD_BLOCKS, TASKS, Settings, Wanted, _ask, _ordered, complete
-from spacy_crfseq.corpora.layouts import GOLD, NAMES, Asked
+from spacy_crfseq.cli.init_config import (
+    GOALS,
+    LANGUAGES,
+    METHOD_BLOCKS,
+    TASKS,
+    Settings,
+    Wanted,
+    _ordered,
+    complete,
+    likely_language,
+)
+from spacy_crfseq.corpora.layouts import GOLD, NAMES
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.project import load_config
 from tests.commands import Run, refused, worked, write_trees
@@ -168,48 +177,35 @@ def test_looks_into_the_training_file(corpora: Path) -> None:
     for name in NAMES:
         path = corpora / f"train.{name}"
         assert complete(Wanted(train=path)).layout.name == name
+    (corpora / "none.iob").write_text("قطة O\nعلى O\nde O\n", encoding="utf8")
+    assert likely_language(corpora / "none.iob", GOLD["iob"]) == "xx"
     with pytest.raises(FormatError, match="the layout of this file is unknown"):
         complete(Wanted(train=Path(__file__)))
 
 
-def test_asks_for_what_is_missing_on_a_terminal(corpora: Path) -> None:
+def test_asks_for_what_is_missing_on_a_terminal(
+    corpora: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = tmp_path / "esp.train"
+    words = ["El", "niño", "se", "fue", "a", "la", "pero", "cuando"]
+    train.write_bytes("\n".join([*(f"{word} SP B-NP" for word in words), ""]).encode("latin-1"))
+    answers = iter([str(tmp_path / "none"), str(train), "", "qq", "es"])
     asked: list[str] = []
 
     def ask(question: str, choices: object, default: str) -> str:
-        asked.append(f"{question} [{default}]")
-        return {"Goal": "small"}.get(question, default)
+        asked.append(f"{question.split()[0]} {default}".strip())
+        return next(answers) if " file " in question or question.startswith("Language") else default
 
-    made = complete(Wanted(lang="de", train=corpora / "train.conll2003"), ask)
-    assert [question.split(" ")[0] for question in asked] == [
-        "Development",
-        "Task",
-        "Goal",
-    ]  # the rest comes from the file
-    assert made == Settings(("ner",), "de", made.layout, "small", corpora / "train.conll2003", None)
-    asked.clear()
-    assert complete(Wanted(lang="de"), ask).layout.name == "conll2003"
-    assert [question.split(" ")[0] for question in asked] == ["Training", "Development", "Format", "Task", "Goal"]
-    asked.clear()
+    made = complete(Wanted(), ask)
+    expected = ["Training", "Training", "Development", "Task chunker", "Language es", "Language es", "Goal fast"]
+    assert asked == expected
+    assert made == Settings(("chunker",), "es", made.layout, "fast", train, None)
+    assert (made.layout.columns, made.layout.encoding) == (("word", "tag", "chunk"), "latin-1")
+    said = capsys.readouterr().err
+    assert "none: no such file" in said
+    assert "spaCy has no language 'qq'" in said
     with pytest.raises(ConfigError, match="--goal smal"):
         complete(Wanted(goal="smal"), ask)
-    assert not asked
-
-
-def test_prompts_again_after_an_answer_that_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers = iter(["best", "fast"])
-    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
-    assert _ask("Goal", list(GOALS), "fast") == "fast"
-    assert "Known: accurate, fast, small." in capsys.readouterr().err
-
-
-def test_columns_of_ones_own(tmp_path: Path, run: Run) -> None:
-    worked(
-        run("init-config", "-", "--columns _,word,tag,ent,weight --scheme BILUO --task tagger,ner"),
-        'columns = ["_", "word", "tag", "ent", "weight"]\nscheme = "BILUO"',
-        "evaluate training/model-best dev.conll",
-    )
 
 
 def test_a_chunker_gets_tags_where_there_are_some() -> None:
@@ -235,24 +231,6 @@ def test_sections_stand_where_spacy_has_them() -> None:
         "[nlp]", "[components]", "[components.b]\nx = 1", "[components.b.loss]", "[components.a]",
         "[training]\nseed = 0", "[training.logger]", "[own]\ny = [\n    1]",
     ]  # fmt: skip
-
-
-def test_asks_for_the_files_and_derives_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    train = tmp_path / "esp.train"
-    words = ["El", "niño", "se", "fue", "a", "la", "pero", "cuando"]
-    train.write_bytes("\n".join([*(f"{word} SP B-NP" for word in words), ""]).encode("latin-1"))
-    answers = iter([str(tmp_path / "none"), str(train), ""])
-    asked: list[str] = []
-
-    def ask(question: str, choices: object, default: str) -> str:
-        asked.append(f"{question.split()[0]} {default}".strip())
-        return next(answers) if " file " in question else default
-
-    made = complete(Wanted(), ask)
-    assert asked == ["Training", "Training", "Development", "Task chunker", "Language es", "Goal fast"]
-    assert made == Settings(("chunker",), "es", made.layout, "fast", train, None)
-    assert (made.layout.columns, made.layout.encoding) == (("word", "tag", "chunk"), "latin-1")
-    assert "none: no such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code not in ("tr", "lt")])
@@ -288,21 +266,6 @@ def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, monk
     said = run("init-config", tmp_path / "c.cfg", "--train", train, "--lang xx --force").stdout
     assert "seems" not in said
     assert "lookups" not in said
-
-
-def test_the_language_is_checked_when_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = iter(["qq", "python -m spacy", "es"])
-    made = complete(
-        Wanted(layout=Asked("conll2003")),
-        lambda question, choices, default: next(answers) if question.startswith("Language") else default,
-    )
-    assert made.lang == "es"
-    assert "spaCy has no language 'qq'" in capsys.readouterr().err
-
-
-def test_the_language_of_texts_that_are_in_none(tmp_path: Path) -> None:
-    (tmp_path / "train.iob").write_text("قطة O\nعلى O\nde O\n", encoding="utf8")
-    assert likely_language(tmp_path / "train.iob", GOLD["iob"]) == "xx"
 
 
 def test_takes_up_word_classes_where_a_language_has_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.evaluation import bootstrap
 from spacy_crfseq.evaluation.bootstrap import compare, interval, resampled
 from spacy_crfseq.prf import rates as prf
-from spacy_crfseq.prf import rates_by_label as prf_by_label
 
 
 def slow_samples(counts, n_samples, seed):
@@ -69,14 +68,6 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
     assert 180 <= hits <= 199
 
 
-def test_labels_of_their_own():
-    counts = np.random.default_rng(1).integers(1, 6, size=(30, 4, 3))
-    together = interval(counts.reshape(30, 12), prf_by_label, 50, seed=2)
-    assert together.value.shape == (12,)
-    single = interval(counts[:, 2], prf, 50, seed=2)
-    np.testing.assert_allclose(together.low[6:9], single.low)
-
-
 def test_what_is_not_there_has_no_score():
     found = interval([[0, 0, 0], [0, 0, 0]], prf, 10)
     assert np.isnan(found.value).all()
@@ -85,20 +76,6 @@ def test_what_is_not_there_has_no_score():
 
 
 # Two systems
-
-
-def test_a_difference_is_that_of_both_scores_on_the_same_samples():
-    rng = np.random.default_rng(4)
-    first, second = rng.integers(1, 9, size=(2, 25, 3))
-    found = compare(first, second, prf, 100, seed=6)
-    joined = np.concatenate([first, second], axis=1).tolist()
-    moved = [slow_f1(*sums[3:]) - slow_f1(*sums[:3]) for sums in slow_samples(joined, 100, 6)]
-    observed = slow_f1(*second.sum(0)) - slow_f1(*first.sum(0))
-    assert found.value[2] == pytest.approx(observed)
-    room = sorted(abs(one - observed) for one in moved)[-5]  # 5 of 101 are 5 % at most
-    assert (found.low[2], found.high[2]) == pytest.approx((observed - room, observed + room))
-    far = sum(abs(one - observed) >= abs(observed) - 1e-12 for one in moved)
-    assert found.p[2] == pytest.approx((1 + far) / 101)
 
 
 def accuracy(sums):

@@ -1,6 +1,6 @@
-"""Several long tasks at once, each in a forked process that shares what the parent has in memory.
+"""Several long calls at once, each in a forked process that shares what the parent has in memory.
 
-Where processes cannot be forked, or for one task at a time, they run one after another in this process.
+Where processes cannot be forked, or for one call at a time, they run one after another in this process.
 """
 
 from __future__ import annotations
@@ -9,79 +9,69 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing import get_all_start_methods, get_context
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-Watch: TypeAlias = Callable[[Any], None]
-"""Takes in what a task reports while it works."""
-Work: TypeAlias = Callable[[Watch], Any]
-"""Does a task and returns its result."""
+from ...threads import available
 
-
-class Task(NamedTuple):
-    """A task and the functions that take its reports and its result: an exception if it fails, None if interrupted."""
-
-    work: Work
-    watch: Watch
-    done: Callable[[Any], None]
+Call: TypeAlias = Callable[[], Any]
 
 
-def at_once(wanted: int, cores: int) -> int:
-    """Return how many of `wanted` tasks run at once; 0 means two if there are two cores."""
+def at_once(wanted: int) -> int:
+    """Return how many of `wanted` calls run at once; 0 means two if there are two cores."""
     can_fork = "fork" in get_all_start_methods() and sys.platform != "darwin"  # system libraries there cannot
-    return (wanted or min(2, cores)) if can_fork else 1
+    return (wanted or min(2, available())) if can_fork else 1
 
 
-def run_tasks(tasks: Iterator[Task], n: int) -> None:
-    """Do all tasks, `n` at a time; each is taken from `tasks` only when it begins, and is done in this order.
+def run_calls(calls: Iterator[tuple[Any, Call]], n: int) -> Generator[tuple[Any, Any], None, None]:
+    """Yield what names each call, and its result or the exception that it raised, as they end; `n` run at a time.
 
-    An exception here, such as KeyboardInterrupt, ends the processes that are at work.
+    A call is taken from `calls` only when it begins.  Whoever leaves the iteration ends the processes at work.
     """
     if n < 2:
-        for task in tasks:
-            task.done(_result(task.work, task.watch))
+        for name, call in calls:
+            yield name, _result(call)
         return
-    at_work: dict[Any, tuple[Task, Any]] = {}
-    waiting: list[_Waiting] = []  # begun and not done, in order
+    from multiprocessing import connection
+
+    at_work: dict[Any, tuple[Any, Any]] = {}
     try:
-        left = True
-        while left or at_work:
-            while left and len(at_work) < n:
-                begun = next(tasks, None)
-                left = begun is not None
-                if begun is not None:
-                    receiver, process = _start(begun.work)
-                    at_work[receiver] = begun, process
-                    waiting.append(_Waiting(begun, receiver))
-            for receiver, found in _receive(at_work):
-                next(one for one in waiting if one.receiver is receiver).found = [found]
-            while waiting and waiting[0].found:
-                waiting[0].task.done(waiting.pop(0).found[0])
+        while True:
+            while len(at_work) < n and (begun := next(calls, None)) is not None:
+                receiver, process = _start(begun[1])
+                at_work[receiver] = begun[0], process
+            if not at_work:
+                return
+            ready: list[Any] = connection.wait(list(at_work))
+            for receiver in ready:
+                name, process = at_work[receiver]
+                try:
+                    result = receiver.recv()
+                except EOFError:
+                    process.join()
+                    result = RuntimeError(f"the process that trained it ended with code {process.exitcode}")
+                del at_work[receiver]
+                process.join()
+                yield name, result
     finally:
         for _, process in at_work.values():
             process.terminate()
             process.join()
-        for one in waiting:
-            if one.found and one.found[0] is not None:
-                one.task.done(one.found[0])
 
 
-@dataclass
-class _Waiting:
-    """A task that has begun; found: its result, empty before."""
-
-    task: Task
-    receiver: Any
-    found: list[Any] = field(default_factory=list)
+def end_with_parent(parent: int) -> None:
+    """End a process whose parent was killed; to be called now and then."""
+    if parent not in (os.getpid(), os.getppid()):
+        os._exit(1)
 
 
-def _start(work: Work) -> tuple[Any, Any]:
+def _start(call: Call) -> tuple[Any, Any]:
     context = get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(work, sender, os.getpid()), daemon=True)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # functions that are called at a fork would swallow it
+    process = context.Process(target=lambda: sender.send(_result(call)), daemon=True)
+    # functions that are called at a fork would swallow Ctrl-C; the child inherits the mask, its parent ends it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of other libraries; ours end with each call
@@ -92,42 +82,8 @@ def _start(work: Work) -> tuple[Any, Any]:
     return receiver, process
 
 
-def _serve(work: Work, sender: Any, parent: int) -> None:
-    def watch(report: Any) -> None:
-        if os.getppid() != parent:  # killed
-            os._exit(1)
-        sender.send((False, report))
-
+def _result(call: Call) -> Any:
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        found = _result(work, watch)
-    except KeyboardInterrupt:
-        found = None
-    sender.send((True, found))
-
-
-def _result(work: Work, watch: Watch) -> Any:
-    try:
-        return work(watch)
-    except Exception as error:  # whatever it is, other tasks may work
+        return call()
+    except Exception as error:  # whatever it is, other calls may work
         return error
-
-
-def _receive(at_work: dict[Any, tuple[Task, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Wait for what the processes send; hand on what they report and yield what came of those that end."""
-    from multiprocessing import connection
-
-    ready: list[Any] = connection.wait(list(at_work)) if at_work else []
-    for receiver in ready:
-        task, process = at_work[receiver]
-        try:
-            ended, found = receiver.recv()
-        except EOFError:
-            process.join()
-            ended, found = True, RuntimeError(f"the process that trained it ended with code {process.exitcode}")
-        if not ended:
-            task.watch(found)
-            continue
-        del at_work[receiver]
-        process.join()
-        yield receiver, found

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...corpora.outputs import cut_line
-from ...errors import FormatError
+from ...errors import ConfigError, FormatError
 from .search import show, varying
 
-EFFECTS = (
-    "Share: of the variance of the dev score, what the mean scores of a setting's values explain; the rest is other "
-    "settings, their combinations and noise. By chance: what values without any effect would seem to explain."
+IMPORTANCE = (
+    "Importance: the share of the variance of the dev score that a setting explains, by a functional analysis of "
+    "variance (Hutter, Hoos & Leyton-Brown 2014)."
 )
 
 
@@ -44,105 +42,91 @@ class Result(NamedTuple):
     seconds: float = 0.0
     reason: str = ""
 
+    def shown(self, key: str) -> str:
+        """Return the value of a setting for people, "-" if the combination has no such setting."""
+        return show(self.settings[key]) if key in self.settings else "-"
 
-class Journal:
-    """The results of a sweep in a file, one JSON object per line, written incrementally.
 
-    A line that a crash cut short is dropped.
+def read_results(file: Path) -> dict[str, Result]:
+    """Return all results of a file by key; a line that a crash cut short is dropped from it.
+
+    RAISES FormatError: If the file has other contents.
     """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def read(self) -> dict[str, Result]:
-        """Return all results by key.
-
-        RAISES FormatError: If the file has other contents.
-        """
-        if not self._file.exists():
-            return {}
-        cut_line(self._file)
-        results: dict[str, Result] = {}
-        for number, line in enumerate(self._file.read_bytes().splitlines(), start=1):
+    results: dict[str, Result] = {}
+    if file.exists():
+        cut_line(file)
+        for number, line in enumerate(file.read_bytes().splitlines(), start=1):
             try:
                 result = Result(**json.loads(line))
             except (ValueError, TypeError) as error:
                 message = f"this is no result of a sweep ({error}). Give another --output, or move the file away."
-                raise FormatError(self._file, number, message) from error
+                raise FormatError(file, number, message) from error
             results[result.key] = result
-        return results
-
-    def add(self, result: Result) -> None:
-        """Append a result and flush it to disk."""
-        with self._file.open("a", encoding="utf8") as file:
-            file.write(json.dumps(result._asdict(), allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+    return results
 
 
-def cells(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+def add_result(file: Path, result: Result) -> None:
+    """Append a result to a file, a JSON object in a line, and flush it to disk."""
+    with file.open("a", encoding="utf8") as lines:
+        lines.write(json.dumps(result._asdict(), allow_nan=False) + "\n")
+        lines.flush()
+        os.fsync(lines.fileno())
+
+
+def result_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     """Return the table of results: its header and its rows."""
     keys = list(varying([result.settings for result in results]))
-    header = ["#", "Dev score", *keys, "Objective", "Active", "Iterations", "Seconds", "KB"]
     rows = []
     for number, result in enumerate(results, start=1):
-        settings = [show(result.settings[key]) if key in result.settings else "-" for key in keys]
+        settings = [result.shown(key) for key in keys]
         if result.score is None:
             rows.append(["-", "failed", *settings, *["-"] * 5])
             continue
         objective = "-" if result.objective is None else f"{result.objective:,.1f}"
-        first = [str(number), f"{100 * result.score:.2f}"]
         figures = [objective, f"{result.active:,}", str(result.iterations)]
-        rows.append([*first, *settings, *figures, f"{result.seconds:.2f}", f"{result.n_bytes / 1e3:,.0f}"])
+        size = f"{result.n_bytes / 1e3:,.0f}"
+        rows.append([str(number), f"{100 * result.score:.2f}", *settings, *figures, f"{result.seconds:.2f}", size])
+    return ["#", "Dev score", *keys, "Objective", "Active", "Iterations", "Seconds", "KB"], rows
+
+
+def load_optuna() -> Any:
+    """Return Optuna, silent.  RAISES ConfigError: If it is not installed."""
+    try:
+        import optuna
+    except ImportError:
+        raise ConfigError("sweep needs Optuna. Install it: pip install 'spacy-crfseq[sweep]'") from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def importance_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """Return how much each varying setting matters, the one that matters most first; no rows if all scores are equal.
+
+    Where a combination has no such setting, that counts as a value of its own.
+    """
+    optuna, scored = load_optuna(), [result for result in results if result.score is not None]
+    header = ["Setting", "Importance", "Best value", "Mean score", "Worst value", "Mean score"]
+    keys = list(varying([result.settings for result in scored]))
+    if not keys or len({result.score for result in scored}) < 2:
+        return header, []
+    choices = {key: sorted({result.shown(key) for result in scored}) for key in keys}
+    spaces = {key: optuna.distributions.CategoricalDistribution(choices[key]) for key in keys}
+    study = optuna.create_study(direction="maximize")
+    for result in scored:
+        values = {key: result.shown(key) for key in keys}
+        study.add_trial(optuna.create_trial(params=values, distributions=spaces, value=result.score))
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    rows = []
+    for key, share in optuna.importance.get_param_importances(study, evaluator=evaluator).items():
+        scores = {
+            value: [result.score or 0.0 for result in scored if result.shown(key) == value] for value in choices[key]
+        }
+        means = sorted((100 * sum(of_value) / len(of_value), value) for value, of_value in scores.items())
+        (low, worst), (high, best) = means[0], means[-1]
+        rows.append([key, f"{100 * share:.0f} %", best, f"{high:.2f}", worst, f"{low:.2f}"])
     return header, rows
 
 
-class Effect(NamedTuple):
-    """How much a setting matters: the main effect of a functional analysis of variance.
-
-    share (float): The variance between the mean scores of its values, over that of all scores.
-    chance (float): What that would be on average if the setting had no effect: (values - 1) / (results - 1).
-    best, worst (str): The values with the highest and the lowest mean score, `high` and `low`.
-    """
-
-    setting: str
-    share: float
-    chance: float
-    best: str
-    high: float
-    worst: str
-    low: float
-
-
-def effects(results: Sequence[Result]) -> list[Effect]:
-    """Return how much each varying setting matters, the one that matters most first; nothing if all scores are equal.
-
-    Where a combination has no such setting, that counts as a value of its own.  (Hutter, Hoos & Leyton-Brown 2014,
-    "An efficient approach for assessing hyperparameter importance", computed on the results as they are.)
-    """
-    good = [result for result in results if result.score is not None]
-    scores = np.array([result.score for result in good], np.float64)
-    if not len(scores) or np.ptp(scores) == 0:
-        return []
-    found = []
-    for key in varying([result.settings for result in good]):
-        values = [show(result.settings[key]) if key in result.settings else "-" for result in good]
-        groups = {value: scores[[other == value for other in values]] for value in values}
-        means = {value: float(group.mean()) for value, group in groups.items()}
-        between = sum(len(group) * (means[value] - scores.mean()) ** 2 for value, group in groups.items())
-        best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
-        share, chance = float(between / ((scores - scores.mean()) ** 2).sum()), (len(groups) - 1) / (len(good) - 1)
-        found.append(Effect(key, share, chance, best, means[best], worst, means[worst]))
-    return sorted(found, key=lambda effect: -effect.share)
-
-
-def effect_cells(found: Sequence[Effect]) -> tuple[list[str], list[list[str]]]:
-    """Return the table of effects: its header and its rows."""
-    rows = [
-        [
-            one.setting, f"{100 * one.share:.0f} %", f"{100 * one.chance:.0f} %",
-            one.best, f"{100 * one.high:.2f}", one.worst, f"{100 * one.low:.2f}",
-        ]
-        for one in found
-    ]  # fmt: skip
-    return ["Setting", "Share", "By chance", "Best value", "Mean score", "Worst value", "Mean score"], rows
+def is_number(value: Any) -> bool:
+    """Whether a value of a setting is a number."""
+    return type(value) in (int, float)

@@ -15,16 +15,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from spacy.util import registry
+
 from ...errors import ConfigError, suggest
 
 Place: TypeAlias = tuple[str, ...]
-Functions: TypeAlias = Callable[[str], Mapping[str, Callable[..., Any]]]
-"""Returns all functions of a registry, such as "crf_losses", by their names."""
-METHOD = ("loss", "regularizer", "optimizer", "decoder")
-"""Blocks of a component that change neither how its corpus is encoded nor which weights it has."""
-BUILDING = ("support", "min_count", "max_features", "boundaries", "transitions", "precision", "inner_iterations")
-"""Settings of a component that change its weights, but not how its corpus is encoded."""
-SEEDS: tuple[Place, ...] = (("training", "seed"), ("system", "seed"))
 _EXAMPLE = "Write, for example, regularizer.rho = [0.1, 1, 10] under [sweep.grid]."
 
 
@@ -39,10 +34,6 @@ class GridFile(NamedTuple):
     config: Any
     component: str | None
     grid: dict[str, list[Any]]
-
-    def error(self, text: str) -> ConfigError:
-        """Return an error in the grid."""
-        return ConfigError(f"{self.file}: [sweep.grid] {text}")
 
 
 class Combination(NamedTuple):
@@ -77,9 +68,8 @@ def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[
     text = load(file, {})
     if not isinstance(sweep := text.pop("sweep", None), dict):
         raise ConfigError(f"{file}: there is no section [sweep]. {_EXAMPLE}")
-    sweep = dict(sweep)
-    source, component, grid = sweep.pop("config", None), sweep.pop("component", None), sweep.pop("grid", None)
-    for key in sweep:
+    source, component, grid = (sweep.get(key) for key in ("config", "component", "grid"))
+    for key in sweep.keys() - {"config", "component", "grid"}:
         hint = suggest(key, ("config", "component", "grid"))
         raise ConfigError(f"{file}: [sweep] has no setting {key!r}. {hint} List what to vary under [sweep.grid].")
     if not isinstance(grid, dict) or not grid:
@@ -99,18 +89,6 @@ def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[
     return GridFile(file, config, component, grid)
 
 
-def combinations(
-    source: GridFile, filled: Mapping[str, Any], component: str, functions: Functions
-) -> list[Combination]:
-    """Return all combinations of a grid's values, each once.
-
-    A setting of a function is left out where the combination has another function that does not take it.
-    filled (Mapping): The training config with all defaults.
-    RAISES ConfigError: If a setting or a function is not known, or a setting is there twice.
-    """
-    return _Grid(source, filled, component, functions).combinations()
-
-
 def changed(config: Any, changes: Mapping[Place, Any], filled: Mapping[str, Any]) -> Any:
     """Return a config with some settings changed; what it leaves to defaults is taken from `filled` where needed."""
     result = config.copy()
@@ -126,79 +104,96 @@ def changed(config: Any, changes: Mapping[Place, Any], filled: Mapping[str, Any]
 
 def varying(settings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the settings that are not the same in all combinations."""
-    for key in dict.fromkeys(key for one in settings for key in one):
-        if len({json.dumps(one.get(key), sort_keys=True) for one in settings}) > 1:
+    for key in dict.fromkeys(key for combination in settings for key in combination):
+        if len({json.dumps(combination.get(key), sort_keys=True) for combination in settings}) > 1:
             yield key
 
 
-class _Grid:
-    # places of the settings in the config, and their values with functions written out as blocks
-    def __init__(self, source: GridFile, filled: Mapping[str, Any], component: str, functions: Functions) -> None:
-        self._source, self._filled, self._functions = source, filled, lru_cache(functions)
-        places: dict[Place, str] = {}
+class Space:
+    """The settings of a grid: their places in the config, and their values, functions written out as blocks.
+
+    filled (Mapping): The training config with all defaults.
+    RAISES ConfigError: If a setting or a function does not exist, or a setting is there twice.
+    """
+
+    def __init__(self, source: GridFile, filled: Mapping[str, Any], component: str) -> None:
+        self._file, self._grid, self._filled = source.file, source.grid, filled
+        self._functions = lru_cache(lambda name: getattr(registry, name).get_all())
+        names: dict[Place, str] = {}
         for key in source.grid:
             place = tuple(key.split("."))
             place = place if place[0] in filled else ("components", component, *place)
-            if place in places:
+            if place in names:
                 raise ConfigError(
-                    f"{source.file}: [sweep.grid] {places[place]} and {key} are the same setting. Take one out."
+                    f"{source.file}: [sweep.grid] {names[place]} and {key} are the same setting. Take one out."
                 )
-            places[place] = key
-        # a block before its settings
-        self._places = dict(sorted(((key, place) for place, key in places.items()), key=lambda item: len(item[1])))
+            names[place] = key
+        self._places = {key: place for place, key in sorted(names.items(), key=lambda item: len(item[0]))}
         self._values = dict(source.grid)
         for key, place in self._places.items():
             if (at := _registry_of(now := _get(filled, place))) is not None:
                 self._values[key] = [self._block(key, value, now, at) for value in source.grid[key]]
         for key, place in self._places.items():
-            self._check_known(key, place[:-1], place[-1])
+            self._check_setting(key, place[:-1], place[-1])
 
-    def combinations(self) -> list[Combination]:
-        found: dict[str, Combination] = {}
-        for chosen in product(*(range(len(self._values[key])) for key in self._places)):
-            changes: dict[Place, Any] = {}
-            settings: dict[str, Any] = {}
-            for (key, place), number in zip(self._places.items(), chosen, strict=True):
-                parent = place[:-1]
-                if self._takes(changes.get(parent, _get(self._filled, parent)), place[-1]):
-                    changes[place], settings[key] = self._values[key][number], self._source.grid[key][number]
-            in_order = {key: settings[key] for key in self._source.grid if key in settings}
-            found.setdefault(json.dumps(list(changes.items()), sort_keys=True), Combination(in_order, changes))
-        return list(found.values())
+    def choose(self, pick: Callable[[str, list[Any]], int]) -> Combination:
+        """Return a combination of values that `pick` chooses, by the name of a setting and its values as given.
+
+        A setting of a function is left out where the combination has another function that does not take it.
+        """
+        changes: dict[Place, Any] = {}
+        settings: dict[str, Any] = {}
+        for key, place in self._places.items():  # a block before its settings
+            parent = place[:-1]
+            if self._takes(changes.get(parent, _get(self._filled, parent)), place[-1]):
+                number = pick(key, self._grid[key])
+                changes[place], settings[key] = self._values[key][number], self._grid[key][number]
+        return Combination({key: settings[key] for key in self._grid if key in settings}, changes)
+
+    def all(self) -> list[Combination]:
+        """Return all combinations, each once."""
+        combinations: dict[str, Combination] = {}
+        for numbers in product(*(range(len(self._values[key])) for key in self._places)):
+            chosen = dict(zip(self._places, numbers, strict=True))
+            combination = self.choose(lambda key, _: chosen[key])  # noqa: B023
+            combinations.setdefault(json.dumps(list(combination.changes.items()), sort_keys=True), combination)
+        return list(combinations.values())
+
+    def _error(self, text: str) -> ConfigError:
+        return ConfigError(f"{self._file}: [sweep.grid] {text}")
 
     def _block(self, key: str, value: Any, now: Mapping[str, Any], at: str) -> dict[str, Any]:
         # of a block given by its name; the function that the config has keeps its settings there
         block = {at: value} if isinstance(value, str) else value
         if not isinstance(block, dict) or not isinstance(block.get(at), str):
-            raise self._source.error(
+            raise self._error(
                 f'{key} must list names of functions or blocks {{"{at}": NAME, ...}}, but {value!r} was given.'
             )
-        known = self._functions(at[1:])
-        names = {**{_short(name): name for name in known}, **{name: name for name in known}}
-        wanted = block[at]
-        name = next((name for name in (wanted, f"spacy_crfseq.{wanted}.v1", names.get(wanted)) if name in known), None)
+        registered, wanted = self._functions(at[1:]), block[at]
+        full_names = {_short(name): name for name in registered}
+        candidates = (wanted, f"spacy_crfseq.{wanted}.v1", full_names.get(wanted))
+        name = next((name for name in candidates if name in registered), None)
         if name is None:
-            raise self._source.error(f"{key}: there is no function {wanted!r}. {suggest(wanted, map(_short, known))}")
-        same = isinstance(value, str) and name == now[at]
-        block = dict(now) if same else {**block, at: name}
+            raise self._error(f"{key}: there is no function {wanted!r}. {suggest(wanted, map(_short, registered))}")
+        block = dict(now) if isinstance(value, str) and name == now[at] else {**block, at: name}
         for setting in block:
             if setting != at and not self._takes(block, setting):
                 hint = suggest(setting, self._parameters(block) or [])
-                raise self._source.error(f"{key}: {wanted} has no setting {setting!r}. {hint}")
+                raise self._error(f"{key}: {wanted} has no setting {setting!r}. {hint}")
         return block
 
-    def _check_known(self, key: str, parent: Place, name: str) -> None:
+    def _check_setting(self, key: str, parent: Place, name: str) -> None:
         # in the config or a function that the grid puts there
         outer = next((other for other, place in self._places.items() if place == parent), None)
         blocks = self._values[outer] if outer else [_get(self._filled, parent)]
         sections = [block for block in blocks if isinstance(block, dict)]
         if any(self._takes(block, name) for block in sections):
             return
-        known = {setting for block in sections for setting in self._parameters(block) or block}
+        settings = {setting for block in sections for setting in self._parameters(block) or block}
         where = ".".join(parent)
-        if known:
-            raise self._source.error(f"{key}: [{where}] has no setting {name!r}. {suggest(name, known)}")
-        raise self._source.error(
+        if settings:
+            raise self._error(f"{key}: [{where}] has no setting {name!r}. {suggest(name, settings)}")
+        raise self._error(
             f"{key}: there is no section [{where}]. Settings are those of the component "
             f"({parent[1] if len(parent) > 1 else name}), or begin with one of: {', '.join(self._filled)}."
         )
@@ -214,10 +209,9 @@ class _Grid:
         at = _registry_of(block)
         if at is None:
             return None
-        found = inspect.signature(self._functions(at[1:])[block[at]]).parameters
-        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in found.values()):
-            return None
-        return list(found)
+        parameters = inspect.signature(self._functions(at[1:])[block[at]]).parameters
+        variable = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        return None if variable else list(parameters)
 
 
 def _registry_of(value: Any) -> str | None:

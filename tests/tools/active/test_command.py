@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
@@ -105,15 +104,6 @@ def test_the_least_sure_come_first(run: Run, trained: Path, texts: Path, tmp_pat
     assert tasks[0]["meta"]["measure"] == "entropy"
 
 
-@pytest.mark.parametrize("by", [name for name in MEASURES if name != "entropy"])
-def test_other_measures(run: Run, trained: Path, texts: Path, by: str) -> None:
-    result = worked(run("active", trained / "model-best", texts, "--component crf_chunker --by", by))
-    scores = [json.loads(line)["meta"]["score"] for line in result.stdout.splitlines()]
-    assert len(scores) == 5
-    assert scores == sorted(scores, reverse=True)
-    assert scores[0] > scores[-1] >= 0
-
-
 def test_the_best_of_a_stream() -> None:
     best, made = Best(3), []
 
@@ -126,12 +116,6 @@ def test_the_best_of_a_stream() -> None:
     assert [value for value, _ in best.items()] == [7, 6, 5]
     assert best.seen == 7
     assert made == [[5.0, 1.0], [5.0, 7.0], [6.0]]
-
-
-def test_of_equal_texts_the_first(run: Run, trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "same.txt").write_text("Ada sees a dog .\n" * 300)
-    result = run("active", trained / "model-best", tmp_path / "same.txt", "--component crf_ner -n 2")
-    assert [json.loads(line)["meta"]["line"] for line in result.stdout.splitlines()] == [1, 2]
 
 
 def test_diversity_takes_other_texts_before_near_duplicates(run: Run, trained: Path, tmp_path: Path) -> None:
@@ -185,16 +169,6 @@ def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path
         assert [task["tokens"] for task in tasks] == [task["tokens"] for task in found[0]]
         assert [task["meta"]["line"] for task in tasks] == [task["meta"]["line"] - 1 for task in found[0]]
     assert all(task["meta"]["source"] == f"n{task['meta']['line'] - 1}" for task in found[2])
-
-
-def test_sentences_of_a_docbin_are_kept(tiny: Language, tmp_path: Path) -> None:
-    tiny.to_disk(tmp_path / "model")
-    docs = [Doc(tiny.vocab, words=["New", "York", "Oslo"], sent_starts=starts) for starts in ([1, 0, 0], [1, 1, 1])]
-    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
-    tasks = active(tmp_path / "model", tmp_path / "docs.spacy").tasks
-    expected = {i + 1: entropy(np.exp(labellings(helpers.pipe_of(tiny), doc)[0])) for i, doc in enumerate(docs)}
-    assert {task["meta"]["line"]: task["meta"]["score"] for task in tasks} == pytest.approx(expected, abs=1e-9)
-    assert not math.isclose(*expected.values())
 
 
 def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

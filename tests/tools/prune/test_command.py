@@ -69,9 +69,3 @@ def test_mistakes_leave_nothing_behind(
 ) -> None:
     refused(run("prune", trained / "model-best", tmp_path / "small", *options), message)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_pipeline_without_a_crf(tmp_path: Path) -> None:
-    spacy.blank("xx").to_disk(tmp_path / "model")
-    with pytest.raises(ConfigError, match="no CRF component"):
-        prune(tmp_path / "model", tmp_path / "small")

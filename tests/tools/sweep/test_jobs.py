@@ -1,73 +1,50 @@
-"""Tasks in processes of their own: order, reports, failures, interrupts."""
+"""Calls in processes of their own: results, failures, interrupts."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from functools import partial
 from multiprocessing import active_children
 from typing import Any
 
 import pytest
 
-from spacy_crfseq.tools.sweep.jobs import Task, at_once, run_tasks
+from spacy_crfseq.tools.sweep.jobs import at_once, run_calls
 
-pytestmark = pytest.mark.skipif(at_once(2, 2) < 2, reason="processes cannot be forked here")
+pytestmark = pytest.mark.skipif(at_once(2) < 2, reason="processes cannot be forked here")
 
 
-def sleeper(seconds: float, watch: Any) -> float:
-    watch(seconds)
+def sleep(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_results_come_in_order_and_tasks_begin_late(n: int) -> None:
-    reports: list[float] = []
-    done: list[float] = []
-    begun: list[int] = []
-
-    def tasks() -> Iterator[Task]:
-        for seconds in (0.2, 0.0, 0.1, 0.01):
-            begun.append(len(done))
-            yield Task(partial(sleeper, seconds), reports.append, done.append)
-
-    run_tasks(tasks(), n)
-    assert done == [0.2, 0.0, 0.1, 0.01]
-    assert sorted(reports) == sorted(done)
-    assert begun[:n] == [0] * n
-    if n == 1:
-        assert begun == [0, 1, 2, 3]
+@pytest.mark.parametrize("n", [1, 3])
+def test_all_results_come(n: int) -> None:
+    seconds = (0.2, 0.0, 0.1, 0.01)
+    results = list(run_calls(((name, partial(sleep, name)) for name in seconds), n))
+    assert all(name == result for name, result in results)
+    assert sorted(name for name, _ in results) == sorted(seconds)
 
 
 def test_failures_are_results() -> None:
-    done: list[Any] = []
-    works: list[Any] = [lambda watch: 1 / 0, lambda watch: os._exit(3), lambda watch: 7]
-    run_tasks((Task(work, print, done.append) for work in works), 2)
-    assert isinstance(done[0], ZeroDivisionError)
-    assert "ended with code 3" in str(done[1])
-    assert done[2] == 7
+    calls: list[Any] = [lambda: 1 / 0, lambda: os._exit(3), lambda: 7]
+    results = dict(run_calls(iter(enumerate(calls)), 2))
+    assert isinstance(results[0], ZeroDivisionError)
+    assert "ended with code 3" in str(results[1])
+    assert results[2] == 7
 
 
-def test_an_interrupt_ends_the_processes_and_keeps_what_is_finished() -> None:
-    done: list[Any] = []
-
-    def interrupt(report: float) -> None:
-        if report == 50:
-            raise KeyboardInterrupt
-
-    def tasks() -> Iterator[Task]:
-        for seconds in (60.0, 0.0, 50.0):
-            yield Task(partial(sleeper, seconds), interrupt, done.append)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_tasks(tasks(), 2)
-    assert done == [0.0]
+def test_whoever_leaves_ends_the_processes() -> None:
+    results = run_calls(((name, partial(sleep, name)) for name in (60.0, 0.0, 50.0)), 2)
+    assert next(results) == (0.0, 0.0)
+    results.close()
     assert not active_children()
 
 
-def test_how_many_at_once() -> None:
-    assert at_once(0, 1) == 1
-    assert at_once(0, 16) == 2
-    assert at_once(5, 2) == 5
+def test_how_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, number in ((1, 1), (16, 2)):
+        monkeypatch.setattr("spacy_crfseq.tools.sweep.jobs.available", lambda cores=cores: cores)
+        assert at_once(0) == number
+    assert at_once(5) == 5

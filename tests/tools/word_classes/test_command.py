@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gzip
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spacy_crfseq.cli.console import Rows
 from spacy_crfseq.tools.word_classes.learning import Exchange
 from tests.commands import Run, refused, sentence, worked
 
@@ -86,14 +84,6 @@ def test_a_run_that_is_stopped_is_resumed(raw: Path, tmp_path: Path, run: Run, m
     assert parts.read_text() == whole.read_text()
     assert parts.with_stem("parts-3").read_text() == whole.with_stem("whole-3").read_text()
     refused(run("word-classes", raw, OPTIONS, parts, "--resume"), "no run")
-
-
-def test_passes_are_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    rows = Rows(("A", "B"), ("a", "b"), (3, 4), "rr")
-    rows.begin()
-    rows.add(["1", "2"])
-    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["A", "B"], ["---", "----"], ["1", "2"]]
 
 
 @pytest.mark.parametrize(

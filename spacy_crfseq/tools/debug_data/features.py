@@ -1,25 +1,25 @@
-"""Features of a config on a corpus and the cost of training, for ``crfseq debug-data``."""
+"""The features of a config on a corpus and the cost of training on it: what `fit` would do, tried on samples."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..corpora.layouts import corpus_place
-from ..evaluation.corpus_findings import Finding
-from .console import say
+from ...cli.console import say
+from ...corpora.layouts import corpus_place
+from ...pipeline.project import Setup, encode, load_config, set_up_from
+from .corpus import Finding
 
 if TYPE_CHECKING:
-    from ..evaluation.templates import TemplateUse
-    from ..pipeline.component import CRFComponent
-    from ..pipeline.project import Setup
-    from ..training.cost import Cost
+    from ...evaluation.templates import TemplateUse
+    from ...pipeline.component import CRFComponent
+    from ...training.cost import Cost
 
 
 class TermUse(NamedTuple):
@@ -35,7 +35,7 @@ class TermUse(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What is known before training: use of templates, columns that are read but never set, the cost, terms."""
+    """What is clear before training: use of templates, columns that are read but never set, the cost, terms."""
 
     n_labels: int
     n_tokens: int
@@ -69,35 +69,46 @@ class Component(NamedTuple):
 
         return [use.name for use in self.templates if use.is_dead(self.n_tokens) or is_unset(use.name)]
 
+    def findings(self, name: str) -> list[Finding]:
+        """Return what is to be said of the component."""
+        texts, dead = [], self.dead()
+        if self.unset:
+            texts.append(
+                f"{name} reads {', '.join(self.unset)}, which no component sets: list the one that does in "
+                "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
+                "features."
+            )
+        if dead:
+            texts.append(f"{name}: {len(dead)} templates cannot distinguish labels on this corpus: {', '.join(dead)}.")
+        good = [] if texts else [Finding("good", f"{name}: all {len(self.templates)} templates are useful")]
+        if self.cost is not None and self.cost.bounded:
+            text = f"{name}: the optimizer did not converge on a sample; the cost is that of all of its"
+            texts.append(f"{text} {self.cost.iterations:,} iterations. Set fewer, or use --patience.")
+        return [*(Finding("warn", text) for text in texts), *good]
+
 
 class Expense(NamedTuple):
-    """Cost of the pipeline: seconds to encode and to train, and the peak memory of this process, if known."""
+    """Cost of the pipeline: seconds to encode and to train, and the peak memory of this process, if it can be told."""
 
     encoding: float
     training: float
     megabytes: float | None
 
 
-def look_at_config(
-    config: Path, overrides: dict[str, Any] | None, file: Path, dev: Path | None, with_cost: bool
-) -> tuple[dict[str, Component], Expense | None]:
-    """Set up a config on the corpus and examine each of its components."""
-    with aside():
-        setup = set_up_on(config, overrides, file, dev)
-        costs, expense = _costs(setup) if with_cost else ({}, None)
-        return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
+def look_at_config(setup: Setup, with_cost: bool) -> tuple[dict[str, Component], Expense | None]:
+    """Examine each of the components to train on their corpus."""
+    costs, expense = _costs(setup) if with_cost else ({}, None)
+    return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
 
 
-def set_up_on(config: Path, overrides: dict[str, Any] | None, file: Path, dev: Path | None) -> Setup:
+def set_up_on(config: Path, overrides: dict[str, Any], file: Path, dev: Path | None) -> Setup:
     """Set up a config, with overrides, on another corpus than its own."""
-    from ..pipeline.project import load_config, set_up_from
-
-    blocks = load_config(config, overrides or {})
+    blocks = load_config(config, overrides)
     corpora = {
         f"{corpus_place(blocks, 'train_corpus')}.path": str(file),
         f"{corpus_place(blocks, 'dev_corpus')}.path": str(dev) if dev else None,
     }
-    return set_up_from(load_config(config, {**(overrides or {}), **corpora}), say)
+    return set_up_from(load_config(config, {**overrides, **corpora}), say)
 
 
 @contextmanager
@@ -110,8 +121,7 @@ def aside() -> Iterator[None]:
 
 
 def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
-    from ..pipeline.project import encode
-    from ..training.cost import estimate
+    from ...training.cost import estimate
 
     started = perf_counter()
     encode(setup, postpone=False)
@@ -121,41 +131,39 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
         if name not in setup.resumed:
             with pipe.training.training_on() as (objective, _):
                 costs[name] = estimate(objective, pipe.method.optimizer, pipe.crf.theta)
-    return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), _peak_megabytes())
-
-
-def _peak_megabytes() -> float | None:
     try:
         import resource
     except ImportError:  # Windows
-        return None
-    unit = 1 if sys.platform == "darwin" else 1 << 10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+        megabytes = None
+    else:
+        unit = 1 if sys.platform == "darwin" else 1 << 10
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), megabytes)
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    from ..evaluation.templates import template_uses
+    from ...evaluation.templates import template_uses
 
     encoder = pipe.doc_model.new_encoder()
-    found = pipe.training.encode(setup.train, encoder)
-    uses = template_uses(encoder.unigrams, found.known.unigrams) + template_uses(encoder.bigrams, found.known.bigrams)
-    unset = [column for column in found.absent if column not in _set_before(setup, name)]
-    n_labels, n_tokens = len(pipe.annotation.found_tags(found.tags)), found.known.n_tokens
+    corpus = pipe.training.encode(setup.train, encoder)
+    uses = template_uses(encoder.unigrams, corpus.known.unigrams) + template_uses(encoder.bigrams, corpus.known.bigrams)
+    unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
+    n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens
     return Component(n_labels, n_tokens, uses, unset, cost, _terms(setup, name, pipe))
 
 
 def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
-    from ..pipeline.terms import find_texts
-    from ..training.compatibility import part_name
+    from ...pipeline.terms import find_texts
+    from ...training.compatibility import part_name
 
     uses, settings = [], pipe.method.each_term(component)
-    known = {token.orth for example in setup.train for token in example.predicted} if settings else set()
+    trained = {token.orth for example in setup.train for token in example.predicted} if settings else set()
     for name, read in find_texts(component, settings, {}, setup.nlp).items():
         sentences = tokens = unknown = 0
         for example in read():
-            starts = [token for token in example.predicted if token.i == 0 or token.is_sent_start]
-            sentences, tokens = sentences + len(starts), tokens + len(example.predicted)
-            unknown += sum(token.orth not in known for token in example.predicted)
+            sentences += sum(token.i == 0 or bool(token.is_sent_start) for token in example.predicted)
+            tokens += len(example.predicted)
+            unknown += sum(token.orth not in trained for token in example.predicted)
         term, share = settings[name], unknown / max(1, tokens)
         uses.append(TermUse(name, term.corpus or "", part_name(term.loss), term.weight, sentences, tokens, share))
     return uses
@@ -170,30 +178,3 @@ def _set_before(setup: Setup, name: str) -> set[str]:
             assigned = (key.rpartition(".")[2].upper() for key in nlp.get_pipe_meta(earlier).assigns)
             columns |= set(assigned) if annotation is None else set(annotation.writes)
     return columns
-
-
-def findings_of_components(components: Mapping[str, Component]) -> list[Finding]:
-    """Return findings about components."""
-    found = []
-    for name, component in components.items():
-        dead, cost = component.dead(), component.cost
-        if component.unset:
-            text = (
-                f"{name} reads {', '.join(component.unset)}, which no component sets: list the one that does in "
-                "[training] annotating_components, or the column under `given` of the corpus reader, or take other "
-                "features."
-            )
-            found.append(Finding("warn", text))
-        if dead:
-            found.append(
-                Finding(
-                    "warn",
-                    f"{name}: {len(dead)} templates cannot distinguish labels on this corpus: {', '.join(dead)}.",
-                )
-            )
-        if cost is not None and cost.bounded:
-            text = f"{name}: the optimizer did not converge on a sample; the cost is that of all of its"
-            found.append(Finding("warn", f"{text} {cost.iterations:,} iterations. Set fewer, or use --patience."))
-        if not dead and not component.unset:
-            found.append(Finding("good", f"{name}: all {len(component.templates)} templates are useful"))
-    return found

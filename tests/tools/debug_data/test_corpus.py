@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.evaluation.corpus import COMPARED, count, lengths_of, overlap
 from spacy_crfseq.evaluation.templates import template_uses
 from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.templates import parse
 from spacy_crfseq.schemes import decode_lenient, find_invalid
+from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "-")
 tokens = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(TAGS)), min_size=1, max_size=7)
@@ -32,9 +32,13 @@ def sentences(corpus: list[list[tuple[str, str]]]) -> list[Sentence]:
     return found
 
 
+def count_all(corpus: list[list[tuple[str, str]]]) -> Part:
+    return count(sentences(corpus), {"ent": "IOB2"}, lambda sentence, token: str(sentence.line_of(token)))
+
+
 @given(corpora)
 def test_counts_of_a_part(corpus: list[list[tuple[str, str]]]) -> None:
-    part = count(sentences(corpus), {"ent": "IOB2"})
+    part = count_all(corpus)
     column = part.columns["ent"]
     known = [["O" if tag == "-" else tag for _, tag in rows] for rows in corpus]
     assert column.labels == Counter(span.label for tags in known for span in decode_lenient(tags))
@@ -42,9 +46,9 @@ def test_counts_of_a_part(corpus: list[list[tuple[str, str]]]) -> None:
     assert column.n_known == sum(tag != "-" for rows in corpus for _, tag in rows)
     words = [tuple(word for word, _ in rows) for rows in corpus]
     assert part.repeated == len(words) - len(set(words))
-    lengths = lengths_of(part)
-    assert lengths.longest == max(map(len, corpus))
-    assert len(corpus[[s.line for s in sentences(corpus)].index(lengths.where)]) == lengths.longest
+    longest, place = part.longest
+    assert longest == max(map(len, corpus))
+    assert len(corpus[[str(s.line) for s in sentences(corpus)].index(place)]) == longest
     first: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     differ = [
         first.setdefault(key, rows) != rows and len(key) >= COMPARED for key, rows in zip(words, corpus, strict=True)
@@ -54,7 +58,7 @@ def test_counts_of_a_part(corpus: list[list[tuple[str, str]]]) -> None:
 
 @given(corpora, corpora)
 def test_what_two_parts_share(train: list[list[tuple[str, str]]], dev: list[list[tuple[str, str]]]) -> None:
-    parts = [count(sentences(corpus), {"ent": "IOB2"}) for corpus in (train, dev)]
+    parts = [count_all(corpus) for corpus in (train, dev)]
     shared = overlap(*parts)
     texts = [[tuple(word for word, _ in rows) for rows in corpus] for corpus in (train, dev)]
     both = [text for text in texts[1] if text in texts[0]]

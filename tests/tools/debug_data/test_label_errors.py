@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from spacy_crfseq.evaluation.label_errors import Stretch, Suspect, context, shown, stretches, worst
 from spacy_crfseq.schemes import Span
+from spacy_crfseq.tools.debug_data.label_errors import Stretch, Suspect, context, shown, stretches, worst
 
 PER, LOC = Span(0, 2, "PER"), Span(4, 5, "LOC")
 
@@ -40,7 +40,6 @@ def test_order_and_words() -> None:
     assert [some.index(one) for one in first] == [5, 1, 4, 0]
     assert first[1].log_odds == pytest.approx(math.log(90) / 2)
     assert worst(some, 1) == [some[5]]
-    assert some[0].as_json()["log_odds"] == some[0].log_odds
     words = list("abcdefghijklmnop")
     assert (shown([PER, LOC], words), shown([], words)) == ("[a b PER] [e LOC]", "O")
     assert context(words, Stretch(8, 9, (), ()), 2) == "... g h i j k ..."

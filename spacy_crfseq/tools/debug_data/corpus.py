@@ -1,0 +1,363 @@
+"""What an annotated corpus holds, what two parts of it share, and what of that is a problem for training.
+
+A part (training or development) is read once; of each distinct sentence only a hash is kept, so that memory does not
+grow with the text.  Tags of spans are those of the file; "-" and the empty string are missing annotation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ...corpora import Sentence
+from ...errors import DataError
+from ...schemes import OUTSIDE, decode_lenient, describe_invalid, find_invalid
+
+MISSING_TAGS = ("", "-")
+PLAIN = "plain"
+KEPT, SHOWN = 20, 3
+"""Places of a kind of trouble that are kept, and that a finding shows."""
+LONG_TOKEN = 60
+"""Characters; longer tokens are mostly URLs, tables or files read with the wrong columns."""
+COMPARED = 5
+"""Tokens; shorter sentences are the same, and annotated differently, for good reasons."""
+RARE = 5
+"""Labels on fewer tokens or spans are rare: they may be missing in one of the parts."""
+LONG_SEQUENCE = 200
+"""Number of tokens; longer sequences are mostly documents without sentence boundaries."""
+LEAK = 0.01
+"""Share of development sentences in the training part from which scores are unreliable."""
+INVALID = 0.05
+"""Share of sentences with invalid tags from which the scheme is probably wrong."""
+IOBES = re.compile(r"\b[SE]-\w")
+"""Tags of another alphabet of BILUO."""
+
+PlaceOf: TypeAlias = Callable[[Sentence, int], str]
+"""Returns the place of a token of a sentence: "train.conll:12"."""
+
+
+class Finding(NamedTuple):
+    """A finding: "warn" if training works, "fail" if it cannot; with the first few positions."""
+
+    severity: Literal["good", "warn", "fail"]
+    text: str
+    places: tuple[str, ...] = ()
+
+
+@dataclass
+class Places:
+    """All of a kind of trouble: how many, and the first `KEPT` with their places."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        """Count a trouble."""
+        self.count += 1
+        self.first += [text] * (len(self.first) < KEPT)
+
+    def shown(self) -> tuple[str, ...]:
+        """Return the first `SHOWN`, and dots if there are more."""
+        return (*self.first[:SHOWN], "...") if self.count > SHOWN else tuple(self.first)
+
+
+@dataclass
+class Column:
+    """A column of labels.
+
+    scheme: "plain" where each token has a label of its own.
+    labels: Spans of each type, or tokens of each tag, "O" left out.
+    n_known: Tokens that are annotated, "O" included.
+    invalid: Sequences with tags that break the scheme.
+    unreadable (Places): Tags that are none of any scheme.
+    conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
+    spans (Counter[tuple[str, str]]): Texts of spans with their types.
+    """
+
+    scheme: str
+    labels: Counter[str] = field(default_factory=Counter)
+    n_known: int = 0
+    invalid: Places = field(default_factory=Places)
+    unreadable: Places = field(default_factory=Places)
+    conflicts: Places = field(default_factory=Places)
+    spans: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @property
+    def unit(self) -> str:
+        """What carries a label: "tokens" or "spans"."""
+        return "tokens" if self.scheme == PLAIN else "spans"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts for JSON."""
+        troubles = {name: vars(getattr(self, name)) for name in ("invalid", "unreadable", "conflicts")}
+        labels = dict(self.labels.most_common())
+        return {"scheme": self.scheme, "labels": labels, "annotated_tokens": self.n_known, **troubles}
+
+
+class _Seen(NamedTuple):
+    """Where a sentence was first, its length, and a hash of each column of labels."""
+
+    place: str
+    length: int
+    labels: tuple[bytes, ...]
+
+
+@dataclass
+class Part:
+    """Counts of one file.
+
+    lengths, words: Tokens of each sequence, and of each word.
+    columns: By name, of the columns that hold labels.
+    repeated: Sentences that were there before.
+    longest: Tokens of the longest sequence, and its place.
+    odd: Tokens that are white space, very long, or hold characters of a wrong encoding.
+    distinct, copies: First place of each distinct sentence, by its hash, and how often it is there.
+    """
+
+    columns: dict[str, Column]
+    lengths: list[int] = field(default_factory=list)
+    words: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
+    longest: tuple[int, str] = (-1, "")
+    odd: Places = field(default_factory=Places)
+    documents: int = 0
+    distinct: dict[bytes, _Seen] = field(default_factory=dict)
+    copies: Counter[bytes] = field(default_factory=Counter)
+
+    @property
+    def tokens(self) -> int:
+        """T."""
+        return sum(self.lengths)
+
+    def quantiles(self) -> tuple[float, float]:
+        """Return the median of the lengths, and what 95 % do not exceed."""
+        median, most = np.percentile(self.lengths, [50, 95]).tolist()
+        return median, most
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts for JSON."""
+        lengths = zip(("median", "most", "longest", "where"), (*self.quantiles(), *self.longest), strict=True)
+        return {
+            "sentences": len(self.lengths),
+            "tokens": self.tokens,
+            "documents": self.documents,
+            "words": len(self.words),
+            "repeated_sentences": self.repeated,
+            "lengths": dict(lengths) if self.lengths else None,
+            "odd_tokens": vars(self.odd),
+            "columns": {name: column.as_json() for name, column in self.columns.items()},
+        }
+
+
+def count(sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: PlaceOf) -> Part:
+    """Count what the sentences of a file hold; `schemes` of the columns of labels, "plain" for tags."""
+    part = Part({name: Column(scheme) for name, scheme in schemes.items()})
+    document = -1
+    for sentence in sentences:
+        words = sentence.words
+        part.documents += sentence.document != document
+        document = sentence.document
+        part.lengths.append(len(words))
+        part.words.update(words)
+        if len(words) > part.longest[0]:
+            part.longest = len(words), place_of(sentence, 0)
+        for i, word in enumerate(words):
+            if odd := _odd(word):
+                part.odd.add(f"{place_of(sentence, i)}: {odd}")
+        for name, column in part.columns.items():
+            _add_labels(column, sentence.columns.get(name, [""] * len(words)), sentence, place_of)
+        _compare(part, sentence, place_of(sentence, 0))
+    return part
+
+
+def _odd(word: str) -> str:
+    if word.isspace():
+        return f"a token of white space, {word!r}"
+    if "\ufffd" in word:
+        return f"{word!r} holds a character that could not be decoded"
+    return f"a token of {len(word)} characters, {word[:30]!r}..." if len(word) > LONG_TOKEN else ""
+
+
+def _add_labels(column: Column, tags: Sequence[str], sentence: Sentence, place_of: PlaceOf) -> None:
+    annotated = [tag for tag in tags if tag not in MISSING_TAGS]
+    column.n_known += len(annotated)
+    if column.scheme == PLAIN:
+        column.labels.update(annotated)
+        return
+    tags = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
+    index = find_invalid(tags, column.scheme)
+    if index is not None:
+        column.invalid.add(f"{place_of(sentence, index)}: {describe_invalid(tags, index, column.scheme)}")
+    try:
+        spans = decode_lenient(tags)
+    except DataError as error:
+        column.unreadable.add(f"{place_of(sentence, index or 0)}: {error}")
+        return
+    column.labels.update(span.label for span in spans)
+    column.spans.update((" ".join(sentence.words[span.start : span.end]), span.label) for span in spans)
+
+
+def _compare(part: Part, sentence: Sentence, place: str) -> None:
+    """Compare a sentence with its copy that came first, if there is one."""
+    key = _hash(sentence.words)
+    labels = tuple(_hash(sentence.columns.get(name, ())) for name in part.columns)
+    part.copies[key] += 1
+    part.repeated += part.copies[key] > 1
+    first = part.distinct.setdefault(key, _Seen(place, len(sentence.words), labels))
+    for column, own, other in zip(part.columns.values(), labels, first.labels, strict=True):
+        if own != other and len(sentence.words) >= COMPARED:
+            column.conflicts.add(f"{place}: {' '.join(sentence.words[:12])!r} has other labels than {first.place}")
+
+
+def _hash(texts: Sequence[str]) -> bytes:
+    return blake2b("\n".join(texts).encode("utf8", "surrogatepass"), digest_size=12).digest()
+
+
+class Overlap(NamedTuple):
+    """What a development part shares with the training part.
+
+    same: Its sentences of `COMPARED` tokens or more that are in both; `compared` is how many there are.
+    unseen_words: Share of its tokens whose words the training part lacks.
+    new_labels: Labels of each column that only it has.
+    seen_spans: Of each column of spans: those whose text is there with the same type, with others only, and not at all.
+    conflicts: Of each column: sentences in both parts, labelled differently.
+    """
+
+    same: int
+    compared: int
+    unseen_words: float
+    new_labels: dict[str, list[str]]
+    seen_spans: dict[str, tuple[int, int, int]]
+    conflicts: dict[str, int]
+
+
+def overlap(train: Part, dev: Part) -> Overlap:
+    """Compare two parts of a corpus."""
+    long = [key for key, seen in dev.distinct.items() if seen.length >= COMPARED]
+    both = [key for key in long if key in train.distinct]
+    unseen = sum(n for word, n in dev.words.items() if word not in train.words)
+    columns = [(name, column, dev.columns[name]) for name, column in train.columns.items()]
+    return Overlap(
+        sum(dev.copies[key] for key in both),
+        sum(dev.copies[key] for key in long),
+        unseen / max(1, dev.tokens),
+        {name: sorted(set(in_dev.labels) - set(in_train.labels)) for name, in_train, in_dev in columns},
+        {name: _seen_spans(own.spans, in_dev.spans) for name, own, in_dev in columns if own.scheme != PLAIN},
+        {
+            name: sum(train.distinct[key].labels[i] != dev.distinct[key].labels[i] for key in both)
+            for i, (name, _, _) in enumerate(columns)
+        },
+    )
+
+
+def _seen_spans(train: Counter[tuple[str, str]], dev: Counter[tuple[str, str]]) -> tuple[int, int, int]:
+    texts = {text for text, _ in train}
+    same = sum(n for span, n in dev.items() if span in train)
+    other = sum(n for span, n in dev.items() if span not in train and span[0] in texts)
+    return same, other, sum(dev.values()) - same - other
+
+
+def findings_of(part: Part, *, strict: bool = False, trainable: bool = True) -> list[Finding]:
+    """Return the findings about a part that has sentences.
+
+    strict: Whether the corpus reader rejects invalid tags.
+    trainable: Whether it is the training part.
+    """
+    findings, (_, most), (longest, place) = list[Finding](), part.quantiles(), part.longest
+    if most > LONG_SEQUENCE:
+        text = (
+            f"sequences are long, 5 % of them have {most:.0f} tokens or more. Are sentences marked? A CRF "
+            "learns from sentences, and a Doc without sentence starts counts as one."
+        )
+        findings.append(Finding("warn", f"{place}: {text}"))
+    elif longest > LONG_SEQUENCE:
+        findings.append(Finding("warn", f"{place}: a sequence of {longest} tokens. Is it a sentence?"))
+    if part.odd.count:
+        text = f"{_number(part.odd.count, 'odd token')}. Is the file in the right encoding, with the right columns?"
+        findings.append(Finding("warn", text, part.odd.shown()))
+    for name, column in part.columns.items():
+        findings += _of_scheme(name, column, len(part.lengths), strict)
+        if trainable:
+            findings += _of_labels(name, column)
+    return findings
+
+
+def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> list[Finding]:
+    findings = []
+    if column.unreadable.count:
+        advice = f"Check which column is {name!r}."
+        if any(IOBES.search(text) for text in column.unreadable.first):
+            advice = "They look like IOBES: write U- for S-, L- for E-, and give --scheme BILUO."
+        number = _number(column.unreadable.count, "sequence")
+        text = f"{name}: {number} with tags that are none of {column.scheme}. {advice}"
+        findings.append(Finding("fail", text, column.unreadable.shown()))
+    broken = column.invalid.count - column.unreadable.count
+    if broken > 0:
+        advice = "They are read as the CoNLL scorer does; mend them."
+        if broken / n_sequences > INVALID:
+            advice = "Most likely the corpus is in another scheme."
+        elif strict:
+            advice = 'Mend them, or set on_invalid = "conlleval".'
+        text = f"{name}: {broken:,} of {n_sequences:,} sequences have tags that are not valid {column.scheme}."
+        findings.append(Finding("fail" if strict else "warn", f"{text} {advice}", column.invalid.shown()))
+    return findings
+
+
+def _of_labels(name: str, column: Column) -> list[Finding]:
+    if not column.labels:
+        return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learned. Check the columns.")]
+    texts: list[str] = []
+    if column.scheme == PLAIN and len(column.labels) < 2:
+        texts.append(f"all tokens have the label {next(iter(column.labels))!r}; there is nothing to tell apart.")
+    if rare := [f"{label} ({n})" for label, n in column.labels.most_common() if n < RARE]:
+        number = _number(len(rare), "label")
+        texts.append(f"{number} on fewer than {RARE} {column.unit}: {_some(rare)}. Annotate more, or merge.")
+    folded = Counter(label.casefold() for label in column.labels)
+    if twins := sorted(label for label in column.labels if folded[label.casefold()] > 1):
+        texts.append(f"labels differ by case only: {_some(twins)}. Write them alike.")
+    findings = [Finding("warn", f"{name}: {text}") for text in texts]
+    if column.conflicts.count:
+        number = _number(column.conflicts.count, "repeated sentence")
+        text = f"{name}: {number} labelled differently. Make them agree."
+        findings.append(Finding("warn", text, column.conflicts.shown()))
+    return findings or [
+        Finding("good", f"{name}: {_number(len(column.labels), 'label')}, all on {RARE} {column.unit} or more")
+    ]
+
+
+def overlap_findings(train: Part, dev: Part) -> list[Finding]:
+    """Return the findings about the two parts together."""
+    shared = overlap(train, dev)
+    share = shared.same / max(1, shared.compared)
+    text = f"{shared.same:,} of {shared.compared:,} dev sentences of {COMPARED} tokens or more are in train, too"
+    if share > LEAK:
+        first = Finding("warn", f"{text} ({100 * share:.1f} %): scores will be too good. Take them out of one.")
+    else:
+        first = Finding("good", text)
+    larger = len(dev.lengths) > len(train.lengths)
+    warnings = ["dev has more sentences than train. Are the files swapped?"] if larger else []
+    warnings += [
+        f"{name}: {_number(len(labels), 'label')} in dev only, which can never be predicted: {_some(labels)}."
+        for name, labels in shared.new_labels.items()
+        if labels
+    ]
+    warnings += [
+        f"{name}: {_number(count, 'shared sentence')} labelled differently. Make them agree."
+        for name, count in shared.conflicts.items()
+        if count
+    ]
+    return [first, *(Finding("warn", text) for text in warnings)]
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def _some(names: Sequence[str], limit: int = 12) -> str:
+    return ", ".join(names[:limit]) + (", ..." if len(names) > limit else "")
