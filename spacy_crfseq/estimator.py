@@ -34,7 +34,7 @@ from .features.interned import MOST_BAGS, Attributes, Bags, Text, group
 from .files import replacing
 from .inference.posterior import Posterior, make_posterior
 from .model import LinearChainCRF, check_finite
-from .optimizers.seeds import seeded
+from .optimizers.online import seeded
 from .potentials.layout import Layout, bigram_columns
 from .potentials.linear import Linear
 from .potentials.protocol import Potential, Source

@@ -146,25 +146,6 @@ def test_find_threshold(folder: Path) -> None:
     assert "Best threshold" in output
 
 
-def test_benchmark_speed(folder: Path) -> None:
-    model, corpus = folder / "out" / "model-best", folder / "corpus.spacy"
-    assert "Mean:" in call("benchmark", "speed", model, corpus, "--batches", "30", "--no-shuffle")
-
-
-@pytest.mark.parametrize(("name", "registry", "file"), [
-    ("spacy_crfseq.SequentialLog.v1", "crf_losses", "sequential_log.py"),
-    ("spacy_crfseq.L2.v1", "crf_regularizers", "l2.py"),
-    ("spacy_crfseq.LBFGS.v1", "crf_optimizers", "lbfgs.py"),
-    ("crf_ner", "factories", "spacy_crfseq"),
-])  # fmt: skip
-def test_find_function(name: str, registry: str, file: str) -> None:
-    assert file in call("find-function", name, "-r", registry)
-
-
-def test_info(folder: Path) -> None:
-    assert "crf_ner" in call("info", folder / "out" / "model-best")
-
-
 def test_no_command_of_spacy_imports_numba() -> None:
     code = "import sys, spacy.cli\nfrom spacy.cli._util import setup_cli\n"
     code += "try:\n    sys.argv = ['spacy', '--help']; setup_cli()\nexcept SystemExit:\n    pass\n"

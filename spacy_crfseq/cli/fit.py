@@ -222,14 +222,14 @@ def distribute(setup: Setup, client: Client, code: Path | None, checkpoint: Chec
 
     RAISES ConfigError: If one was trained before.
     """
-    from ..pipeline.shards import SHARDS, DistributedTraining
+    from ..pipeline.shards import SHARDS, Shards
 
     setup.refuse_trained("--dask")
     path = None if code is None else str(code.absolute())
     for name, pipe in setup.to_train.items():
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
-        pipe.training = DistributedTraining(pipe.doc_model, client, code=path, made=partial(_show_parts, bar))
-        pipe.training.n_shards = int(checkpoint.content.facts.get(name, {}).get(SHARDS, 0))
+        n_shards = int(checkpoint.content.facts.get(name, {}).get(SHARDS, 0))
+        pipe.training.remote = Shards(client, n_shards=n_shards, code=path, made=partial(_show_parts, bar))
     setup.train.keeps = False
     return setup._replace(distributed=True)
 

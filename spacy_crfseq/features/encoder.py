@@ -437,24 +437,37 @@ class Block:
 
     def keep(self, kept: Bools) -> None:
         """Drop the features for which kept [F] is false; see `renumber`."""
-        new_ids = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)  # -1 stays -1
-        self.index = HashIndex(self.index.keys[kept])
         templates, self._template_of = self.template_of[kept], Growable(np.uint16)
         self._template_of.append(templates)
+        if self.origins:
+            ends = np.cumsum([values.shape[1] for _, values in self.origins])
+            each = zip(self.origins, np.split(kept, ends[:-1]), strict=True)
+            self.origins = [(number, values[:, part]) for (number, values), part in each]
+        self._use(self.index.keys[kept], np.where(kept, np.cumsum(kept) - 1, -1))
+
+    def number_as(self, keys: Hashes) -> Ints:
+        """Give features the ids of those with these keys, and return them [F], -1 for features that are not there.
+
+        Their origins keep the order that they have.  See `renumber`.
+        """
+        ids = HashIndex(keys).find(self.index.keys)[0]
+        self._use(keys, ids)
+        return ids
+
+    def _use(self, keys: Hashes, ids: Ints) -> None:
+        """Replace the ids of features by others [F] in the caches."""
+        new_ids = np.append(ids, -1).astype(np.int32)  # -1 stays -1
+        self.index = HashIndex(keys)
         self.store.renumber(new_ids)
         self._forget_equals()
         for slot, column in zip(self.plan.lexeme_slots, self.table.array.T, strict=True):
             if len(slot.templates) == 1:
                 met = column != UNKNOWN
                 column[met] = new_ids[column[met]]
-        if self.origins:
-            ends = np.cumsum([values.shape[1] for _, values in self.origins])
-            each = zip(self.origins, np.split(kept, ends[:-1]), strict=True)
-            self.origins = [(number, values[:, part]) for (number, values), part in each]
         self._new_ids = new_ids
 
     def renumber(self, ids: AnyIds) -> None:
-        """Replace the ids from before the last `freeze` or `keep` by the current ones, in place."""
+        """Replace the ids from before the last `freeze`, `keep` or `number_as` by the current ones, in place."""
         if self._new_ids is None:
             return
         size = ids.packed.bytes.size if isinstance(ids, StoredIds) else len(ids.attrs)

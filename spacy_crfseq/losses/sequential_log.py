@@ -23,3 +23,8 @@ class SequentialLog(Sequential):
     """
 
     provides: ClassVar[frozenset[str]] = Sequential.provides | {"log_likelihood"}
+
+    def __init_subclass__(cls) -> None:
+        """Let a derived class that computes something else not provide the log-likelihood."""
+        if "__call__" in vars(cls):
+            cls.provides = cls.provides - {"log_likelihood"}

@@ -1,5 +1,5 @@
-"""Optimizers, one per file.  See `types.Optimizer` for the contract.
+"""Optimizers.  See `types.Optimizer` for the contract.
 
-No optimizers but parts of several: `batch`, `quasi_newton` and `line_search` of those that work on all data in every
-iteration, `online` of the others, `seeds` of those that draw random numbers.
+`batch` and `line_search` are parts of those that work on all data in every iteration, `lbfgs` has L-BFGS and OWL-QN;
+`online` is part of the others, `mistakes` has those that step where something is wrong.
 """

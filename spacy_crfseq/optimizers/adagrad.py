@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from .. import kernels, threads
 from ..errors import ConfigError
 from ..types import NONE, ChainText, Floats, OnlineObjective, RowBlock, StepReport
-from .online import GradientSteps, OnlineState
-from .seeds import generator
+from .online import GradientSteps, OnlineState, generator
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""

@@ -26,8 +26,7 @@ import numpy as np
 from .. import kernels
 from ..errors import ConfigError
 from ..types import NONE, Floats, OnlineObjective, StepReport
-from .online import GradientSteps, OnlineState
-from .seeds import generator
+from .online import GradientSteps, OnlineState, generator
 
 SCHEDULES = ("penalty", "epochs")
 EPOCH_DECAY = 0.85

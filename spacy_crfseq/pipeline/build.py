@@ -1,99 +1,101 @@
-"""From a compiled training set to a model of zero weights: its features, its layout, its tag dictionary.
+"""From encoded texts to a model: features, layout, tag dictionary; its weights are zero, or those of a trained model.
 
-`carry_over` gives such a model the weights of another.
+The features of a trained model get the first ids, so that all of its weights have a place in the new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from ..features.encoder import Encoded, Encoder
-from ..model import LinearChainCRF
+from ..errors import ConfigError
+from ..features.encoder import BLOCK_TOKENS, Encoded, Encoder
+from ..features.plan import Plan
+from ..model import Added, LinearChainCRF
 from ..potentials.layout import Layout, make_layout
 from ..potentials.rows import Rows, cells, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
-from ..training.compatibility import needs_labels
+from ..training.compatibility import needs_labels, part_name
 from ..training.dataset import Dataset, join
 from ..training.selection import most_informative
-from ..types import Constraints, Hashes, Ints, SupportPotential
-from .encode import EncodedCorpus
+from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Loss, Numbers, SupportPotential
+from .doc_model import DocModel
+from .encode import EncodedCorpus, type_for
 from .settings import Method
 from .terms import TermData
+
+OLD_TO_NEW = 4.0
+"""How many new sequences one sequence behind the old weights counts as; chosen on references and entities."""
 
 
 def build_model(
     method: Method,
     encoder: Encoder,
-    found: EncodedCorpus,
-    data: Dataset,
+    corpora: Sequence[TermData],
     tags: Sequence[str],
     constraints: Constraints,
-    terms: Sequence[TermData] = (),
     old: LinearChainCRF | None = None,
-) -> tuple[LinearChainCRF, Dataset, list[TermData]]:
-    """End the growth of the encoder; return the model, and the data and terms with their final ids.
+) -> tuple[LinearChainCRF, list[TermData]]:
+    """End the growth of the encoder; return the model, and all corpora with their final ids.
 
-    found (EncodedCorpus): The training set as it was compiled; its labels may be numbers of other tags.
-    data (Dataset): The same, its labels the numbers of `tags`.
+    corpora (Sequence[TermData]): The training corpus, then the texts of terms.
     old (LinearChainCRF | None): A model with the same labels and potentials, whose features are the encoder's first
         ones: the new one has its weights and its tag dictionary, too.
     """
-    layout = _choose_weights(method, encoder, found, data, len(tags), terms)
+    layout = _choose_weights(method, encoder, corpora, len(tags))
     if old is not None:
         layout = layout.united(old.layout)
-    texts = [data.encoded, *(term.data.encoded for term in terms)]
-    known = None if old is None else old.dictionary
-    dictionary, (encoded, *others) = _choose_words(method, encoder, texts, data.gold, constraints, known)
-    terms = [term._replace(data=term.data._replace(encoded=other)) for term, other in zip(terms, others, strict=True)]
+    texts, known = [corpus.data.encoded for corpus in corpora], None if old is None else old.dictionary
+    dictionary, texts = _choose_words(method, encoder, texts, corpora[0].data.gold, constraints, known)
+    corpora = [
+        corpus._replace(data=corpus.data._replace(encoded=text)) for corpus, text in zip(corpora, texts, strict=True)
+    ]
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
-    for number, one in enumerate(added):
-        if isinstance(one, SupportPotential):
-            one.bind(encoded, number)
+    for number, potential in enumerate(added):
+        if isinstance(potential, SupportPotential):
+            potential.bind(texts[0], number)
             if old is not None and (known_keys := old.small[number].keys) is not None:
-                one.from_state(np.union1d(one.to_state(), known_keys))
-    theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), method.precision)
+                potential.from_state(np.union1d(potential.to_state(), known_keys))
+    theta = np.zeros(layout.size + sum(potential.size(len(tags)) for potential in added), method.precision)
     crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
     if old is not None:
         carry_over(old, crf)
-    return crf, data._replace(encoded=encoded), terms
+    return crf, corpora
 
 
-def _choose_weights(
-    method: Method, encoder: Encoder, found: EncodedCorpus, data: Dataset, n_labels: int, terms: Sequence[TermData]
-) -> Layout:
+def _choose_weights(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_labels: int) -> Layout:
     """Return the layout, with the ids of all texts its rows."""
-    known, seen = data._replace(encoded=found.known), [data.encoded, *(term.data.encoded for term in terms)]
-    texts = [found.known, *(term.found.known for term in terms)]
+    texts, first = [corpus.found.known for corpus in corpora], corpora[0]
+    everything = [*texts, *(corpus.data.encoded for corpus in corpora)]
     encoder.freeze(texts, method.min_count)
-    encoder.renumber([*texts, *seen])
-    layout = layout_for(method, encoder, known, n_labels, terms)
+    encoder.renumber(everything)
+    layout = layout_for(method, encoder, corpora, n_labels)
     if not method.max_features:
         return layout
+    known = first.data._replace(encoded=first.found.known)
     layout = most_informative(layout, known, method.max_features, method.n_threads or threads.available())
     encoder.unigrams.keep(used_rows(layout.unigrams))
     encoder.bigrams.keep(used_rows(layout.bigrams))
-    encoder.renumber([*texts, *seen])
+    encoder.renumber(everything)
     return layout.without_empty()
 
 
-def layout_for(
-    method: Method, encoder: Encoder, data: Dataset, n_labels: int, terms: Sequence[TermData] = ()
-) -> Layout:
-    """Return the layout of the weights of a model for a training set and terms that the encoder has encoded.
+def layout_for(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_labels: int) -> Layout:
+    """Return the layout of the weights of a model for the training corpus and further texts, which `encoder` has met.
 
     With support = "observed", features of texts without labels have weights for all labels, because any label is
     possible there; those seen only with labels keep to the labels seen.
     """
-    labelled = [data, *(term.data._replace(encoded=term.found.known) for term in terms if term.labelled)]
-    observed = join([part.observed() for part in labelled])
+    labelled = [corpora[0], *(term for term in corpora[1:] if term.labelled)]
+    observed = join([corpus.data._replace(encoded=corpus.found.known).observed() for corpus in labelled])
     blocks = encoder.unigrams, encoder.bigrams
-    texts = [term.found.known[:2] for term in terms if not needs_labels(term.settings.loss)]
+    texts = [term.found.known[:2] for term in corpora[1:] if not needs_labels(term.settings.loss)]
     unlabelled = None
     if texts:
         there = [
@@ -128,6 +130,16 @@ def _choose_words(
     return dictionary, [text._replace(words=places[text.words]) for text in texts]
 
 
+def relabelled(model: DocModel, corpus: EncodedCorpus, loss: Loss | None = None) -> Dataset:
+    """Return a corpus with its labels as numbers of the model's tags; `loss` as in `DocModel.checked`."""
+    numbers = np.append(model.labels.numbers(list(corpus.tags), model.partials), np.int32(MISSING))
+    gold = corpus.data.gold.astype(np.promote_types(corpus.data.gold.dtype, type_for(numbers)))
+    for first in range(0, len(gold), BLOCK_TOKENS):
+        part = gold[first : first + BLOCK_TOKENS]
+        part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
+    return model.checked(corpus.data._replace(gold=gold), loss)
+
+
 def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
     """Write the weights of one model to another with the same labels, as far as that has their features."""
     blocks = ((model.layout.unigrams, model.layout.bigrams) for model in (old, new))
@@ -159,3 +171,98 @@ def _common_weights(
     target = np.searchsorted(new_cells, wanted)
     source = np.flatnonzero(np.append(new_cells, -2)[target] == wanted)
     return source, target[source]
+
+
+# From a trained model
+
+
+def penalty_factor(source: DocModel, model: DocModel) -> float:
+    """Return the factor of the penalty on changes of what is known about labels, 1 for new labels.
+
+    The more texts the old weights come from, the more certain they are.  Where their number is unknown, as in a
+    converted model, it counts as that of the new ones.
+    """
+    n_new = max(1, model.n_sequences)
+    return 1 + OLD_TO_NEW * (source.n_sequences or n_new) / n_new
+
+
+def label_factors(source: DocModel, model: DocModel) -> Floats:
+    """Return the factors of `Shifted` [L], which are to the penalty as 1 to the root of its factor."""
+    new = ~np.isin(model.labels.tags, source.labels.tags)
+    return np.where(new, 1.0, penalty_factor(source, model) ** -0.5)
+
+
+def check_source(source: DocModel, model: DocModel) -> None:
+    """RAISES ConfigError: If a model cannot begin with the weights of another."""
+    crf, _ = source.trained()
+    tasks = [(type(one.annotation).__name__, one.annotation.scheme) for one in (source, model)]
+    where = f"Component {model.name!r}: training cannot continue from the trained component"
+    if tasks[0] != tasks[1]:
+        (task, scheme), (own, own_scheme) = tasks
+        raise ConfigError(
+            f"{where}, whose task is {task} with the scheme {scheme}; the config says {own} with {own_scheme}. "
+            "Use the factory and the scheme of the trained component."
+        )
+    for one in (*crf.added, *model.method.potentials.values()):
+        if not getattr(one, "transferable", True) or not isinstance(one, SupportPotential):
+            raise ConfigError(f"{where} with the potential {part_name(one)}. Train on all texts.")
+    if model.method.optimizer.requires & {"likelihood", "log_likelihood", "joint"}:
+        name = part_name(model.method.optimizer)
+        raise ConfigError(f"{where} with {name}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
+    if model.method.max_features:
+        raise ConfigError(f"{where} with max_features, which selects among new features only. Set max_features = 0.")
+    had, has = ({one.name for plan in part.features.plans() for one in plan.templates} for part in (source, model))
+    if had and not had & has:
+        hint = "Copy its block of features, or use its config.cfg."
+        raise ConfigError(f"{where}: the config has none of its templates, such as {min(had)}. {hint}")
+
+
+def aligned(source: DocModel, model: DocModel) -> LinearChainCRF:
+    """Return a trained model with the labels and potentials of another, new ones with weights of zero."""
+    crf = known_part(source, model.features.plans())[0]
+    views = dict(zip(source.method.potentials, crf.added_views, strict=True))
+    added, weights = list[Added](), [crf.theta[: crf.layout.size]]
+    for name, one in model.method.potentials.items():
+        old = source.method.potentials.get(name, one)
+        shared = name in views and type(old) is type(one)
+        added.append(old if shared else copy(one))
+        weights.append(views[name] if shared else np.zeros(one.size(crf.layout.n_labels), crf.theta.dtype))
+    same = crf.keys, crf.dictionary, crf.templates
+    crf = LinearChainCRF(crf.labels, crf.layout, np.concatenate(weights), *same, tuple(added))
+    return crf.with_labels(model.labels.tags, model.method.transitions)
+
+
+def known_part(source: DocModel, plans: Sequence[Plan]) -> tuple[LinearChainCRF, list[Numbers]]:
+    """Return a trained model without features of templates that `plans` lack, and each feature's template in them."""
+    crf, wanted, numbers = source.crf, list[Bools](), list[Numbers]()
+    own = crf.templates or [np.zeros(len(keys), np.uint16) for keys in crf.keys]
+    for templates, old, new in zip(own, source.features.plans(), plans, strict=True):
+        names = [template.name for template in new.templates]
+        moved = [names.index(template.name) if template.name in names else -1 for template in old.templates]
+        places = np.append(np.array(moved, np.int64), -1)[templates]
+        wanted.append(places >= 0)
+        numbers.append(places[places >= 0].astype(np.uint16))
+    return crf.with_features(wanted), numbers
+
+
+def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> None:
+    """Give the first ids of an encoder to the features of a trained model, and their names to `strings`."""
+    blocks = encoder.unigrams, encoder.bigrams
+    crf, numbers = known_part(source, [block.plan for block in blocks])
+    for block, keys, templates in zip(blocks, crf.keys, numbers, strict=True):
+        block.begin_with(keys, templates)
+    for names in source.largest_names():
+        strings.update(names)
+    keys = np.concatenate(source.crf.keys).tolist()
+    strings.update({key: name for key, name in zip(keys, source.feature_names, strict=False) if name})
+
+
+def summary(source: DocModel, model: DocModel) -> str:
+    """Return how much of a model in training comes from a trained one, as a line of text."""
+    crf, old, known = model.crf, source.crf, known_part(source, model.features.plans())[0]
+    total, had, kept = (sum(map(len, one.keys)) for one in (crf, old, known))
+    left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
+    return (
+        f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
+        f"{total - kept:,} new{left}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+    )

@@ -24,13 +24,13 @@ from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import confidence, evidence, notebook
+from .build import check_source
 from .doc_model import DocModel, Pruned
 from .doc_posterior import DocPosterior, Questions
 from .explanation import Explainer
 from .prediction import ask, portions
 from .settings import Method
 from .storage import Saved
-from .takeover import check_source
 from .tasks import Annotation, Prediction
 from .training import Training
 
@@ -310,9 +310,9 @@ class CRFComponent(Questions, Saved, TrainablePipe):
             return self.training.fit(examples, dev, terms, seed, **settings)
         if examples is not None or terms is not None:
             raise ConfigError(f"{self.name}: with a client, corpora come from the config of nlp, not from examples.")
-        from .shards import DistributedTraining
+        from .shards import Shards
 
-        alone, self.training = self.training, DistributedTraining(self.doc_model, client)
+        alone, self.training = self.training, Training(self.doc_model, Shards(client))
         try:
             self.initialize(lambda: (), nlp=nlp)
             return self.training.fit(None, dev, None, seed, **settings)

@@ -7,7 +7,7 @@ Config and output are those of ``spacy train``.  Later components see the predic
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import partial, reduce
 from operator import getitem
@@ -145,7 +145,7 @@ def set_up_from(config: Config, say: Say = log) -> Setup:
     from spacy.schemas import ConfigSchemaTraining
     from thinc.api import fix_random_seed
 
-    from ..optimizers.seeds import check_seed
+    from ..optimizers.online import check_seed
 
     seed = config.interpolate().get("training", {}).get("seed", 0)
     if isinstance(seed, int):  # spaCy's schema refuses other things
@@ -156,7 +156,7 @@ def set_up_from(config: Config, say: Say = log) -> Setup:
     training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
     to_train = _to_train(nlp, training["frozen_components"])
     for pipe in to_train.values():
-        pipe.training.watch = count_texts
+        pipe.training.set(watch=count_texts)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
     read_train, read_dev, portions = _corpora(nlp, filled, training)
     last = max(nlp.pipe_names.index(name) for name in to_train)
@@ -242,9 +242,9 @@ def encode(setup: Setup, postpone: bool = True) -> None:
     setup.say("text", "Reading and encoding the training corpus")
     names = setup.nlp.pipe_names
     for name, pipe in setup.to_train.items():
-        pipe.training.report = partial(_say_of, setup.say, name)
         annotated = not set(setup.training["annotating_components"]).isdisjoint(names[: names.index(name)])
-        pipe.training.postponed = postpone and annotated and name not in setup.resumed
+        postponed = postpone and annotated and name not in setup.resumed
+        pipe.training.set(report=partial(_say_of, setup.say, name), postponed=postponed)
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
 
@@ -273,8 +273,8 @@ def each_component(setup: Setup) -> Iterator[Turn]:
     """
     dev, left, annotated = Corpus(setup.read_dev, setup.train.keeps or setup.distributed), list(setup.to_train), False
     scored = bool(dev.head(1))
-    for pipe in setup.to_train.values():
-        pipe.training.annotators = []
+    for component in setup.to_train.values():
+        component.training.set(annotators=())
     for name, pipe in setup.nlp.pipeline:
         if name in setup.to_train:
             component = setup.to_train[name]
@@ -287,21 +287,22 @@ def each_component(setup: Setup) -> Iterator[Turn]:
                 _annotate(pipe, list(corpus))
             annotated = True
             for other in left:
-                setup.to_train[other].training.annotators.append(pipe)
+                training = setup.to_train[other].training
+                training.set(annotators=[*training.options.annotators, pipe])
 
 
 def _prepare(setup: Setup, name: str, pipe: CRFComponent, annotated: bool) -> None:
     """Initialize a component again if its features have changed, and show its size."""
     from ..training.compatibility import part_name
 
-    if (annotated or pipe.training.postponed) and name not in setup.resumed:
-        pipe.training.postponed = False
+    if (annotated or pipe.training.options.postponed) and name not in setup.resumed:
+        pipe.training.set(postponed=False)
         block = setup.nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
         pipe.initialize(lambda: setup.train, nlp=setup.nlp, **util.registry.resolve(block))
     if name in setup.resumed:
         pipe.training.use_texts(setup.nlp)
     docs = [example.predicted for example in setup.train.head(100)]
-    for annotator in pipe.training.annotators if setup.distributed else ():
+    for annotator in pipe.training.options.annotators if setup.distributed else ():
         docs = list(annotator.pipe(docs))
     warn_of_empty_columns(setup.say, name, pipe.reads, docs, "training document", "training")
     _warn_of_sentences(setup, name, pipe)
@@ -387,9 +388,10 @@ def train(
             shown = scores_every(pipe, every)
             if reporter is not None:
                 reporter.start(name, setup.train.n_tokens, shown, dev is not None)
-            pipe.training.checkpoint = checkpoint
-            seed = setup.training["seed"]
-            result = pipe.fit(examples, dev=dev, callback=reporter, patience=patience, evaluate_every=shown, seed=seed)
+            result = pipe.training.fit(
+                examples, dev, None, setup.training["seed"], checkpoint,
+                evaluate_every=shown, patience=patience, callback=reporter,
+            )  # fmt: skip
             if result.history:
                 results[name] = result
                 if reporter is not None:
@@ -418,14 +420,14 @@ class Fold(NamedTuple):
 
 def each_fold(
     setup: Setup, k: int, every: int | None = None, patience: int | None = None, *, scored: bool = True
-) -> Iterator[Fold]:
+) -> Generator[Fold, None, None]:
     """Train the pipeline on all folds but one, in turn; use it before asking for the next fold.
 
     Ctrl-C ends the iteration.  The corpus is kept in memory, and is encoded only once if the encoding of a document
     does not depend on the others.
     RAISES CrfError: If k folds are impossible, or a component has been trained before.
     """
-    from ..training.folds import folds
+    from ..training.dataset import folds
 
     setup.refuse_trained("--cross-validate")
     examples = list(setup.train)
@@ -433,7 +435,7 @@ def each_fold(
     trainings, sizes = [pipe.training for pipe in setup.to_train.values()], list[int]()
     if can_share(setup):
         for training in trainings:
-            training.keeps = True
+            training.set(keeps=True)
         encode(setup._replace(train=Corpus(lambda: examples, False)))
         sizes = [len(example.predicted) for example in examples]
     one_sequence_each = sizes and all(np.array_equal(np.diff(one.data.encoded.offsets), sizes) for one in trainings)

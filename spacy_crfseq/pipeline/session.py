@@ -20,6 +20,7 @@ from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import Floats, Optimizer, StepReport
+from .terms import TermData
 
 MAX_CACHED_TOKENS = 5_000_000
 """Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
@@ -31,7 +32,7 @@ class Session:
     """A training run that spaCy drives.
 
     initial (Dataset | None): The whole training set as `initialize` saw it, until the first update.
-    terms (Sequence[Term]): Terms in addition to the training set, with all of their texts.
+    terms (Sequence[TermData]): Terms in addition to the training set, with all of their texts.
     sample (Dataset | None): A part of it that is kept to choose learning rates.
     n_total (int): Sequences in the whole training set.
     seen_all (bool): Whether the optimizer has visited the whole training set, so that weights of zero stay zero.
@@ -44,7 +45,7 @@ class Session:
         optimizer: Optimizer,
         initial: Dataset | None = None,
         *,
-        terms: Sequence[Term] = (),
+        terms: Sequence[TermData] = (),
         n_examples: int = 0,
         n_total: int = 0,
         streamed: bool = False,
@@ -75,14 +76,19 @@ class Session:
         self._sinks: list[dict[str, float]] = []
         self._met_loss, self._met_sequences, self._refill = 0.0, 0, False
 
-    def add_terms(self, terms: Sequence[Term]) -> None:
+    @property
+    def weighted(self) -> list[Term]:
+        """The terms of the objective, without the training set."""
+        return [term.term() for term in self.terms if term.settings.weight]
+
+    def add_terms(self, terms: Sequence[TermData]) -> None:
         """Use these terms from now on."""
         self.terms, self._objective = terms, None
         self._begin_streams()
 
     def _begin_streams(self) -> None:
         seed = getattr(self._optimizer, "seed", 0) or 0
-        self._epochs, self._streams = 0.0, [_Stream(term, (seed, i)) for i, term in enumerate(self.terms)]
+        self._epochs, self._streams = 0.0, [_Stream(term, (seed, i)) for i, term in enumerate(self.weighted)]
 
     def expect_all(self) -> None:
         """Restart; the optimizer has to visit the whole training set again, as it does after a new label."""
@@ -194,7 +200,7 @@ class Session:
     def _due_terms(self, data: Dataset) -> Sequence[Term]:
         """Return the terms with the texts that go with a batch."""
         if not self._optimizer.online:
-            return self.terms
+            return self.weighted
         self._epochs += data.n_sequences / max(1, self.n_total)
         return [stream.until(self._epochs) for stream in self._streams]
 

@@ -1,19 +1,18 @@
 """Training on a cluster: parts of corpora are read and encoded on workers and stay there; the model is on the driver.
 
 A shard numbers its features as it meets them.  Vocabularies are merged by keys, which are stable hashes, in the order
-of the shards.  Then each shard has the weights of its own features, and their places among those of the whole model.
+of the shards.  Then each shard gets the keys of all features, and is a training set with the numbers of the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from threading import RLock
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from spacy import util
@@ -22,6 +21,8 @@ from spacy.training import Example
 from thinc.api import Config
 
 from .. import threads
+from ..cluster.objective import OWN, Distributed, Mixed, TermLoss, Work
+from ..cluster.workers import Cluster, Share
 from ..corpora.lines import Part
 from ..errors import ConfigError
 from ..evaluation.weights import features_with_largest_weights
@@ -29,39 +30,34 @@ from ..features.encoder import Encoder
 from ..features.index import HashIndex
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout
-from ..potentials.rows import placed, taken
+from ..potentials.rows import DenseRows, Rows, cells, rows_of
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..regularizers.none import NoRegularizer
 from ..training.dataset import Dataset
-from ..training.distributed import Distributed, Work
-from ..training.fit import FitResult
-from ..training.mixing import Mixed
 from ..training.objective import Objective
-from ..training.terms import Term
-from ..types import Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
+from ..types import Bools, Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
 from .build import layout_for
-from .cluster import Cluster, Share
 from .doc_model import DocModel
 from .encode import EncodedCorpus
-from .evaluator import Evaluator
 from .examples import Corpus
 from .feature_names import Origins
 from .labels import PartialTable
 from .session import Session
 from .settings import TermSettings
-from .terms import TermData, Texts, annotated, find_texts, reader_of
-from .training import Collected, Training
+from .terms import TRAIN, Texts, annotated, find_texts, reader_of
+from .training import Training
 
-TRAIN = "the training corpus"
 SHARDS = "the number of shards"
 """Name of a fact of checkpoints, because the order in which shards are added up changes the last digits."""
 PARTS, PART_BYTES, SHARD_BYTES = 8, 16 << 20, 32 << 20
 """Parts of a shard, at least; bytes of a part and of a shard, at most, of some ten bytes per token."""
-
 MOST = 8
 """Shards of a thread, at most: each costs the scheduler a task in every iteration."""
 TIGHT = 0.5
 """Share of a worker's memory beyond which it keeps no preparations for passes."""
+
+Both: TypeAlias = tuple[Any, Any]
+"""Something of the features that score labels, and of those that score label pairs."""
 
 
 class ConfigPart(NamedTuple):
@@ -93,7 +89,7 @@ def corpora_of(
     n_shards (int): The number to return; 0 for one that suits the size and the threads.
     """
     names = {TRAIN: str(nlp.config.interpolate()["training"]["train_corpus"])}
-    names |= {name: one.corpus for name, one in settings.items() if one.corpus is not None}
+    names |= {name: term.corpus for name, term in settings.items() if term.corpus is not None}
     found: dict[str, list[ConfigPart]] = {}
     for name, corpus in names.items():
         reader: Any = reader_of("[training]", corpus, nlp)
@@ -137,17 +133,12 @@ class Recipe:
         """The pipeline of this process."""
         return _pipeline(self)
 
-    @property
-    def model(self) -> DocModel:
-        """The model of the component; it has no weights."""
-        found: DocModel = self.nlp.get_pipe(self.component).doc_model  # type: ignore[attr-defined]
-        return found
-
-    def training(self, tags: Sequence[str], partials: PartialTable) -> Training:
-        """Return the training of the component with these tags."""
-        model = self.model
-        model.set_tags(tags)
-        model.partials = partials
+    def training(self, tags: Sequence[str] = (), partials: PartialTable | None = None) -> Training:
+        """Return the training of the component, with these tags; it has no weights."""
+        model: DocModel = self.nlp.get_pipe(self.component).doc_model  # type: ignore[attr-defined]
+        if partials is not None:
+            model.set_tags(tags)
+            model.partials = partials
         return Training(model)
 
 
@@ -159,80 +150,20 @@ def _pipeline(recipe: Recipe) -> Language:
     return util.load_model_from_config(config, auto_fill=True).from_bytes(recipe.data, exclude=recipe.others)
 
 
-def make_recipe(nlp: Language, component: str, annotators: Sequence[str], code: str | None) -> Recipe:
-    """Return the recipe of a pipeline."""
-    others = tuple(name for name in nlp.component_names if name not in annotators)
-    return Recipe(component, tuple(annotators), others, nlp.config.to_str(), nlp.to_bytes(exclude=others), code)
-
-
-class Facts(NamedTuple):
-    """What the driver needs to know of a shard.
-
-    keys, templates, counts: Of the features of both blocks, in the order of the shard; counts in tokens.
-    corpora (dict): By the names of terms.
-    """
-
-    keys: tuple[Hashes, Hashes]
-    templates: tuple[Numbers, Numbers]
-    counts: tuple[Offsets, Offsets] | None
-    corpora: dict[str, CorpusFacts]
-
-
-class CorpusFacts(NamedTuple):
-    """See `Facts`."""
-
-    n_docs: int
-    n_tokens: int
-    n_sequences: int
-    tags: list[str]
-    absent: list[str]
-    unset: list[str]
-
-
-class Observed(NamedTuple):
-    """What a shard needs weights for, in its own numbers.
-
-    states: Those of the potentials that depend on the training text.
-    words: Hashes of words, and of each pair of word and label the numbers of both and its number of tokens.
-    """
-
-    layout: Layout
-    states: list[Any]
-    words: tuple[Hashes, Ints, Ints, Offsets] | None
-
-
-class Own(NamedTuple):
-    """The part of the model that a shard has.
-
-    ids: Numbers of its features of both blocks in the model, -1 for none.
-    places: [D of the shard] places of its weights in the parameters of the model.
-    size: D of the model.
-    n_total: Sequences in all shards.
-    """
-
-    tags: Sequence[str]
-    layout: Layout
-    ids: tuple[Ints, Ints]
-    places: Offsets
-    size: int
-    dictionary: TagDictionary | None
-    states: list[Any]
-    n_total: int
-
-
 @dataclass
 class Shard:
     """A part of the training set on a worker; `objective` is made where it is needed.
 
-    found (dict): By the names of terms, the texts as they were compiled.
+    corpora (dict): As in `TrainingSet`.
+    ids (tuple | None): The numbers of its features in the model, in the order in which it has met them.
     memory (dict): What work keeps between calls.
     """
 
     encoder: Encoder
-    found: dict[str, EncodedCorpus]
+    corpora: dict[str, EncodedCorpus]
     partials: PartialTable
     strings: dict[int, str]
-    own: Own | None = None
+    ids: Both | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     objective: Objective | None = None
 
@@ -240,29 +171,76 @@ class Shard:
         return {**vars(self), "objective": None}
 
     def __sizeof__(self) -> int:
-        own = 0 if self.own is None else self.own.places.nbytes
-        texts = [one.data.encoded for one in self.found.values()]
-        return own + sum(ids.n_bytes for text in texts for ids in (text.unigrams, text.bigrams))
+        texts = [corpus.data.encoded for corpus in self.corpora.values()]
+        return sum(ids.n_bytes for text in texts for ids in (text.unigrams, text.bigrams))
 
-    def terms(self, training: Training) -> list[TermData]:
-        """Return the terms that this shard has texts of, without the training corpus."""
-        return [training.numbered(name, one) for name, one in self.found.items() if name != TRAIN]
+
+class Facts(NamedTuple):
+    """What the driver needs to know of a shard.
+
+    keys, templates, counts: Of its features, in the order of the shard; counts in tokens.
+    tags, sizes: Gold tags, and the numbers of documents, tokens and sequences of each corpus, by the names of terms.
+    """
+
+    keys: tuple[Hashes, Hashes]
+    templates: tuple[Numbers, Numbers]
+    counts: tuple[Offsets, Offsets] | None
+    tags: dict[str, list[str]]
+    sizes: dict[str, Offsets]
+
+
+class Observed(NamedTuple):
+    """What a shard needs weights for.
+
+    places: The `cells` of its weights, None for weights of all labels.
+    states: Those of the potentials that depend on the training text.
+    words: Hashes of words, and of each pair of word and label the numbers of both and its number of tokens.
+    """
+
+    layout: Layout
+    places: list[Offsets | None]
+    states: list[Any]
+    words: tuple[Hashes, Ints, Ints, Offsets] | None
+
+
+class Plan(NamedTuple):
+    """The model without its weights and features.
+
+    n_total: Sequences in all shards.
+    """
+
+    tags: Sequence[str]
+    layout: Layout
+    dictionary: TagDictionary | None
+    states: list[Any]
+    n_total: int
+
+    def crf(self, training: Training, keys: Both, templates: Both | None) -> LinearChainCRF:
+        """Return the model with weights of zero."""
+        method, states = training.model.method, iter(self.states)
+        added = tuple(method.potentials.values())
+        for potential in added:
+            if isinstance(potential, SupportPotential):
+                potential.from_state(next(states))
+        size = self.layout.size + sum(potential.size(len(self.tags)) for potential in added)
+        theta = np.zeros(size, method.precision)
+        return LinearChainCRF(self.tags, self.layout, theta, keys, self.dictionary, templates, added)
 
 
 def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]]) -> Shard:
     """Return parts of corpora, by the names of terms, as numbers.  RAISES CrfError: If one cannot be read."""
     with LOCK:
-        nlp, training = recipe.nlp, Training(recipe.model)
-        training.annotators = [nlp.get_pipe(name) for name in recipe.annotators]
-        settings = training.settings
+        nlp, training = recipe.nlp, recipe.training()
+        annotators = [nlp.get_pipe(name) for name in recipe.annotators]
+        training.set(annotators=annotators)
         texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
-        training.texts = find_texts(recipe.component, settings, texts, None)
+        training.texts = find_texts(recipe.component, training.settings, texts, None)
         readers = [part(nlp) for part in parts[TRAIN]]
-        fast = not training.annotators and all(hasattr(reader, "portions") for reader in readers)
+        fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
-        found = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], training.annotators), False, None, portions))
+        found = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
         found.encoder.end()
-        return Shard(found.encoder, {TRAIN: found.found, **found.terms}, training.model.partials, found.strings or {})
+        return Shard(found.encoder, found.corpora, training.model.partials, found.strings or {})
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -277,34 +255,42 @@ def _portions(nlp: Language, readers: Sequence[Any], *given: Any) -> Iterator[An
 
 def describe(shard: Shard, count: bool) -> Facts:
     """Return the facts about a shard, with counts of its features if these are needed."""
-    blocks, counts = (shard.encoder.unigrams, shard.encoder.bigrams), None
+    (unigrams, bigrams), counts = (shard.encoder.unigrams, shard.encoder.bigrams), None
     if count:
-        texts = [one.known for one in shard.found.values()]
+        texts = [corpus.known for corpus in shard.corpora.values()]
         counts = (
-            reduce(np.add, [blocks[0].count(text.unigrams) for text in texts]),
-            reduce(np.add, [blocks[1].count(text.bigrams) for text in texts]),
+            reduce(np.add, [unigrams.count(text.unigrams) for text in texts]),
+            reduce(np.add, [bigrams.count(text.bigrams) for text in texts]),
         )
-    corpora = {
-        name: CorpusFacts(one.n_docs, one.data.encoded.n_tokens, one.data.n_sequences, one.tags, one.absent, one.unset)
-        for name, one in shard.found.items()
+    tags = {name: corpus.tags for name, corpus in shard.corpora.items()}
+    sizes = {
+        name: np.array([corpus.n_docs, corpus.data.encoded.n_tokens, corpus.data.n_sequences])
+        for name, corpus in shard.corpora.items()
     }
-    keys, templates = [block.index.keys for block in blocks], [block.template_of for block in blocks]
-    return Facts((keys[0], keys[1]), (templates[0], templates[1]), counts, corpora)
+    keys, templates = (unigrams.index.keys, bigrams.index.keys), (unigrams.template_of, bigrams.template_of)
+    return Facts(keys, templates, counts, tags, sizes)
+
+
+def number(shard: Shard, keys: Both) -> Shard:
+    """Return a shard whose features have the numbers of the model with these keys."""
+    encoder = shard.encoder
+    shard.ids = encoder.unigrams.number_as(keys[0]), encoder.bigrams.number_as(keys[1])
+    encoder.renumber([text for corpus in shard.corpora.values() for text in (corpus.known, corpus.data.encoded)])
+    return shard
 
 
 def observe(shard: Shard, recipe: Recipe, tags: Sequence[str]) -> Observed:
     """Return what a shard needs weights for, given the tags of the model."""
     with LOCK:
         training = recipe.training(tags, shard.partials)
-        method, found = training.model.method, shard.found[TRAIN]
-        data = training.relabelled(found)
-        known = data._replace(encoded=found.known)
-        layout = layout_for(method, shard.encoder, known, len(tags), shard.terms(training))
-        states = []
-        for number, one in enumerate(method.potentials.values()):
-            if isinstance(one, SupportPotential):
-                one.bind(found.data.encoded, number)
-                states.append(one.to_state())
+        method = training.model.method
+        corpora = [training.numbered(name, corpus) for name, corpus in shard.corpora.items()]
+        layout = layout_for(method, shard.encoder, corpora, len(tags))
+        data, states = corpora[0].data, []
+        for index, potential in enumerate(method.potentials.values()):
+            if isinstance(potential, SupportPotential):
+                potential.bind(data.encoded, index)
+                states.append(potential.to_state())
     words = None
     if shard.encoder.words is not None and data.encoded.words is not None:
         labelled = (data.gold >= 0) & (data.encoded.words >= 0)
@@ -312,84 +298,80 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str]) -> Observed:
         pairs, counts = np.unique(pairs, return_counts=True)
         numbers, labels = np.divmod(pairs, len(tags))
         words = shard.encoder.words.keys, numbers.astype(np.int32), labels.astype(np.int32), counts
-    return Observed(layout, states, words)
+    unigrams, bigrams = layout.unigrams, layout.bigrams
+    places = [None if isinstance(rows, DenseRows) else cells(rows) for rows in (unigrams, bigrams)]
+    small = layout._replace(unigrams=DenseRows(0, unigrams.width), bigrams=DenseRows(0, bigrams.width))
+    return Observed(small, places, states, words)
 
 
-def install(shard: Shard, own: Own) -> Shard:
-    """Return a shard with its part of the model."""
-    shard.encoder.unigrams.index = shard.encoder.bigrams.index = HashIndex()  # its keys are no longer needed
-    return Shard(shard.encoder, shard.found, shard.partials, shard.strings, own)
+def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Plan) -> tuple[Any, ...]:
+    """Return the result of `work` at theta [D]."""
+    from distributed import get_worker
 
-
-def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe) -> tuple[Any, ...]:
-    """Return the result of `work` at theta [D of the model], with arrays of parameters as long as theta."""
-    own = shard.own
-    assert own is not None
     with LOCK:
         if shard.objective is None:
-            shard.objective = _objective(shard, own, recipe)
-    part = theta[own.places]
-
-    def spread(found: Any) -> Any:
-        if not isinstance(found, np.ndarray) or found.shape != part.shape:
-            return found
-        whole = np.zeros(own.size, found.dtype)
-        whole[own.places] = found
-        return whole
-
-    found = tuple(map(spread, work(shard.objective, part, shard.memory)))
-    if _is_short_of_memory():
+            shard.objective = _objective(shard, recipe, plan, get_worker().state.nthreads)
+    found = work(shard.objective, theta.copy(), shard.memory)  # what comes from another process cannot be written
+    if _is_short_of_memory(get_worker()):
         shard.objective = None  # it takes two thirds of a shard, and less time to make than to read from disk
     return found
 
 
-def _is_short_of_memory() -> bool:
-    from distributed import get_worker
-
-    worker: Any = get_worker()
+def _is_short_of_memory(worker: Any) -> bool:
+    # distributed has no public name for the limit of a worker; see its upper bound in pyproject.toml
     limit = getattr(getattr(worker, "memory_manager", None), "memory_limit", None) or 0
     return bool(0 < TIGHT * limit < worker.monitor.get_process_memory())
 
 
-def _objective(shard: Shard, own: Own, recipe: Recipe) -> Objective:
-    from distributed import get_worker
-
-    training = recipe.training(own.tags, shard.partials)
-    method, index = training.model.method, None if own.dictionary is None else own.dictionary.word_index()
-    added = tuple(method.potentials.values())
-    for one, state in zip([one for one in added if isinstance(one, SupportPotential)], own.states, strict=True):
-        one.from_state(state)
+def _objective(shard: Shard, recipe: Recipe, plan: Plan, n_threads: int) -> Objective:
+    training, encoder = recipe.training(plan.tags, shard.partials), shard.encoder
     nothing = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-    zeros = np.zeros(len(own.places), method.precision)
-    crf = LinearChainCRF(own.tags, own.layout, zeros, nothing, own.dictionary, None, added)
+    crf = plan.crf(training, nothing, None)
+    encoder.unigrams.index = encoder.bigrams.index = HashIndex()  # the keys are no longer needed
+    if shard.ids is not None:
+        blocks = zip((plan.layout.unigrams, plan.layout.bigrams), shard.ids, strict=True)
+        own = np.ones(len(crf.theta), np.bool_)
+        masks = np.concatenate([_weights_of(rows, ids) for rows, ids in blocks])
+        own[: len(masks)] = masks
+        shard.memory[OWN] = own
+    index = None if plan.dictionary is None else plan.dictionary.word_index()
 
     def with_words(data: Dataset) -> Dataset:
-        words, known = data.encoded.words, shard.encoder.words
-        if words is None or known is None or index is None:
+        if data.encoded.words is None or encoder.words is None or index is None:
             return data
-        places = np.append(index.find(known.keys)[0], np.int32(-1))  # the last is for -1
-        return data._replace(encoded=data.encoded._replace(words=places[words]))
+        places = np.append(index.find(encoder.words.keys)[0], np.int32(-1))  # the last is for -1
+        return data._replace(encoded=data.encoded._replace(words=places[data.encoded.words]))
 
-    first = Term(training.relabelled(shard.found[TRAIN]), method.loss, name=TRAIN)
-    terms = [first, *(one.term() for one in shard.terms(training) if one.settings.weight)]
+    terms = [training.numbered(name, corpus).term() for name, corpus in shard.corpora.items()]
     return Objective(
         crf.potential,
-        [term._replace(data=with_words(term.data), sample=None, loss=training.bound(term.loss)) for term in terms],
+        [
+            term._replace(data=with_words(term.data), sample=None, loss=training.bound(term.loss))
+            for term in terms
+            if term.weight
+        ],
         NoRegularizer(),
-        n_total=own.n_total,
-        n_threads=get_worker().state.nthreads,
-        dictionary=own.dictionary,
+        n_total=plan.n_total,
+        n_threads=n_threads,
+        dictionary=plan.dictionary,
     )
 
 
-def name(shard: Shard, recipe: Recipe, numbers: tuple[Offsets, Offsets]) -> tuple[dict[int, str], dict[int, str]]:
+def _weights_of(rows: Rows, ids: Ints) -> Bools:
+    """Return which weights [size] belong to some rows."""
+    known = np.zeros(rows.n_rows, np.bool_)
+    known[ids[ids >= 0]] = True
+    return np.repeat(known, rows.width if isinstance(rows, DenseRows) else np.diff(rows.ptr))
+
+
+def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of some features [F], numbers of the model, that a shard knows."""
-    assert shard.own is not None
+    assert shard.ids is not None
     encoder = copy(shard.encoder)  # from which the origins of features can be moved
     encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
     origins = Origins(encoder, shard.strings, recipe.nlp.vocab)
     found: tuple[dict[int, str], dict[int, str]] = ({}, {})
-    for block, ids in enumerate(shard.own.ids):
+    for block, ids in enumerate(shard.ids):
         mine = np.flatnonzero(np.isin(ids, numbers[block]))
         names = zip(ids[mine].tolist(), origins.names(block, mine), strict=True)
         found[block].update((number, text) for number, text in names if text is not None)
@@ -399,8 +381,8 @@ def name(shard: Shard, recipe: Recipe, numbers: tuple[Offsets, Offsets]) -> tupl
 # On the driver
 
 
-class DistributedTraining(Training):
-    """Training on the workers of a Dask cluster.
+class Shards:
+    """The texts of a training on the workers of a Dask cluster; implements `training.Remote` and `objective.Shards`.
 
     client (Client): Of `distributed`.
     n_shards (int): Number of shards, the same for the same result; 0 for one for each thread, or more of large corpora.
@@ -410,253 +392,164 @@ class DistributedTraining(Training):
 
     def __init__(
         self,
-        model: DocModel,
         client: Any,
         *,
         n_shards: int = 0,
         code: str | None = None,
         made: Callable[[int, int], None] = lambda n, of: None,
     ) -> None:
-        super().__init__(model)
-        self._client, self._code, self._made = client, code, made
-        self._parts: dict[str, list[ConfigPart]] = {}
-        self.n_shards = n_shards
-        self._nlp: Language | None = None
+        self._client, self._code, self._made, self.n_shards = client, code, made, n_shards
         self._cluster: Cluster | None = None
 
-    def optimizer(self, seed: int | None = None) -> Optimizer:
-        """Return the optimizer of the config; online ones are mixed.
+    @property
+    def cluster(self) -> Cluster:
+        """The shards.  RAISES ConfigError: If `initialize` has not encoded them."""
+        if self._cluster is None:
+            raise ConfigError("On a cluster, fit learns from what initialize has read there.")
+        return self._cluster
 
-        RAISES ConfigError: If it does not work on a cluster.
-        """
-        found = super().optimizer(seed)
-        if found.online:
-            return cast(Optimizer, Mixed(found))
-        if "value_and_grad" not in found.requires:
+    def optimizer(self, optimizer: Optimizer, component: str) -> Optimizer:
+        """Return the optimizer; online ones are mixed.  RAISES ConfigError: If it does not work on a cluster."""
+        if optimizer.online:
+            mixed: Any = Mixed(optimizer)
+            return mixed  # type: ignore[no-any-return]
+        if "value_and_grad" not in optimizer.requires:
             raise ConfigError(
-                f"Component {self.model.name!r}: {type(found).__name__} does not work on a cluster, because it needs "
+                f"Component {component!r}: {type(optimizer).__name__} does not work on a cluster, because it needs "
                 "the tokens of single features. Use for example spacy_crfseq.LBFGS.v1 or spacy_crfseq.AdaGrad.v1."
             )
-        return found
-
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        labels: Sequence[str] | None,
-        nlp: Language | None,
-        terms: Mapping[str, Texts] | None = None,
-    ) -> None:
-        """Do what `Training.initialize` does, on the cluster."""
-        method, wrong = self.model.method, ""
-        if self.model.first is not None:
-            wrong = "attributes that read labels of a first stage"
-        elif method.max_features:
-            wrong = "max_features"
-        elif self.source is not None:
-            wrong = "a trained model to continue from"
-        if nlp is None or wrong:
-            raise ConfigError(
-                f"Component {self.model.name!r}: training on a cluster does not support {wrong or 'a missing nlp'}. "
-                "Train it in one process."
-            )
-        self.optimizer()
-        self._nlp = nlp
-        super().initialize(get_examples, labels, nlp, terms)
+        return optimizer
 
     def sum(self, work: Work, theta: Floats) -> tuple[Any, ...]:
-        """See `training.distributed.Shards`."""
-        assert self._cluster is not None
-        return self._cluster.sum(work_on, theta, work, self._recipe)
+        """See `cluster.objective.Shards`."""
+        return self.cluster.sum(work_on, theta, work, self._recipe, self._plan)
 
-    def collect(self, examples: Iterable[Example]) -> Collected:
+    def encode(self, training: Training, nlp: Language | None, examples: Iterable[Example]) -> dict[str, list[str]]:
         """Encode all parts on the workers, and merge the vocabularies."""
-        model, nlp = self.model, self._nlp
-        assert nlp is not None
-        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in self.annotators)]
-        n_threads = sum(self._client.nthreads().values()) or 1
-        self._parts, self.n_shards = corpora_of(nlp, self.settings, self.n_shards, n_threads)
-        n_shards = min(self.n_shards, len(self._parts[TRAIN]))
-        self._cluster = Cluster(self._client, n_shards, self.report)
-        self._recipe = Share(make_recipe(nlp, model.name, names, self._code))
-        self._cluster.make(encode, self._shard, lambda n: self._made(n, n_shards))
-        facts = self._cluster.each(describe, model.method.min_count > 1)
-        self._merge(facts)
-        corpora = {name: _joined([one.corpora[name] for one in facts if name in one.corpora]) for name in self._parts}
-        first = corpora.pop(TRAIN)
-        self._n_sequences = first.n_sequences, sum(one.n_sequences for one in corpora.values())
-        if isinstance(examples, Corpus):
-            examples.count(first.n_docs, first.n_tokens)
-        # the texts are in the shards, and `start` does not ask for them
-        return Collected(
-            model.new_encoder(), cast(EncodedCorpus, first), cast("dict[str, EncodedCorpus]", corpora), None
-        )
-
-    def _shard(self, number: int) -> tuple[Any, dict[str, list[ConfigPart]]]:
-        """Return the arguments of `encode` for a shard."""
-        assert self._cluster is not None
-        found = {}
-        for name, parts in self._parts.items():
-            bounds = _bounds([one.n_bytes for one in parts], self._cluster.n_shards)
-            if name == TRAIN or bounds[number] < bounds[number + 1]:
-                found[name] = parts[bounds[number] : bounds[number + 1]]
-        return self._recipe, found
-
-    def _merge(self, facts: Sequence[Facts]) -> None:
-        """Number the features of all shards."""
-        least = self.model.method.min_count
-        self._keys, self._templates, self._ids = [], [], []
-        for block in (0, 1):
-            index, templates, ids = HashIndex(), [], []
-            for one in facts:
-                numbers, new = index.add(one.keys[block])
-                templates.append(one.templates[block][new])
-                ids.append(numbers)
-            keys, owners = index.keys, np.concatenate(templates)
-            if least > 1:
-                counts = np.zeros(len(keys), np.int64)
-                for numbers, one in zip(ids, facts, strict=True):
-                    counts[numbers] += one.counts[block] if one.counts else 0
-                kept = counts >= least
-                places = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
-                keys, owners, ids = keys[kept], owners[kept], [places[numbers] for numbers in ids]
-            self._keys.append(keys)
-            self._templates.append(owners)
-            self._ids.append(ids)
-
-    def start(self, collected: Collected) -> LinearChainCRF:
-        """Begin with a model of zero weights for the features and tags of all shards."""
-        model, cluster, tags = self.model, self._cluster, self.model.labels.tags
-        assert cluster is not None
-        observed = cluster.each(observe, self._recipe, tags)
-        sizes = [len(keys) for keys in self._keys]
-        layouts = (
-            one.layout._replace(
-                unigrams=placed(one.layout.unigrams, self._ids[0][number], sizes[0]),
-                bigrams=placed(one.layout.bigrams, self._ids[1][number], sizes[1]),
-            )
-            for number, one in enumerate(observed)
-        )
-        layout = reduce(lambda one, other: one.united(other), layouts)
-        states = [_state(model.name, each) for each in zip(*(one.states for one in observed), strict=True)]
-        added = tuple(model.method.potentials.values())
-        for one, state in zip([one for one in added if isinstance(one, SupportPotential)], states, strict=True):
-            one.from_state(state)
-        dictionary = self._dictionary([one.words for one in observed if one.words is not None])
-        theta = np.zeros(layout.size + sum(one.size(len(tags)) for one in added), model.method.precision)
-        keys, templates = (self._keys[0], self._keys[1]), (self._templates[0], self._templates[1])
-        crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
-
-        def own(number: int) -> tuple[Any]:
-            ids = self._ids[0][number], self._ids[1][number]
-            unigrams, places = taken(layout.unigrams, ids[0])
-            bigrams, others = taken(layout.bigrams, ids[1])
-            shared = np.arange(layout.unigrams.size + layout.bigrams.size, len(theta))
-            places = np.concatenate([places, layout.unigrams.size + others, shared])
-            part = layout._replace(unigrams=unigrams, bigrams=bigrams)
-            places = places.astype(np.min_scalar_type(-len(theta)), copy=False)
-            known = Own(tags, part, ids, places, len(theta), dictionary, states, sum(self._n_sequences))
-            return (cluster.send(number, known),)
-
-        cluster.make(install, own)
-        model.start(crf, model.encoder_of(crf), Session(self.optimizer(), n_total=self._n_sequences[0]), [])
-        return crf
-
-    def _facts(self, objective: Objective) -> dict[str, str]:
-        return {**super()._facts(objective), SHARDS: str(self.n_shards)}
-
-    def _dictionary(self, words: Sequence[tuple[Hashes, Ints, Ints, Offsets]]) -> TagDictionary | None:
-        method, constraints = self.model.method, self.model.labels.constraints
-        if not words:
-            return None
-        index, each = HashIndex(), []
-        for hashes, numbers, labels, counts in words:
-            each.append((index.add(hashes)[0][numbers], labels, counts))
-        numbers, labels, counts = map(np.concatenate, zip(*each, strict=True))
-        limits = method.tag_dictionary_size, method.tag_dictionary_min_count
-        return make_dictionary(index.keys, numbers, labels, constraints, *limits, counts)[0]
-
-    @contextmanager
-    def training_on(
-        self,
-        examples: Iterable[Example] | None = None,
-        dev: Iterable[Example] | None = None,
-        terms: Mapping[str, Texts] | None = None,
-    ) -> Iterator[tuple[Objective, Evaluator | None]]:
-        """Yield the objective over all shards, and the score on `dev` as a function of parameters."""
-        model = self.model
-        if examples is not None or terms or self._cluster is None:
+        model, method = training.model, training.model.method
+        wrong = {
+            "attributes that read labels of a first stage": model.first is not None,
+            "max_features": bool(method.max_features),
+            "a trained model to continue from": training.source is not None,
+            "a missing nlp": nlp is None,
+        }
+        if nlp is None or any(wrong.values()):
+            what = next(what for what, is_wrong in wrong.items() if is_wrong)
             raise ConfigError(
-                f"Component {model.name!r}: on a cluster, fit learns from what initialize has read there."
+                f"Component {model.name!r}: training on a cluster does not support {what}. Train it in one process."
             )
-        nothing = cast(Dataset, None)  # the data are in the shards
-        each = [Term(nothing, model.method.loss, name=TRAIN)]
-        each += [Term(nothing, one.loss, one.weight, name=name) for name, one in self.settings.items() if one.weight]
-        with model.lock:
-            model.encoder.pinned = True
-            evaluate = self.evaluator(list(dev)) if dev is not None else None
-        n_workers, n_shards = len(self._client.nthreads()), self._cluster.n_shards
-        moved = 2 * n_workers * model.crf.theta.nbytes / 1e6  # parameters to each worker, a gradient from each
-        self.report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
-        try:
-            yield (
-                Distributed(
-                    self, model.crf.potential, [term._replace(loss=self.bound(term.loss)) for term in each],
-                    model.method.regularizer, n_total=sum(self._n_sequences), n_threads=model.method.n_threads,
-                ),
-                evaluate,
-            )  # fmt: skip
-        finally:
-            self._release()
+        training.optimizer()
+        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in training.options.annotators)]
+        n_threads = sum(self._client.nthreads().values()) or 1
+        parts, self.n_shards = corpora_of(nlp, training.settings, self.n_shards, n_threads)
+        n_shards = min(self.n_shards, len(parts[TRAIN]))
+        cluster = self._cluster = Cluster(self._client, n_shards, training.report)
+        others = tuple(name for name in nlp.component_names if name not in names)
+        data = nlp.to_bytes(exclude=others)
+        self._recipe = Share(Recipe(model.name, tuple(names), others, nlp.config.to_str(), data, self._code))
+        groups = {name: _groups(each, n_shards) for name, each in parts.items()}
 
-    def fit(self, *given: Any, **settings: Any) -> FitResult:
-        """Do what `Training.fit` does, then take the names of features from the shards, and release these."""
-        result = super().fit(*given, **settings)
-        assert self._cluster is not None
-        crf, keep = self.model.crf, self.model.method.keep_names
+        def arguments(shard: int) -> tuple[Any, dict[str, list[ConfigPart]]]:
+            mine = {name: each[shard] for name, each in groups.items() if each[shard] or name == TRAIN}
+            return self._recipe, mine
+
+        cluster.make(encode, arguments, lambda n: self._made(n, n_shards))
+        facts = cluster.each(describe, method.min_count > 1)
+        merged = [_merged(facts, block, method.min_count) for block in (0, 1)]
+        self._keys, self._templates = (merged[0][0], merged[1][0]), (merged[0][1], merged[1][1])
+        keys = Share(self._keys)
+        cluster.make(number, lambda shard: (keys,))
+        sizes = {name: sum(shard.sizes[name] for shard in facts if name in shard.sizes) for name in parts}
+        self._n_sequences = [int(size[2]) for size in sizes.values()]
+        if isinstance(examples, Corpus):
+            examples.count(*sizes[TRAIN][:2].tolist())
+        return {name: list(chain.from_iterable(shard.tags.get(name, ()) for shard in facts)) for name in parts}
+
+    def start(self, training: Training) -> None:
+        """Begin with a model of zero weights for the features and tags of all shards."""
+        model = training.model
+        observed = self.cluster.each(observe, self._recipe, model.labels.tags)
+        layout = observed[0].layout
+        if any(one.layout.steps is None for one in observed):
+            layout = layout._replace(steps=None)
+        elif layout.steps is not None:
+            layout = layout._replace(steps=np.logical_or.reduce([one.layout.steps for one in observed]))
+        rows = list[Rows]()
+        for places, keys, block in zip(
+            zip(*(one.places for one in observed), strict=True), self._keys, layout[1:3], strict=True
+        ):
+            there = [each for each in places if each is not None]
+            width = block.width
+            rows.append(rows_of(there, len(keys), width) if there else DenseRows(len(keys), width))
+        layout = layout._replace(unigrams=rows[0], bigrams=rows[1])
+        states = [_state(model.name, each) for each in zip(*(one.states for one in observed), strict=True)]
+        dictionary = _dictionary(model, [one.words for one in observed if one.words is not None])
+        plan = Plan(model.labels.tags, layout, dictionary, states, sum(self._n_sequences))
+        self._plan, crf = Share(plan), plan.crf(training, self._keys, self._templates)
+        model.start(crf, model.encoder_of(crf), Session(training.optimizer(), n_total=self._n_sequences[0]), [])
+
+    def objective(self, training: Training) -> Objective:
+        """Return the objective over all shards."""
+        model, n_workers, n_shards = training.model, len(self._client.nthreads()), self.cluster.n_shards
+        moved = 2 * n_workers * model.crf.theta.nbytes / 1e6  # parameters to each worker, a gradient from each
+        training.report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
+        terms = {TRAIN: TermSettings(model.method.loss), **training.settings}
+        losses = [TermLoss(name, training.bound(term.loss), term.weight) for name, term in terms.items() if term.weight]
+        return Distributed(
+            self, model.crf.potential, losses, model.method.regularizer,
+            n_total=sum(self._n_sequences), n_threads=model.method.n_threads,
+        )  # fmt: skip
+
+    def facts(self) -> dict[str, str]:
+        """Return what must be the same where a run continues."""
+        return {SHARDS: str(self.n_shards)}
+
+    def finish(self, model: DocModel) -> None:
+        """Take the names of features from the shards, and release these."""
+        crf, keep = model.crf, model.method.keep_names
         sizes = crf.layout.unigrams.n_rows, crf.layout.bigrams.n_rows
         numbers = (np.arange(sizes[0]), np.arange(sizes[1])) if keep else features_with_largest_weights(crf)
         names: tuple[dict[int, str], dict[int, str]] = ({}, {})
-        for found in self._cluster.each(name, self._recipe, numbers):
+        for found in self.cluster.each(name, self._recipe, numbers):
             for known, more in zip(names, found, strict=True):
                 known.update(more)
         if keep:
             each = zip(names, sizes, strict=True)
-            every = [known.get(number, "") for known, size in each for number in range(size)]
-            self.model.name_features(every, ({}, {}))
+            model.name_features([known.get(number, "") for known, size in each for number in range(size)], ({}, {}))
         else:
             unigrams, bigrams = (
                 {int(keys[number]): text for number, text in known.items()}
                 for known, keys in zip(names, crf.keys, strict=True)
             )
-            self.model.name_features([], (unigrams, bigrams))
-        self._cluster.close()
+            model.name_features([], (unigrams, bigrams))
+        self.cluster.close()
         self._cluster = None
-        return result
 
 
-def _bounds(sizes: Sequence[int], n: int) -> Ints:
-    """Return the bounds [n + 1] of n groups of parts, of about equal size; none is empty if there are n parts."""
-    each, steps = np.asarray(sizes) + 1, np.arange(n + 1)  # sizes may be unknown: 0
+def _groups(parts: Sequence[ConfigPart], n: int) -> list[list[ConfigPart]]:
+    """Return n groups of parts, of about equal size; none is empty if there are n parts."""
+    each, steps = np.array([part.n_bytes for part in parts]) + 1, np.arange(n + 1)  # sizes may be unknown: 0
     ends = np.cumsum(each)
-    bounds: Ints = np.searchsorted(ends - each / 2, ends[-1] * steps / n).astype(np.int32)  # by middles of parts
-    if len(sizes) >= n:
-        bounds[:] = np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(sizes) - n + steps)
-    return bounds
+    bounds = np.searchsorted(ends - each / 2, ends[-1] * steps / n)  # by middles of parts
+    if len(parts) >= n:
+        bounds = np.minimum(np.maximum.accumulate(bounds - steps) + steps, len(parts) - n + steps)
+    return [list(parts[bounds[i] : bounds[i + 1]]) for i in range(n)]
 
 
-def _joined(parts: Sequence[CorpusFacts]) -> CorpusFacts:
-    """Return the facts about a corpus, of which these are parts."""
-    tags, absent, unset = (
-        list(dict.fromkeys(chain.from_iterable(each))) for each in list(zip(*parts, strict=True))[3:]
-    )
-    return CorpusFacts(
-        sum(one.n_docs for one in parts),
-        sum(one.n_tokens for one in parts),
-        sum(one.n_sequences for one in parts),
-        tags,
-        [name for name in absent if all(name in one.absent for one in parts)],
-        [name for name in unset if all(name in one.unset for one in parts)],
-    )
+def _merged(facts: Sequence[Facts], block: int, least: int) -> tuple[Hashes, Numbers]:
+    """Return the keys of the features of all shards that at least so many tokens have, and their templates."""
+    index, templates, ids = HashIndex(), [], []
+    for shard in facts:
+        numbers, new = index.add(shard.keys[block])
+        templates.append(shard.templates[block][new])
+        ids.append(numbers)
+    keys, owners = index.keys, np.concatenate(templates)
+    if least <= 1:
+        return keys, owners
+    counts = np.zeros(len(keys), np.int64)
+    for numbers, shard in zip(ids, facts, strict=True):
+        counts[numbers] += shard.counts[block] if shard.counts else 0
+    return keys[counts >= least], owners[counts >= least]
 
 
 def _state(component: str, states: Sequence[Any]) -> Any:
@@ -669,3 +562,15 @@ def _state(component: str, states: Sequence[Any]) -> Any:
             "on a cluster. Train it in one process."
         )
     return states[0]
+
+
+def _dictionary(model: DocModel, words: Sequence[tuple[Hashes, Ints, Ints, Offsets]]) -> TagDictionary | None:
+    """Return the tag dictionary of all shards, given the `Observed.words` of each."""
+    if not words:
+        return None
+    index, each = HashIndex(), []
+    for hashes, numbers, labels, counts in words:
+        each.append((index.add(hashes)[0][numbers], labels, counts))
+    numbers, labels, counts = map(np.concatenate, zip(*each, strict=True))
+    limits = model.method.tag_dictionary_size, model.method.tag_dictionary_min_count
+    return make_dictionary(index.keys, numbers, labels, model.labels.constraints, *limits, counts)[0]

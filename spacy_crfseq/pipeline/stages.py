@@ -9,29 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from spacy.training import Example
 
-from ..training.dataset import Dataset
-from ..training.folds import folds
+from ..training.dataset import folds
 from ..types import MISSING, Ints, Offsets
 from .prediction import doc_key
-
-
-class FirstStage(Protocol):
-    """The training of a first stage, whose corpus is encoded and kept."""
-
-    @property
-    def data(self) -> Dataset:
-        """The training corpus."""
-
-    def train_on(self, sequences: Offsets) -> None:
-        """Train anew on some sequences, as if the others had never been read."""
-
-    def labels_of(self, sequences: Offsets) -> Ints:
-        """Return the labels that the present model gives to some sequences."""
 
 
 class Noted:
@@ -51,15 +35,23 @@ class Noted:
             yield example
 
 
-def jackknife(first: FirstStage, texts: Noted, k: int, seed: int, report: Callable[[str], None]) -> dict[int, Ints]:
+def jackknife(
+    offsets: Offsets,
+    texts: Noted,
+    label: Callable[[Offsets, Offsets], Ints],
+    k: int,
+    seed: int,
+    report: Callable[[str], None],
+) -> dict[int, Ints]:
     """Return the labels of the Docs of a corpus, by their keys: of each by a first stage that has not seen it.
 
     A document is split if it is the only one.  Labels are `MISSING` if there is but one sentence.
+    offsets (Offsets): [N + 1] starts of the sequences of the corpus.
     texts (Noted): The corpus, which has been read.
+    label (Callable): Labels sequences by a model that was trained on others; takes the numbers of both.
     k (int): Parts of the corpus, or as many as there are different documents.
     report (Callable): Called with a line of progress before each part.
     """
-    offsets = first.data.encoded.offsets
     ends = np.cumsum([0, *texts.sizes])
     units: Sequence[Hashable] = texts.keys
     bounds = np.searchsorted(offsets, ends)
@@ -72,6 +64,5 @@ def jackknife(first: FirstStage, texts: Noted, k: int, seed: int, report: Callab
         report(f"First stage: part {number} of {len(parts)} is labelled by a model of the others")
         sequences = np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in held])
         tokens = np.concatenate([np.arange(offsets[bounds[i]], offsets[bounds[i + 1]]) for i in held])
-        first.train_on(np.setdiff1d(np.arange(n_sequences), sequences))
-        labels[tokens] = first.labels_of(sequences)
+        labels[tokens] = label(sequences, np.setdiff1d(np.arange(n_sequences), sequences))
     return {key: labels[begin:end] for key, (begin, end) in zip(texts.keys, pairwise(ends.tolist()), strict=True)}

@@ -20,6 +20,8 @@ from .encode import EncodedCorpus
 from .examples import bare
 from .settings import TermSettings
 
+TRAIN = "the training corpus"
+"""In place of the name of a term."""
 ANNOTATED = 128
 """Texts that an earlier component annotates at a time."""
 Texts = Iterable[Doc] | Iterable[Example] | Callable[[], Iterable[Doc] | Iterable[Example]]
@@ -27,7 +29,7 @@ Texts = Iterable[Doc] | Iterable[Example] | Callable[[], Iterable[Doc] | Iterabl
 
 
 class TermData(NamedTuple):
-    """A term of a component.
+    """The texts of a term, or the training corpus under the name `TRAIN`.
 
     found (EncodedCorpus): Its texts as they were compiled.
     data (Dataset): The same with gold labels as numbers of the model's tags; all are missing where the loss ignores

@@ -1,14 +1,19 @@
-"""The training of a component: by spaCy's steps (`initialize`, `update`, `finish_update`) or all at once (`fit`)."""
+"""The training of a component: by spaCy's steps (`initialize`, `update`, `finish_update`) or all at once (`fit`).
+
+Examples become a value, a `TrainingSet`; it, or some of its sequences, becomes a model of zero weights, or of those of
+a trained one; `training.fit` finds the weights.  Folds, sweeps and first stages begin anew with the same value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from spacy import util
@@ -19,12 +24,12 @@ from spacy.training import Example
 from .. import threads
 from ..errors import DataError, NoExamplesError
 from ..features.attributes import TOKEN_COLUMNS
-from ..features.encoder import BLOCK_TOKENS, Encoded, Encoder
+from ..features.encoder import Encoded, Encoder
 from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
-from ..optimizers.seeds import seeded
+from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
 from ..potentials.small import Given
 from ..potentials.sums import Sum
@@ -35,9 +40,9 @@ from ..training.fit import FitResult, fit
 from ..training.objective import Objective
 from ..training.terms import Term
 from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
-from .build import build_model, carry_over
+from .build import aligned, begin_with, build_model, carry_over, check_source, label_factors, relabelled, summary
 from .doc_model import DocModel
-from .encode import EncodedCorpus, Reading, encode_examples, type_for
+from .encode import EncodedCorpus, Reading, encode_examples
 from .evaluator import Evaluator
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
@@ -46,52 +51,149 @@ from .prediction import DocColumns, allowed_labels
 from .session import Session
 from .settings import TermSettings
 from .stages import Noted, jackknife
-from .takeover import aligned, begin_with, check_source, label_factors, summary
-from .terms import TermData, Texts, annotated, check_complete, check_found, find_texts, frozen_annotators, no_texts
+from .terms import (
+    TRAIN,
+    TermData,
+    Texts,
+    annotated,
+    check_complete,
+    check_found,
+    find_texts,
+    frozen_annotators,
+    no_texts,
+)
 
 N_SAMPLE = 10
 """Documents from which the sizes of neural networks are inferred."""
+
+
+class Options(NamedTuple):
+    """How `initialize` works, for those who call it through spaCy.
+
+    postponed (bool): Leave the first stage without training.
+    keeps (bool): Keep the encoded texts for `Training.begin_anew`.
+    annotators (Sequence[Any]): Earlier components, whose predictions the texts of terms get before they are read.
+    watch (Callable | None): Passes on the texts of a term by its name, to show progress.
+    report (Callable | None): Called with lines of progress; None for spaCy's log.
+    """
+
+    postponed: bool = False
+    keeps: bool = False
+    annotators: Sequence[Any] = ()
+    watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
+    report: Callable[[str], None] | None = None
+
+
+class TrainingSet(NamedTuple):
+    """All texts to learn from, as numbers.
+
+    corpora (dict): The training corpus, `TRAIN`, and the texts of terms by their names.
+    strings (dict | None): The strings that features are made of.
+    tags (Sequence[str]): Those of the model to be.
+    streamed (bool): Whether spaCy's training reads more than these.
+    """
+
+    encoder: Encoder
+    corpora: dict[str, EncodedCorpus]
+    strings: dict[int, str] | None
+    tags: Sequence[str] = ()
+    streamed: bool = False
+
+    def take(self, sequences: Offsets) -> TrainingSet:
+        """Return the set with some sequences of the training corpus."""
+        return self._replace(corpora={**self.corpora, TRAIN: self.corpora[TRAIN].take(sequences)})
+
+
+class Remote(Protocol):
+    """Texts that lie on other machines, see `pipeline.shards`."""
+
+    def encode(self, training: Training, nlp: Language | None, examples: Iterable[Example]) -> dict[str, list[str]]:
+        """Encode the corpora of a config there; return the gold tags of each.
+
+        RAISES ConfigError: If the component cannot be trained there.
+        """
+
+    def start(self, training: Training) -> None:
+        """Begin with a model of zero weights for the tags that were set."""
+
+    def objective(self, training: Training) -> Objective:
+        """Return the objective over all texts."""
+
+    def optimizer(self, optimizer: Optimizer, component: str) -> Optimizer:
+        """Return an optimizer for this objective."""
+
+    def facts(self) -> dict[str, str]:
+        """Return what must be the same where a run continues."""
+
+    def finish(self, model: DocModel) -> None:
+        """Give the names of features to a trained model, and release the texts."""
+
+
+@dataclass
+class Growing:
+    """The examples that `update` has met after an initialization without any, and how many of them the model has."""
+
+    met: dict[int, Example] = field(default_factory=dict)
+    n_built: int = 0
 
 
 class Training:
     """Trains a model; its `Session` holds the state between two calls of `update`.
 
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
-    postponed (bool): Whether `initialize` leaves the first stage without training.
-    keeps (bool): Whether `initialize` keeps the encoded corpus for `begin_anew`.
-    annotators (list[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
-    watch (Callable | None): Passes on the texts of a term by its name, to show progress.
-    report (Callable): Called with lines of progress of a first stage.
-    checkpoint (Checkpoint | None): Where `fit` saves the state of its run, and what it continues from.
-    terms (list[TermData]): Terms in addition to the training corpus, until a run ends.
+    texts (dict): Functions that read the texts of terms.
+    remote (Remote | None): Other machines that have the texts.
     """
 
-    def __init__(self, model: DocModel) -> None:
-        self.model = model
+    def __init__(self, model: DocModel, remote: Remote | None = None) -> None:
+        self.model, self.remote = model, remote
         self.seed: int | None = None
-        self.postponed = False
-        self.keeps = False
-        self.annotators: list[Any] = []
         self.source: DocModel | None = None
-        self.watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
-        self.report = partial(util.logger.info, "[%s] %s", model.name)
-        self.checkpoint: Checkpoint | None = None
-        self.terms: list[TermData] = []
-        self._encoder: Encoder | None = None  # of the terms; pruning replaces it
+        self.options = Options()
         self.texts: dict[str, Callable[[], Iterator[Example]]] = {}
-        self._bound: dict[int, tuple[Loss, Sequence[str], Loss]] = {}
-        self._kept: Collected | None = None
-        # after an initialization without data: the examples seen since, and the number of those in the model
-        self._met: dict[int, Example] | None = None
-        self._n_built = 0
+        self._bound: dict[tuple[int, Sequence[str]], tuple[Loss, Loss]] = {}
+        self._kept: TrainingSet | None = None
+        self._growing: Growing | None = None
+
+    def set(self, **options: Any) -> None:
+        """Change some `Options`."""
+        self.options = self.options._replace(**options)
+
+    def report(self, line: str) -> None:
+        """Show a line of progress."""
+        if self.options.report is not None:
+            self.options.report(line)
+        else:
+            util.logger.info("[%s] %s", self.model.name, line)
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
         """Return the optimizer of the config; without a seed of its own, it uses `seed`, else ``self.seed``, else 0.
 
-        RAISES ConfigError: If the seed is out of range.
+        RAISES ConfigError: If the seed is out of range, or it does not work on a cluster.
         """
-        return seeded(self.model.method.optimizer, self.seed if seed is None else seed)
+        optimizer = seeded(self.model.method.optimizer, self.seed if seed is None else seed)
+        return optimizer if self.remote is None else self.remote.optimizer(optimizer, self.model.name)
+
+    @property
+    def settings(self) -> dict[str, TermSettings]:
+        """The settings of all terms, by their names."""
+        return self.model.method.each_term(self.model.name)
+
+    @property
+    def terms(self) -> Sequence[TermData]:
+        """Terms in addition to the training corpus, until a run ends."""
+        return self.model.session.terms
+
+    @property
+    def data(self) -> Dataset:
+        """The training set as `initialize` has encoded it.  RAISES DataError: If training has released it."""
+        data = self.model.session.initial
+        if data is None:
+            raise DataError(f"Component {self.model.name!r}: nothing is encoded; call initialize just before.")
+        return data
+
+    # From examples to a model of zero weights
 
     def initialize(
         self,
@@ -101,7 +203,7 @@ class Training:
         terms: Mapping[str, Texts] | None = None,
     ) -> None:
         """Do what `CRFComponent.initialize` says."""
-        model, annotation = self.model, self.model.annotation
+        model = self.model
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.seed = settings.get("seed")
         model.method.check_transitions(model.name)
@@ -111,37 +213,45 @@ class Training:
         examples, made_up = _look_ahead(get_examples())
         sample = list(islice(stream := iter(examples), N_SAMPLE)) if model.networks else []
         examples = chain(sample, stream) if sample else examples
-        self._learn_first(None if made_up else get_examples, labels)
-        collected = self.collect(examples)
-        found = collected.found
-        without_data = made_up and not found.tags
-        if without_data:
+        if self.remote is not None:
+            model.set_tags(self._choose_tags(self.remote.encode(self, nlp, examples), labels, False))
+            self._warn((), nlp)
+            self.remote.start(self)
+        else:
+            self._learn_first(None if made_up else get_examples, labels)
+            data = self.collect(examples)
+            found = {name: corpus.tags for name, corpus in data.corpora.items()}
+            made_up = made_up and not found[TRAIN]
+            tags = self._choose_tags(found, labels, made_up)
+            self._warn(data.corpora[TRAIN].absent, nlp)
+            self._kept = data._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
+            self.begin_anew()
+            for network in model.networks.values():
+                network.initialize([example.predicted for example in sample], len(tags))
+        model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+        self._growing = Growing() if made_up else None
+        if made_up:
+            model.session.release()
+
+    def _choose_tags(self, found: Mapping[str, list[str]], labels: Sequence[str] | None, made_up: bool) -> list[str]:
+        """Return the tags of the model to be, given those of each corpus, which spaCy may have made up.
+
+        RAISES DataError: If there are none.
+        """
+        model, annotation = self.model, self.model.annotation
+        if made_up:
             labels = labels or model.labels.tags
             if model.has_weights and model.crf.theta.any():
                 util.logger.warning("[%s] initialized again without examples: its weights are gone.", model.name)
-        if not found.tags and not (without_data and (labels or annotation.scheme)):
+        if not found[TRAIN] and not (made_up and (labels or annotation.scheme)):
             what = ", ".join(f"{key} = {value!r}" for key, value in annotation.settings().items())
             raise DataError(
                 f"Component {model.name!r}: the training data hold no gold annotation for it ({what}). "
                 "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
                 "nlp.initialize(lambda: examples), or add_label before nlp.initialize()."
             )
-        self._report_absent_columns(found.absent)
-        self._warn_of_score_weights(nlp)
-        if all(map(is_unlabelled, [model.method.loss, *(term.loss for term in self.settings.values())])):
-            util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", model.name)
-        in_terms = [tag for term in collected.terms.values() for tag in term.tags]
-        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted({*found.tags, *in_terms}))
-        if self.source is not None:
-            tags = list(dict.fromkeys([*self.source.labels.tags, *tags]))
-        self._kept = collected._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
-        self.begin_anew()
-        for network in model.networks.values():
-            network.initialize([example.predicted for example in sample], len(tags))
-        model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
-        self._met, self._n_built = ({} if without_data else None), 0
-        if without_data:
-            model.session.release()
+        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted(set().union(*found.values())))
+        return tags if self.source is None else list(dict.fromkeys([*self.source.labels.tags, *tags]))
 
     def begin_anew(self, sequences: Offsets | None = None) -> None:
         """Set all weights to zero, as `initialize` did on the same corpus, with the current settings.
@@ -150,22 +260,104 @@ class Training:
         sequences (Offsets | None): Those of the corpus to learn from, as if the others had never been read, except
             with `min_count`, which counts their tokens; None for all.
         """
-        collected = self._kept
-        assert collected is not None
-        if self.keeps or collected.terms.keys() != self.settings.keys():  # `fit` may add the texts of a term
-            shared = collected.strings, self.model.partials.candidates
-            collected = deepcopy(collected, {id(one): one for one in shared})  # training changes the rest
+        data = self._kept
+        assert data is not None
+        if self.options.keeps or data.corpora.keys() != {TRAIN, *self.settings}:  # `fit` may add the texts of a term
+            shared = data.strings, self.model.partials.candidates
+            data = deepcopy(data, {id(value): value for value in shared})  # training changes the rest
         else:
             self._kept = None
-        if sequences is not None:
-            collected = collected._replace(found=collected.found.take(sequences))
-        self.model.set_tags(collected.tags)
-        self.start(collected)
+        self.model.set_tags(data.tags)
+        self.start(data if sequences is None else data.take(sequences))
 
-    @property
-    def settings(self) -> dict[str, TermSettings]:
-        """The settings of all terms, by their names."""
-        return self.model.method.each_term(self.model.name)
+    def start(self, data: TrainingSet) -> None:
+        """Begin with a model of zero weights for the features found and the tags that were set."""
+        model, old = self.model, None if self.source is None else aligned(self.source, self.model)
+        model.strings = data.strings
+        names = [name for name in (TRAIN, *self.settings) if name in data.corpora]
+        crf, (corpus, *terms) = build_model(
+            model.method, data.encoder, [self.numbered(name, data.corpora[name]) for name in names],
+            model.labels.tags, model.labels.constraints, old,
+        )  # fmt: skip
+        n_docs = data.corpora[TRAIN].n_docs
+        session = Session(self.optimizer(), corpus.data, terms=terms, n_examples=n_docs, streamed=data.streamed)
+        model.start(crf, data.encoder, session)
+
+    def collect(self, examples: Iterable[Example]) -> TrainingSet:
+        """Return examples and terms as numbers, and the encoder with their features."""
+        encoder, strings = self.model.new_encoder(), self.model.strings
+        if self.source is not None and strings is not None:
+            begin_with(encoder, self.source, strings)
+        if self.model.method.tag_dictionary_size:
+            encoder.words = HashIndex()
+        self.model.partials = PartialTable(self.model.annotation)
+        corpus = self.encode(examples, encoder)  # before the terms, so that its features come first
+        terms = {name: self._encode_term(name, encoder) for name in self.texts}
+        return TrainingSet(encoder, {TRAIN: corpus, **terms}, strings)
+
+    def encode(
+        self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
+    ) -> EncodedCorpus:
+        """Return examples as numbers; loss and labelled as in `Reading`."""
+        model, loss = self.model, loss or self.model.method.loss
+        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
+        lexical = labelled and not by_docs and model.place.vocab is model.vocab
+        encoder.pinned = True  # the parts of a text share their bags
+        reading = Reading(
+            model.annotation, model.read, model.partials, model.name, model.read_by_functions, loss, labelled, lexical
+        )
+        try:
+            return encode_examples(examples, encoder, reading)
+        except DataError as error:
+            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+            raise kind(f"Component {model.name!r}: {error}") from None
+
+    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
+        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
+        self.texts = find_texts(self.model.name, self.settings, terms or {}, nlp)
+        if nlp is not None and self.settings and not self.options.annotators:
+            self.set(annotators=frozen_annotators(nlp, self.model.name))
+
+    def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:
+        settings, examples = self.settings[name], self.texts[name]()
+        for pipe in self.options.annotators:
+            examples = annotated(pipe, examples)
+        examples = examples if self.options.watch is None else self.options.watch(name, examples)
+        try:
+            found = self.encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
+        except NoExamplesError:
+            raise no_texts(self.model.name, name, settings) from None
+        check_found(self.model.name, name, settings, found)
+        return found
+
+    def numbered(self, name: str, corpus: EncodedCorpus) -> TermData:
+        """Return a corpus with its labels as numbers of the model's tags."""
+        settings = self.settings.get(name, TermSettings(self.model.method.loss))
+        return TermData(name, settings, corpus, relabelled(self.model, corpus, settings.loss))
+
+    def _complete_terms(self) -> list[TermData]:
+        """Return all terms, after reading missing texts.  RAISES DataError: If a term has none."""
+        model, there = self.model, {term.name: term for term in self.terms}
+        check_complete(model.name, self.settings, {*there, *self.texts})
+        return [
+            there[name] if name in there else self.numbered(name, self._encode_term(name, model.encoder))
+            for name in self.settings
+        ]
+
+    def _add_texts(self, given: Mapping[str, Texts]) -> None:
+        """Use other texts for some terms; those that `initialize` had none of get weights for their features."""
+        if not given:
+            return
+        session = self.model.session
+        self.texts.update(find_texts(self.model.name, self.settings, given, None))
+        session.terms = [term for term in session.terms if term.name not in given]
+        if self._kept is not None and session.initial is not None:
+            self.model.strings = self._kept.strings
+            new = {name: self._encode_term(name, self._kept.encoder) for name in given}
+            self._kept = self._kept._replace(corpora={**self._kept.corpora, **new})
+            self.begin_anew()
+
+    # The first stage
 
     def _learn_first(
         self,
@@ -183,16 +375,21 @@ class Training:
         if model.first is None:
             return
         first, model.held_out = model.new_first(), {}
-        (folds,) = (one.folds for one in model.method.attributes.values() if isinstance(one, LabelAttributes))
-        if get_examples is not None and not self.postponed:
+        (folds,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
+        if get_examples is not None and not self.options.postponed:
             training, texts = Training(first), Noted(get_examples())
-            training.keeps, training.seed = True, self.seed
-            training.source = None if self.source is None else self.source.first
+            training.set(keeps=True)
+            training.seed, training.source = self.seed, None if self.source is None else self.source.first
             try:
                 training.initialize(lambda: texts, labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return
-            found = jackknife(training, texts, folds, self.seed or 0, self.report)
+
+            def label(held: Offsets, others: Offsets) -> Ints:
+                training.train_on(others)
+                return training.labels_of(held)
+
+            found = jackknife(training.data.encoded.offsets, texts, label, folds, self.seed or 0, self.report)
             model.held_out = found if not keep else _renamed(found, first.labels.tags, model.first.labels.tags)
             if not keep:
                 self.report("First stage: training on the whole corpus")
@@ -209,163 +406,31 @@ class Training:
         """Return the labels [T] that the present model gives to sequences of the corpus that is kept."""
         model, kept = self.model, self._kept
         assert kept is not None
-        encoded = model.encoder.adopted(kept.found.take(sequences).data.encoded, kept.encoder)
+        encoded = model.encoder.adopted(kept.corpora[TRAIN].take(sequences).data.encoded, kept.encoder)
         n_threads = model.method.n_threads or threads.available()
-        return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules).decode(
-            model.method.decoder, n_threads
-        )
+        posterior = model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)
+        return posterior.decode(model.method.decoder, n_threads)
 
-    def collect(self, examples: Iterable[Example]) -> Collected:
-        """Return examples and terms as numbers, and the encoder with their features."""
-        encoder, strings = self.model.new_encoder(), self.model.strings
-        if self.source is not None and strings is not None:
-            begin_with(encoder, self.source, strings)
-        if self.model.method.tag_dictionary_size:
-            encoder.words = HashIndex()
-        self.model.partials = PartialTable(self.model.annotation)
-        found = self.encode(examples, encoder)  # before the terms, so that its features come first
-        terms = {name: self._encode_term(name, encoder) for name in self.texts}
-        return Collected(encoder, found, terms, strings)
+    # What is worth a warning
 
-    def start(self, collected: Collected) -> LinearChainCRF:
-        """Begin with a model of zero weights for the features found and the tags that were set, and return it."""
-        model, (encoder, found) = self.model, collected[:2]
-        model.strings = collected.strings
-        terms = [self.numbered(name, collected.terms[name]) for name in self.settings if name in collected.terms]
-        old = None if self.source is None else aligned(self.source, model)
-        crf, data, self.terms = build_model(
-            model.method, encoder, found, self.relabelled(found), model.labels.tags, model.labels.constraints, terms,
-            old,
-        )  # fmt: skip
-        session = Session(
-            self.optimizer(), data, terms=self._weighted(), n_examples=found.n_docs, streamed=collected.streamed
-        )
-        model.start(crf, encoder, session)
-        self._encoder = encoder
-        return crf
-
-    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
-        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
-        self.texts = find_texts(self.model.name, self.settings, terms or {}, nlp)
-        if nlp is not None and self.settings and not self.annotators:
-            self.annotators = frozen_annotators(nlp, self.model.name)
-
-    def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:
-        settings, examples = self.settings[name], self.texts[name]()
-        for pipe in self.annotators:
-            examples = annotated(pipe, examples)
-        examples = examples if self.watch is None else self.watch(name, examples)
-        try:
-            found = self.encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
-        except NoExamplesError:
-            raise no_texts(self.model.name, name, settings) from None
-        check_found(self.model.name, name, settings, found)
-        return found
-
-    def numbered(self, name: str, found: EncodedCorpus) -> TermData:
-        """Return a term with the labels of its texts as numbers of the model's tags."""
-        settings = self.settings[name]
-        return TermData(name, settings, found, self.relabelled(found, settings.loss))
-
-    def _weighted(self) -> list[Term]:
-        """Return the terms of the objective."""
-        return [one.term() for one in self.terms if one.settings.weight]
-
-    def _add_texts(self, given: Mapping[str, Texts]) -> None:
-        """Use other texts for some terms; those that `initialize` had none of get weights for their features."""
-        if not given:
-            return
-        settings, session = self.settings, self.model.session
-        self.texts.update(find_texts(self.model.name, settings, given, None))
-        self.terms = [term for term in self.terms if term.name not in given]
-        if self._kept is not None and session.initial is not None:
-            self.model.strings = self._kept.strings
-            new = {name: self._encode_term(name, self._kept.encoder) for name in given}
-            self._kept = self._kept._replace(terms={**self._kept.terms, **new})
-            self.begin_anew()
-
-    def _complete_terms(self) -> list[Term]:
-        """Return the terms of the objective, after reading missing texts.  RAISES DataError: If a term has none."""
-        encoder = self.model.encoder
-        there = {term.name: term for term in self.terms if self._encoder is encoder}
-        check_complete(self.model.name, self.settings, {*there, *self.texts})
-        self._encoder = encoder
-        self.terms = [
-            there[name] if name in there else self.numbered(name, self._encode_term(name, encoder))
-            for name in self.settings
-        ]
-        return self._weighted()
-
-    def _meet(self, examples: Sequence[Example], keys: Sequence[int], met: dict[int, Example]) -> None:
-        """Add features and labels of new examples, after an initialization without any.
-
-        The model is rebuilt, and keeps the weights learnt so far, when there are a quarter more examples or when a
-        batch holds nothing new.  So a corpus is read a few times in all.
-        """
-        model = self.model
-        new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
-        if model.annotation.scheme is not None:
-            self._add_labels(list(new.values()))
-        met.update(new)
-        if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
-            old, self._n_built = model.crf, len(met)
-            self._learn_first(met.values)
-            carry_over(old, self.start(self.collect(met.values())))
-
-    def _add_labels(self, examples: Sequence[Example]) -> None:
-        model = self.model
-        tags = [tag for example in examples for tag in known_tags(gold_tags(model.annotation, example, model.name))]
-        labels = model.annotation.public_labels([tag for tag in dict.fromkeys(tags) if tag is not None])
-        new = [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]
-        if new:
-            model.add_tags(new)
-
-    @property
-    def data(self) -> Dataset:
-        """The training set as `initialize` has encoded it.  RAISES DataError: If training has released it."""
-        data = self.model.session.initial
-        if data is None:
-            raise DataError(f"Component {self.model.name!r}: nothing is encoded; call initialize just before.")
-        return data
-
-    def encode(
-        self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
-    ) -> EncodedCorpus:
-        """Return examples as numbers; loss and labelled as in `Reading`."""
-        model = self.model
-        encoder.pinned = True  # the parts of a text share their bags
-        reading = Reading(
-            model.annotation, model.read, model.partials, model.name, model.read_by_functions,
-            loss or model.method.loss, labelled, self._is_lexical(loss or model.method.loss) and labelled,
-        )  # fmt: skip
-        try:
-            return encode_examples(examples, encoder, reading)
-        except DataError as error:
-            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
-            raise kind(f"Component {model.name!r}: {error}") from None
-
-    def _is_lexical(self, loss: Loss) -> bool:
-        model = self.model
-        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-        return not by_docs and model.place.vocab is model.vocab
-
-    def relabelled(self, found: EncodedCorpus, loss: Loss | None = None) -> Dataset:
-        """Return compiled texts with their labels as numbers of the model's tags."""
-        numbers = np.append(self.model.labels.numbers(list(found.tags), self.model.partials), np.int32(MISSING))
-        gold = found.data.gold.astype(np.promote_types(found.data.gold.dtype, type_for(numbers)))
-        for first in range(0, len(gold), BLOCK_TOKENS):
-            part = gold[first : first + BLOCK_TOKENS]
-            part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
-        return self.model.checked(found.data._replace(gold=gold), loss)
-
-    def _report_absent_columns(self, names: Sequence[str]) -> None:
-        if names:
+    def _warn(self, absent: Sequence[str], nlp: Language | None) -> None:
+        """Warn of columns, scores and losses that do not fit the training."""
+        name, key = self.model.name, self.model.annotation.score_name
+        if absent:
             util.logger.info(
                 "[%s] No training example has %s set on input: features of it work only where components named in "
                 "annotating_components set it, or the corpus reader gives it.",
-                self.model.name,
-                ", ".join(names),
-            )
+                name, ", ".join(absent),
+            )  # fmt: skip
+        known = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy knows them from the factories
+        if nlp is not None and not known and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
+            util.logger.warning(
+                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
+                "set it, or the best model cannot be selected.",
+                name, key,
+            )  # fmt: skip
+        if all(map(is_unlabelled, [self.model.method.loss, *(term.loss for term in self.settings.values())])):
+            util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", name)
 
     def _warn_of_missing_columns(self) -> None:
         for term in self.terms:
@@ -374,22 +439,8 @@ class Training:
                     "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
                     "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
                     "'spacy train' only if it is frozen.",
-                    self.model.name,
-                    term.name,
-                    ", ".join(term.found.unset),
-                )
-
-    def _warn_of_score_weights(self, nlp: Language | None) -> None:
-        key = self.model.annotation.score_name
-        if nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f"):  # spaCy knows them from the factories
-            return
-        if not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
-            util.logger.warning(
-                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-                "set it, or the best model cannot be selected.",
-                self.model.name,
-                key,
-            )
+                    self.model.name, term.name, ", ".join(term.found.unset),
+                )  # fmt: skip
 
     # spaCy's steps
 
@@ -401,23 +452,69 @@ class Training:
             return
         with model.lock:
             keys = [self.content_key(example) for example in examples]
-            if self._met is not None:
-                self._meet(examples, keys, self._met)
-            if model.method.terms and not model.session.terms:
+            if self._growing is not None:
+                self._meet(examples, keys, self._growing)
+            if model.method.terms and not self.terms:
                 model.session.add_terms(self._complete_terms())
             if model.session.initial is not None:
                 self._warn_of_missing_columns()
             if model.networks:
                 self._begin_without_networks()
             docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
-            found = {number: one.begin_update(docs, drop) for number, one in model.networks.items()}
+            found = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
             model.session.add(examples, keys, model.compile, losses)
             if found:
                 self._update_networks(found)
 
+    def finish_update(self) -> None:
+        """Run the optimizer of the config on the examples added."""
+        model = self.model
+        crf, _ = model.trained()
+        with model.lock:
+            model.session.work(self.objective, crf.theta, model.name, model.method.inner_iterations)
+
+    def figures(self, *, restart: bool = False) -> StepReport | None:
+        """Return `Session.figures` of the training that `update` drives."""
+        return self.model.session.figures(restart)
+
+    def _meet(self, examples: Sequence[Example], keys: Sequence[int], growing: Growing) -> None:
+        """Add features and labels of new examples, after an initialization without any.
+
+        The model is rebuilt, and keeps the weights learnt so far, when there are a quarter more examples or when a
+        batch holds nothing new.  So a corpus is read a few times in all.
+        """
+        model, met = self.model, growing.met
+        new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
+        if model.annotation.scheme is not None:
+            gold = [tag for one in new.values() for tag in known_tags(gold_tags(model.annotation, one, model.name))]
+            labels = model.annotation.public_labels([tag for tag in dict.fromkeys(gold) if tag is not None])
+            if added := [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]:
+                model.add_tags(added)
+        met.update(new)
+        if growing.n_built < len(met) and (not new or len(met) > 1.25 * growing.n_built):
+            old, growing.n_built = model.crf, len(met)
+            self._learn_first(met.values)
+            self.start(self.collect(met.values()))
+            carry_over(old, model.crf)
+
+    def content_key(self, example: Example) -> int:
+        """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
+        model, reference = self.model, example.reference
+        has_functions = bool(model.features.set_names)  # they may read anything, most likely these columns
+        read = TOKEN_COLUMNS if has_functions else model.encoder.columns
+        evidence = read_evidence(reference, model.name, ("user",))
+        return hash((
+            example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes(),
+            hash_of(example.predicted) if has_functions else 0,
+            reference.to_array(["ORTH"]).tobytes(),
+            model.annotation.gold_content(reference),
+            repr((evidence.spans, sorted(evidence.allowed.items()))),
+            weight_of(reference),
+        ))  # fmt: skip
+
     def _begin_without_networks(self) -> None:
         """Train all other parameters first, for as many epochs as neural networks ask for."""
-        model, n_epochs = self.model, max(one.sparse_epochs for one in self.model.networks.values())
+        model, n_epochs = self.model, max(network.sparse_epochs for network in self.model.networks.values())
         data = model.session.initial
         if data is not None and n_epochs:
             none = np.zeros((1, len(model.labels.tags)), model.crf.theta.dtype)  # the inputs of all tokens are 0
@@ -442,34 +539,8 @@ class Training:
     def _objective_with(self, data: Dataset, found: Mapping[int, Given]) -> Objective:
         """Return the objective on data with the scores of networks, by the numbers of their inputs."""
         crf, _ = self.model.trained()
-        others = (found.get(number, one) for number, one in enumerate(crf.small))
+        others = (found.get(number, potential) for number, potential in enumerate(crf.small))
         return self.objective(data, (), Sum((crf.linear, *others)))
-
-    def content_key(self, example: Example) -> int:
-        """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
-        model, reference = self.model, example.reference
-        has_functions = bool(model.features.set_names)  # they may read anything, most likely these columns
-        read = TOKEN_COLUMNS if has_functions else model.encoder.columns
-        evidence = read_evidence(reference, model.name, ("user",))
-        return hash((
-            example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes(),
-            hash_of(example.predicted) if has_functions else 0,
-            reference.to_array(["ORTH"]).tobytes(),
-            model.annotation.gold_content(reference),
-            repr((evidence.spans, sorted(evidence.allowed.items()))),
-            weight_of(reference),
-        ))  # fmt: skip
-
-    def finish_update(self) -> None:
-        """Run the optimizer of the config on the examples added."""
-        model = self.model
-        crf, _ = model.trained()
-        with model.lock:
-            model.session.work(self.objective, crf.theta, model.name, model.method.inner_iterations)
-
-    def figures(self, *, restart: bool = False) -> StepReport | None:
-        """Return `Session.figures` of the training that `update` drives."""
-        return self.model.session.figures(restart)
 
     # All at once
 
@@ -482,32 +553,32 @@ class Training:
         """
         model, session = self.model, self.model.session
         crf, _ = model.trained()
-        terms = session.terms if terms is None else terms
+        weighted = session.weighted
         sample = session.sample if potential is None else None
-        first = Term(data, model.method.loss, name="the training corpus", sample=sample)
+        first = Term(data, model.method.loss, name=TRAIN, sample=sample)
         return Objective(
             potential or crf.potential,
-            [term._replace(loss=self.bound(term.loss)) for term in (first, *terms)],
+            [term._replace(loss=self.bound(term.loss)) for term in (first, *(weighted if terms is None else terms))],
             model.method.regularizer,
-            n_total=session.n_total + sum(term.data.n_sequences for term in session.terms),
+            n_total=session.n_total + sum(term.data.n_sequences for term in weighted),
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
             templates=None if crf.templates is None else crf.templates[0],
         )
-
-    def taken_over(self) -> str:
-        """Return how much of the present model comes from `source`, empty without one."""
-        return "" if self.source is None else summary(self.source, self.model)
 
     def bound(self, loss: Loss) -> Loss:
         """Return a loss for the model's tags."""
         if not isinstance(loss, TextLoss):
             return loss
         tags = self.model.labels.tags
-        known = self._bound.get(id(loss))
-        if known is None or known[0] is not loss or known[1] != tags:
-            self._bound[id(loss)] = known = loss, tags, loss.bind(tags, self.model.annotation.scheme)
-        return known[2]
+        key = id(loss), tags
+        if key not in self._bound:  # the loss is kept, so that no other gets its id
+            self._bound[key] = loss, loss.bind(tags, self.model.annotation.scheme)
+        return self._bound[key][1]
+
+    def taken_over(self) -> str:
+        """Return how much of the present model comes from `source`, empty without one."""
+        return "" if self.source is None else summary(self.source, self.model)
 
     def fit(
         self,
@@ -515,53 +586,55 @@ class Training:
         dev: Iterable[Example] | None,
         terms: Mapping[str, Texts] | None,
         seed: int | None,
+        checkpoint: Checkpoint | None = None,
         **settings: Any,
     ) -> FitResult:
-        """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`."""
+        """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`.
+
+        checkpoint (Checkpoint | None): Where the state of the run is saved, and what it continues from.
+        """
         model, optimizer = self.model, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            theta, n_sequences = model.crf.theta, model.n_sequences
-            result = None
-            if self.checkpoint is not None:
-                result, begun = self.checkpoint.begin(
-                    model.name, self._facts(objective), theta, partial(optimizer.start, theta), objective.blocks
-                )
-                settings |= {"saver": self.checkpoint, "begun": begun}
-            if result is not None:
-                pass  # it was trained before the checkpoint
-            elif self.source is None:
-                result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
-            else:
-                factors = label_factors(self.source, model)
-                scale = model.crf.by_label(factors)
-                change = objective.around(theta, factors, scale)
-                score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
-                result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
-                result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
-            if self.checkpoint is not None:
-                self.checkpoint.end(model.name, result)
+            n_sequences = model.n_sequences
+            result = self._fit(objective, optimizer, evaluate, checkpoint, settings)
             model.set_parameters(result.best)
             if evaluate is not None:
                 result = result._replace(scores=(evaluate.scores(result.best), evaluate.scores(result.last)))
         if self.source is not None and self.source.n_sequences > n_sequences:  # or the corpus has the old texts, too
             model.session.n_total += self.source.n_sequences
+        if self.remote is not None:
+            self.remote.finish(model)
         return result
 
-    def _facts(self, objective: Objective) -> dict[str, str]:
-        """Return what must be the same where a run continues from a checkpoint."""
-        crf, gold, keys = self.model.crf, blake2b(digest_size=16), blake2b(digest_size=16)
-        for term in objective.terms:
-            if term.data is not None:  # it is on the workers of a cluster
-                gold.update(term.data.gold.data)
-        for block in crf.keys:
-            keys.update(block.data)
-        return {
-            "the number of sequences": f"{objective.n_total:,}",
-            "labels": ", ".join(crf.labels),
-            "the number of parameters": f"{crf.theta.size:,} ({crf.theta.dtype})",
-            "the hash of features": keys.hexdigest(),
-            "the hash of gold labels": gold.hexdigest(),
-        }
+    def _fit(
+        self,
+        objective: Objective,
+        optimizer: Optimizer,
+        evaluate: Evaluator | None,
+        checkpoint: Checkpoint | None,
+        settings: dict[str, Any],
+    ) -> FitResult:
+        """Find the weights; those of a trained model change, from what they are."""
+        model, theta = self.model, self.model.crf.theta
+        if checkpoint is not None:
+            facts = {**_facts(model.crf, objective), **({} if self.remote is None else self.remote.facts())}
+            start = partial(optimizer.start, theta)
+            result, begun = checkpoint.begin(model.name, facts, theta, start, objective.blocks)
+            if result is not None:
+                return result
+            settings |= {"saver": checkpoint, "begun": begun}
+        if self.source is None:
+            result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
+        else:
+            factors = label_factors(self.source, model)
+            scale = model.crf.by_label(factors)
+            score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
+            change = objective.around(theta, factors, scale)
+            result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
+            result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
+        if checkpoint is not None:
+            checkpoint.end(model.name, result)
+        return result
 
     @contextmanager
     def training_on(
@@ -579,29 +652,38 @@ class Training:
         model.refuse_networks("this", "Use 'python -m spacy train', or nlp.update.")
         with model.lock:
             model.sync()
-            self._add_texts(terms or {})
-            data = model.session.initial if examples is None else None
-            if data is None:
-                if examples is None:
-                    raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
-                if self._met is not None:
-                    self._n_built, examples = 0, list(examples)
-                    self._meet(examples, [self.content_key(example) for example in examples], {})
-                    self._met = None
-                if model.first is not None and not model.held_out:
-                    given = list(examples) if isinstance(examples, Iterator) else examples
-                    examples = given
-                    self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
-                data = self.relabelled(self.encode(examples, model.encoder))
+            objective = self._begin(examples, terms) if self.remote is None else self.remote.objective(self)
             model.encoder.pinned = True
-            others = self._complete_terms()
-            self._warn_of_missing_columns()
-            model.session = Session(self.optimizer(), data, terms=others, seen_all=model.session.seen_all)
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
-            yield self.objective(data), evaluate
+            yield objective, evaluate
         finally:
             self._release()
+
+    def _begin(self, examples: Iterable[Example] | None, terms: Mapping[str, Texts] | None) -> Objective:
+        """Begin a run on examples, or on those of `initialize`, and return its objective."""
+        model = self.model
+        self._add_texts(terms or {})
+        data = model.session.initial if examples is None else self._encode_again(examples)
+        if data is None:
+            raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
+        others, seen_all = self._complete_terms(), model.session.seen_all
+        model.session = Session(self.optimizer(), data, terms=others, seen_all=seen_all)
+        self._warn_of_missing_columns()
+        return self.objective(data)
+
+    def _encode_again(self, examples: Iterable[Example]) -> Dataset:
+        """Return examples with the numbers of the present model's features and tags."""
+        model = self.model
+        if self._growing is not None:
+            examples = list(examples)
+            self._meet(examples, [self.content_key(example) for example in examples], Growing())
+            self._growing = None
+        if model.first is not None and not model.held_out:
+            given = list(examples) if isinstance(examples, Iterator) else examples
+            examples = given
+            self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
+        return relabelled(model, self.encode(examples, model.encoder))
 
     @contextmanager
     def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
@@ -623,7 +705,7 @@ class Training:
     def _release(self) -> None:
         with self.model.lock:
             self.model.session.release()
-            self.model.encoder.pinned, self.terms = False, []
+            self.model.encoder.pinned = False
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
         encoded, columns = self.model.encode(docs)
@@ -634,15 +716,20 @@ class Training:
         return Evaluator(self.model, dev, *self._encode_allowed([example.predicted for example in dev]))
 
 
-class Collected(NamedTuple):
-    """Encoded texts from which a run begins, the tags of the model, and the strings of its features."""
-
-    encoder: Encoder
-    found: EncodedCorpus
-    terms: dict[str, EncodedCorpus]
-    strings: dict[int, str] | None
-    tags: Sequence[str] = ()
-    streamed: bool = False
+def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
+    """Return what must be the same where a run continues from a checkpoint."""
+    gold, keys = blake2b(digest_size=16), blake2b(digest_size=16)
+    for term in objective.terms:
+        gold.update(term.data.gold.data)
+    for block in crf.keys:
+        keys.update(block.data)
+    return {
+        "the number of sequences": f"{objective.n_total:,}",
+        "labels": ", ".join(crf.labels),
+        "the number of parameters": f"{crf.theta.size:,} ({crf.theta.dtype})",
+        "the hash of features": keys.hexdigest(),
+        "the hash of gold labels": gold.hexdigest(),
+    }
 
 
 def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:

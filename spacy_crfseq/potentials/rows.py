@@ -6,6 +6,7 @@ rows of a larger width, where column c is ``old_columns[c]``, and the new place 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -120,37 +121,15 @@ def cells(rows: Rows) -> NDArray[np.int64]:
 
 def united(rows: Rows, first: Rows) -> Rows:
     """Return rows that also have the weights of other rows, which are the first ones, of the same width."""
-    if isinstance(rows, DenseRows):
-        return rows
-    both = np.sort(np.concatenate([cells(rows), cells(first)]), kind="stable")  # fast, because each is sorted
+    return rows if isinstance(rows, DenseRows) else rows_of([cells(rows), cells(first)], rows.n_rows, rows.width)
+
+
+def rows_of(places: Sequence[Offsets], n_rows: int, width: int) -> SparseRows:
+    """Return rows with the weights whose `cells` are in one of some arrays, each of which is sorted."""
+    both = np.sort(np.concatenate(places), kind="stable")
     both = both[np.append(True, both[1:] > both[:-1])[: len(both)]]
-    bounds = np.arange(rows.n_rows + 1, dtype=np.int64) * rows.width
-    return SparseRows(np.searchsorted(both, bounds), (both % max(1, rows.width)).astype(np.int32), rows.width)
-
-
-def taken(rows: Rows, numbers: Ints) -> tuple[Rows, Offsets]:
-    """Return some rows, by their numbers, -1 for an empty one, and the places of their weights among all."""
-    if isinstance(rows, DenseRows) and (numbers >= 0).all():
-        places = numbers.astype(np.int64)[:, None] * rows.width + np.arange(rows.width)
-        return DenseRows(len(numbers), rows.width), places.ravel()
-    bounds = np.arange(rows.n_rows + 1, dtype=np.int64) * rows.width if isinstance(rows, DenseRows) else rows.ptr
-    known = numbers >= 0
-    sizes = np.where(known, np.diff(bounds, append=bounds[-1])[numbers], 0)
-    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    places = np.arange(ptr[-1]) + np.repeat(np.where(known, bounds[numbers], 0) - ptr[:-1], sizes)
-    columns = places % rows.width if isinstance(rows, DenseRows) else rows.cols[places]
-    return SparseRows(ptr, columns.astype(np.int32), rows.width), places
-
-
-def placed(rows: Rows, numbers: Ints, n_rows: int) -> Rows:
-    """Return `n_rows` rows, in which those numbered `numbers` are these; -1 leaves one out."""
-    if isinstance(rows, DenseRows):
-        return DenseRows(n_rows, rows.width)
-    row, column = np.divmod(cells(rows), max(1, rows.width))
-    home = numbers[row].astype(np.int64)
-    found = np.sort((home * rows.width + column)[home >= 0])
-    bounds = np.arange(n_rows + 1, dtype=np.int64) * rows.width
-    return SparseRows(np.searchsorted(found, bounds), (found % max(1, rows.width)).astype(np.int32), rows.width)
+    bounds = np.arange(n_rows + 1, dtype=np.int64) * width
+    return SparseRows(np.searchsorted(both, bounds), (both % max(1, width)).astype(np.int32), width)
 
 
 def without_empty(rows: Rows) -> Rows:

@@ -22,7 +22,7 @@ class Penalty:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if field.init and not (strength := getattr(self, field.name)) >= 0:
+            if not (strength := getattr(self, field.name)) >= 0:
                 name = type(self).__name__
                 raise ConfigError(f"{name}: {field.name} must be 0 or more, but {strength} was given.")
 

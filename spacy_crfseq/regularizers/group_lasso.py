@@ -11,7 +11,7 @@ are groups of one weight, whose norm is the absolute value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +33,6 @@ class GroupLasso(Penalty):
 
     strengths: ClassVar[None] = None  # it is not an elastic net
     rho: float = 1.0
-    _ptr: Offsets | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def smooth(self) -> bool:
@@ -45,15 +44,15 @@ class GroupLasso(Penalty):
             block.begin + (block.ptr[:-1] if len(block.ptr) else np.arange(block.n_rows) * block.width)
             for block in blocks
         )
-        bound = replace(self)
-        object.__setattr__(
-            bound, "_ptr", np.unique(np.concatenate([*begins, [blocks[-1].end]]))
-        )  # without empty groups
-        return bound
+        return _OverRows(self.rho, ptr=np.unique(np.concatenate([*begins, [blocks[-1].end]])))  # without empty groups
+
+    def _begins(self, weights: Floats) -> Offsets:
+        """Return where the groups that have weights begin, and the end of the last one."""
+        return np.array([0, len(weights)])
 
     def _groups(self, weights: Floats) -> tuple[Floats, Offsets]:
         """Return sqrt(n_r) ||w_r||_2 of each group that has weights, in float64, and the sizes n_r."""
-        ptr = np.array([0, len(weights)]) if self._ptr is None else self._ptr
+        ptr = self._begins(weights)
         norms = np.sqrt(np.add.reduceat(np.square(weights, dtype=np.float64), ptr[:-1]))
         return np.sqrt(np.diff(ptr)) * norms, np.diff(ptr)
 
@@ -67,3 +66,16 @@ class GroupLasso(Penalty):
         norms, sizes = self._groups(weights)
         factors = np.maximum(0, 1 - step * self.rho * sizes / np.maximum(norms, 1e-300))
         weights *= np.repeat(factors, sizes).astype(weights.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OverRows(GroupLasso):
+    """The penalty on parameters whose groups begin at `ptr`."""
+
+    ptr: Offsets
+
+    def __post_init__(self) -> None:
+        """Do nothing: the strength was checked."""
+
+    def _begins(self, weights: Floats) -> Offsets:
+        return self.ptr

@@ -1,12 +1,14 @@
-"""Encoded sequences with their labels."""
+"""Encoded sequences with their labels, and the folds of a corpus for cross-validation."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ConfigError, DataError
 from ..features.encoder import Encoded, concatenate, take_sequences
 from ..features.index import BagStore
 from ..types import MISSING, NO_CANDIDATES, Batch, Ints, Offsets
@@ -143,3 +145,27 @@ def join(parts: list[Dataset]) -> Dataset:
         parts[0].table,
         inputs=None if parts[0].inputs is None else np.concatenate([part.inputs for part in parts]),
     )
+
+
+def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
+    """Return the document numbers of each of k folds, in ascending order; each is held out once.
+
+    Documents are shuffled, and folds have about the same number of them.
+    keys: One for each document.  Documents with equal keys, such as copies of a text, share a fold, so that no model is
+        tested on a text that it was trained on.
+    RAISES ConfigError: If k is less than 2.
+    RAISES DataError: If there are fewer different documents than folds.
+    """
+    if k < 2:
+        raise ConfigError(f"--cross-validate {k}: give a number of folds from 2 on; 5 and 10 are usual.")
+    groups: dict[Hashable, list[int]] = {}
+    for number, key in enumerate(keys):
+        groups.setdefault(key, []).append(number)
+    if len(groups) < k:
+        raise DataError(f"--cross-validate {k}: the training corpus has only {len(groups)} different documents.")
+    order = np.random.default_rng(seed).permutation(len(groups))
+    found: list[list[int]] = [[] for _ in range(k)]
+    each = list(groups.values())
+    for group in sorted((each[i] for i in order), key=len, reverse=True):  # each into the smallest fold so far
+        min(found, key=len).extend(group)
+    return [np.array(sorted(numbers), np.int64) for numbers in found]

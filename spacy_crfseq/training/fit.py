@@ -132,76 +132,47 @@ def repeat(
     score (float): Score of theta itself, the best one until another exceeds it.
     The other arguments are those of `fit`.
     """
-    run = _Run(export, theta, evaluate, evaluate_every, patience, score, begun)
+    run = begun or RunState(None, [], theta.copy() if score > -np.inf else None, score, 0)
+    room, started = np.empty_like(theta), perf_counter() - (run.history[-1].seconds if run.history else 0.0)
+
+    def current() -> Floats:
+        """Return the current parameters for prediction [D]; the next step may change them."""
+        own = export(room)
+        return room if own is None else own
+
     try:
-        while not (reason := run.reason_to_stop()):
-            progress = run.record(iterate())
+        while not (reason := _reason_to_stop(run, patience)):
+            report, iteration = iterate(), len(run.history) + 1
+            value, best, active = None, False, None
+            due = iteration % max(1, evaluate_every) == 0 or report.converged
+            if due and np.isfinite(report.value):
+                weights = current()
+                active = int(np.count_nonzero(weights != 0))  # twice as fast as without the comparison
+                if evaluate is not None:
+                    value = evaluate(weights)
+                    best = value > run.best_score
+                    if best:
+                        run = run._replace(best=weights.copy(), best_score=value, without_gain=0)
+                    else:
+                        run = run._replace(without_gain=run.without_gain + 1)
+            run.history.append(Progress(iteration, perf_counter() - started, report, value, best, active))
             if callback is not None:
-                callback(progress)
+                callback(run.history[-1])
             if saver is not None:
-                saver.save(run.state())
+                saver.save(run)
     except KeyboardInterrupt:
         reason = "interrupted"
     except ClusterError:
         if saver is not None:
-            saver.save(run.state(), now=True)
+            saver.save(run, now=True)
         raise
-    last = run.current()
+    last = current()
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
 
 
-class _Run:
-    """Development scores of a run and the best parameters."""
-
-    def __init__(
-        self,
-        export: Callable[[Floats], Floats | None],
-        theta: Floats,
-        evaluate: Callable[[Floats], float] | None,
-        every: int,
-        patience: int,
-        score: float,
-        begun: RunState | None,
-    ) -> None:
-        self.export, self.evaluate, self.every, self.patience = export, evaluate, max(1, every), patience
-        self.history: list[Progress] = []
-        self.best: Floats | None = theta.copy() if score > -np.inf else None
-        self._room, self._best_score = np.empty_like(theta), score
-        self._without_gain, self._started, self._optimizer = 0, perf_counter(), None
-        if begun is not None:
-            self._optimizer, self.history, self.best, self._best_score, self._without_gain = begun
-            self._started -= self.history[-1].seconds if self.history else 0.0
-
-    def state(self) -> RunState:
-        return RunState(self._optimizer, self.history, self.best, self._best_score, self._without_gain)
-
-    def current(self) -> Floats:
-        """Return the current parameters for prediction [D]; the next step may change them."""
-        own = self.export(self._room)
-        return self._room if own is None else own
-
-    def record(self, report: StepReport) -> Progress:
-        iteration = len(self.history) + 1
-        score, best, active = None, False, None
-        due = iteration % self.every == 0 or report.converged
-        if due and np.isfinite(report.value):
-            current = self.current()
-            active = int(np.count_nonzero(current != 0))  # twice as fast as without the comparison
-        if self.evaluate is not None and active is not None:
-            score = self.evaluate(current)
-            best = score > self._best_score
-            self._without_gain = 0 if best else self._without_gain + 1
-            if best:
-                self._best_score, self.best = score, current.copy()
-        progress = Progress(iteration, perf_counter() - self._started, report, score, best, active)
-        self.history.append(progress)
-        return progress
-
-    def reason_to_stop(self) -> str:
-        if not self.history:
-            return ""
-        if self.history[-1].report.converged:
-            return self.history[-1].report.message
-        if self.patience and self._without_gain >= self.patience:
-            return f"no better score in {self.patience} evaluations"
-        return ""
+def _reason_to_stop(run: RunState, patience: int) -> str:
+    if run.history and run.history[-1].report.converged:
+        return run.history[-1].report.message
+    if patience and run.without_gain >= patience:
+        return f"no better score in {patience} evaluations"
+    return ""

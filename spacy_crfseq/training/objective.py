@@ -21,7 +21,6 @@ import numpy as np
 from .. import kernels, threads
 from ..errors import ConfigError
 from ..losses._sums import MANY
-from ..losses.sequential_log import SequentialLog
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear
 from ..potentials.protocol import Potential
@@ -182,7 +181,7 @@ class Objective:
         """See `types.OnlineObjective`; blocks of sequences are faster than a `ChainText` for large mini-batches."""
         term, potential = self.terms[0], self.potential
         simple = len(self.terms) == 1 and not self._turns and self._mask is None and size < MANY
-        simple = simple and type(term.loss) is SequentialLog  # a loss derived from it may compute something else
+        simple = simple and "log_likelihood" in getattr(term.loss, "provides", ())
         if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
             return None
         if term.data.has_candidates or term.data.groups is not None:

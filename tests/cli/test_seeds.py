@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import spacy
 from spacy.cli.train import train
 
-from spacy_crfseq.optimizers.seeds import seeded
+from spacy_crfseq.optimizers.online import seeded
 from spacy_crfseq.registry import optimizers
 from tests.commands import Run, refused, worked
 
@@ -61,18 +60,6 @@ def test_system_seed_and_the_seed_of_the_optimizer(run: Run, configure: Any, pat
     assert by_fit(run, own, tmp_path / "c", paths, 0) == wanted
     zero = configure(tmp_path / "zero.cfg", "crf_ner", components=OWN.format(0))
     assert by_fit(run, zero, tmp_path / "d", paths, 2) == by_fit(run, plain, tmp_path / "e", paths, 0)
-
-
-def test_a_sweep_over_seeds(train_on: Run, run: Run, paths: list[str], tmp_path: Path) -> None:
-    worked(train_on("fit", "crf_ner", args=["--training.seed 2"]))
-    wanted = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text(encoding="utf8").splitlines()]
-    sweep = tmp_path / "sweep.cfg"
-    sweep.write_text('[sweep]\nconfig = "c.cfg"\n[sweep.grid]\ntraining.seed = [0, 1, 2]\n', encoding="utf8")
-    worked(run("sweep", sweep, "--output", tmp_path / "grid", *paths))
-    lines = (tmp_path / "grid" / "sweep.jsonl").read_text(encoding="utf8").splitlines()
-    found = {result["settings"]["training.seed"]: result for result in map(json.loads, lines)}
-    assert len({result["objective"] for result in found.values()}) == 3
-    assert found[2]["objective"] == [line["objective"] for line in wanted if line["best"]][-1]
 
 
 def test_in_python(trained: Path, corpus: Any) -> None:

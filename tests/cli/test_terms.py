@@ -13,8 +13,7 @@ from spacy.cli._util import app
 from spacy.util import load_config, load_model_from_config
 from typer.testing import CliRunner
 
-from spacy_crfseq.pipeline.project import count_texts
-from tests.commands import LBFGS, Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked
 from tests.pipeline.test_terms import SQUARES
 
 TERM = """
@@ -96,16 +95,6 @@ def test_fit_and_tag_without_the_corpus(write: Any, news: Path, paths: list[str]
     worked(run("fit", sourced, "--output", tmp_path / "more", *paths))
 
 
-@pytest.mark.parametrize("optimizer", ["", LBFGS.format(name="crf_ner")])
-def test_spacy_train(optimizer: str, write: Any, news: Path, paths: list[str], tmp_path: Path) -> None:
-    config = write(
-        "crf_ner", settings="keep_names = true\n" + optimizer, training="max_epochs = 4\neval_frequency = 1\n"
-    )
-    spacy_train(config, tmp_path / "out", *paths)
-    news.unlink()
-    check_model(tmp_path / "out" / "model-last")
-
-
 def test_earlier_components_annotate_the_texts(
     write: Any, paths: list[str], run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,12 +112,6 @@ def test_debug_data(write: Any, corpus: Corpus, run: Run) -> None:
     worked(run("debug-data", *arguments), said)
     found = json.loads(worked(run("debug-data", *arguments, "--json")).stdout)["components"]["crf_ner"]["terms"]
     assert found[0]["sentences"] == 16
-
-
-def test_texts_are_not_counted_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
-    texts: Any = iter([1, 2, 3])
-    assert list(count_texts("news", texts)) == [1, 2, 3]
-    assert capsys.readouterr() == ("", "")
 
 
 def test_refuses(write: Any, paths: list[str], run: Run, tmp_path: Path) -> None:

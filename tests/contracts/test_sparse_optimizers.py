@@ -19,7 +19,7 @@ from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.types import Floats, Regularizer, StepReport
-from tests.contracts.test_optimizers import assert_learnt_alone, make, minimising, never_rises, run
+from tests.contracts.test_optimizers import make, minimising, never_rises, run
 from tests.problems import Training, training_problem
 
 TIGHT = {"tolerance": 1e-11, "gradient_tolerance": 1e-7, "max_iterations": 1000}
@@ -95,12 +95,6 @@ def test_threads_change_nothing_but_the_last_digits(name: str) -> None:
 
 
 @EVERY_SPARSE
-def test_a_run_with_corners_may_be_stored_and_taken_up_again(name: str) -> None:
-    straight, stored = (run(make(name, max_iterations=8), problem(L1(0.3)), stored_after=n)[0] for n in (None, 4))
-    np.testing.assert_array_equal(stored, straight)
-
-
-@EVERY_SPARSE
 @pytest.mark.parametrize("penalty", [L1(1e4), ElasticNet(1e4, 1.0)], ids=str)
 def test_a_strong_penalty_leaves_nothing(name: str, penalty: Regularizer) -> None:
     theta, reports = run(make(name), problem(penalty))
@@ -116,14 +110,6 @@ def test_weights_return_to_zero(name: str) -> None:
     expected = solution(SPARSE[0], ElasticNet(0.5, 0.1))
     assert reports[-1].value == pytest.approx(expected[1][-1].value, rel=1e-6)
     np.testing.assert_array_equal(theta == 0, expected[0] == 0)
-
-
-@EVERY_SPARSE
-def test_parameters_that_are_not_learnt_stay_zero_with_corners(name: str) -> None:
-    training = training_problem(4, n_sequences=8, n_labels=4, boundaries=False, regularizer=L1(0.05))
-    theta, _ = run(make(name, max_iterations=5), training)
-    assert training.layout.views(theta).transitions[training.layout.steps].any()
-    assert_learnt_alone(training, theta)
 
 
 @pytest.mark.parametrize("name", minimising({"none", "l2", "elastic", "smooth", "prox"}, online=False))

@@ -91,16 +91,3 @@ def test_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
     live.show("x")
     live.hide()
     assert f"objective 2 {ASCII[0]}{ASCII[-1]}" in terminal.getvalue()
-
-
-@pytest.mark.parametrize("columns", [40, 60, 80, 120])
-def test_the_last_values_are_never_cut(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    live = LiveCurve(Terminal())
-    for i in range(50):
-        live.add("objective", 31706.41 / (i + 1))
-        live.add("score", 77.0 + i / 100)
-    line = live._text("4 of 6: one 0.3, iteration 50"[: columns // 5])
-    assert len(line) < columns
-    assert "634.1" in line
-    assert "77.49" in line

@@ -392,7 +392,7 @@ def test_a_corpus_kept_for_several_runs_has_its_candidate_sets() -> None:
         train = examples(nlp)
         train[0].reference.set_ents([], default="missing")
         allow(train[0].reference, "crf_ner", {0: ["PER", "O"]})
-        pipe_of(nlp, "crf_ner").training.keeps = keeps
+        pipe_of(nlp, "crf_ner").training.set(keeps=keeps)
         nlp.initialize(lambda: train)  # noqa: B023
         pipe_of(nlp, "crf_ner").fit()
         found.append(pipe_of(nlp, "crf_ner").crf.theta)

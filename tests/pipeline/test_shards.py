@@ -11,11 +11,11 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
+from spacy_crfseq.cluster.workers import Cluster
 from spacy_crfseq.errors import ClusterError, ConfigError, DataError
 from spacy_crfseq.pipeline.build import carry_over
-from spacy_crfseq.pipeline.cluster import Cluster
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.shards import DistributedTraining
+from spacy_crfseq.pipeline.shards import Shards
 from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.training.objective import Objective
 from tests.clusters import client as client
@@ -85,7 +85,7 @@ def pipeline(folder: Path, optimizer: dict[str, Any] | None = None, **component:
 def initialize(nlp: Language, pipe: CRFComponent, client: Any = None, **settings: Any) -> Objective:
     """Initialize a component from the corpora of the config; return its objective."""
     if client is not None:
-        pipe.training = DistributedTraining(pipe.doc_model, client, **settings)
+        pipe.training.remote = Shards(client, **settings)
     reader: Any = reader_of("", "corpora.train", nlp)
     pipe.initialize(lambda: reader.stream(nlp), nlp=nlp)
     with pipe.training.training_on() as (objective, _):

@@ -144,7 +144,7 @@ def test_encoded_texts_get_the_labels_of_their_docs(settings: Any) -> None:
     config = {"features": FEATURES, "tag_dictionary_min_count": 2, **settings}
     pipe: Any = nlp.add_pipe("crf_ner", config=config)
     examples = _examples(nlp)
-    pipe.training.keeps = True
+    pipe.training.set(keeps=True)
     nlp.initialize(lambda: examples)
     pipe.training.train_on(np.arange(4, 20))
     expected = pipe.posterior([example.predicted for example in examples[:2]]).all_labels

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.optimizers.batch import Point
+from spacy_crfseq.optimizers.lbfgs import OWLQN, History
 from spacy_crfseq.optimizers.line_search import DECREASE, _Search, _Trial
-from spacy_crfseq.optimizers.owlqn import OWLQN
-from spacy_crfseq.optimizers.quasi_newton import History
 from spacy_crfseq.papers.batch.conjugate_gradient import ConjugateGradient
 from spacy_crfseq.papers.batch.rprop import DOWN, UP, _adapt_steps
 from spacy_crfseq.potentials.layout import Layout

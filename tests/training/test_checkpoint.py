@@ -130,7 +130,7 @@ def test_wrong_content_under_a_right_digest_is_refused(
 
 
 def test_nothing_unpickles() -> None:
-    """A pickle runs code; results of workers are pickles of this process's own, see docs/scaling.md."""
+    """A pickle runs code."""
     risky = re.compile(r"\b(pickle|marshal|shelve|dill|joblib)\.(loads?|Unpickler|open)\b|\b(eval|exec)\(|allow_pickle")
     folder = Path(spacy_crfseq.__file__).parent
     found = {
@@ -138,4 +138,4 @@ def test_nothing_unpickles() -> None:
         for file in folder.rglob("*.py")
         for match in risky.finditer(file.read_text(encoding="utf8"))
     }
-    assert found == {("pipeline/cluster.py", "pickle.loads")}
+    assert not found

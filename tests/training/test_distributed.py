@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq import registry
+from spacy_crfseq.cluster.objective import Distributed, Mixed, TermLoss
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.losses.entropy import Entropy
 from spacy_crfseq.losses.expectation import Expectation
@@ -15,8 +16,6 @@ from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.online import OnlineMethod
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.l2 import L2
-from spacy_crfseq.training.distributed import Distributed
-from spacy_crfseq.training.mixing import Mixed
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
 from tests.problems import all_allowed, training_problem
@@ -50,9 +49,8 @@ def split(objective: Objective, n_shards: int) -> Distributed:
     ]
     for part in parts:
         part._n_total = objective.n_sequences
-    return Distributed(
-        Here(parts), objective.potential, objective.terms, objective.regularizer, n_total=objective.n_sequences
-    )
+    losses = [TermLoss(term.name, term.loss, term.weight) for term in objective.terms]
+    return Distributed(Here(parts), objective.potential, losses, objective.regularizer, n_total=objective.n_sequences)
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 5])

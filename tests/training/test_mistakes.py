@@ -11,9 +11,7 @@ from spacy_crfseq.kernels import viterbi
 from spacy_crfseq.losses.hinge import Hinge
 from spacy_crfseq.losses.perceptron import Perceptron
 from spacy_crfseq.optimizers.adagrad import AdaGrad
-from spacy_crfseq.optimizers.arow import AROW
-from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
-from spacy_crfseq.optimizers.passive_aggressive import PassiveAggressive
+from spacy_crfseq.optimizers.mistakes import AROW, AveragedPerceptron, PassiveAggressive
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer

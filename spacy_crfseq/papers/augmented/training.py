@@ -21,7 +21,7 @@ from ...errors import ConfigError, DataError, suggest
 from ...inference.posterior import NBest
 from ...losses.perceptron import Perceptron
 from ...model import LinearChainCRF
-from ...optimizers.averaged_perceptron import AveragedPerceptron
+from ...optimizers.mistakes import AveragedPerceptron
 from ...regularizers.none import NoRegularizer
 from ...training.dataset import Dataset
 from ...training.fit import FitResult, Progress, repeat

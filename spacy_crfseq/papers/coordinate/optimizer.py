@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError
-from ...optimizers.seeds import check_seed, generator
+from ...optimizers.online import check_seed, generator
 from ...types import NONE, Floats, IndexedObjective, StepReport
 
 if TYPE_CHECKING:

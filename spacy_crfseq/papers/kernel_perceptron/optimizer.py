@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ConfigError
-from ...optimizers.averaged_perceptron import AveragedPerceptron
-from ...optimizers.online import MistakeState
+from ...optimizers.mistakes import AveragedPerceptron, MistakeState
 from ...types import Batch, Floats, RowBlock, Scores
 from .potential import KernelScores
 

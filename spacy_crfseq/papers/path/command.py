@@ -196,7 +196,7 @@ def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
     rho2 (float | None): Strength of the squared norm, None for that of the config.
     RETURNS (float): This strength.
     """
-    from ...optimizers.owlqn import OWLQN
+    from ...optimizers.lbfgs import OWLQN
     from ...regularizers.elastic_net import ElasticNet
 
     pipe = setup.to_train[name]

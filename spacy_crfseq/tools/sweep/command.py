@@ -344,7 +344,7 @@ class Bench:
         needed = needed_before(setup, self.name)
         self.untrained = [other for other in setup.to_train if other not in {self.name, *needed, *setup.resumed}]
         self.pipe = setup.to_train[self.name]
-        self.pipe.training.keeps = True
+        self.pipe.training.set(keeps=True)
         n_threads = self.pipe.method.n_threads or available()  # in processes as here, since sums depend on it
         self.pipe.method = self.pipe.method._replace(**run.parts, n_threads=n_threads)
         encode(setup)

@@ -11,7 +11,7 @@ import pytest
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.losses.perceptron import Perceptron
-from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
+from spacy_crfseq.optimizers.mistakes import AveragedPerceptron
 from spacy_crfseq.papers.augmented.training import (
     SetReport,
     Settings,

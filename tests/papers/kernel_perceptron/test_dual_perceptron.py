@@ -13,8 +13,8 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.hinge import Hinge
 from spacy_crfseq.losses.perceptron import Perceptron
-from spacy_crfseq.optimizers.averaged_perceptron import AveragedPerceptron
 from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.optimizers.mistakes import AveragedPerceptron
 from spacy_crfseq.papers.kernel_perceptron.optimizer import DualPerceptron
 from spacy_crfseq.papers.kernel_perceptron.potential import KernelScores, PolynomialKernel
 from spacy_crfseq.potentials.linear import Linear

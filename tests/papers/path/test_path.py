@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.optimizers.owlqn import OWLQN
+from spacy_crfseq.optimizers.lbfgs import OWLQN
 from spacy_crfseq.papers.batch.fista import FISTA
 from spacy_crfseq.papers.path import path
 from spacy_crfseq.papers.path.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start

@@ -1,5 +1,7 @@
-"""Online methods on shards: each trains on its own part for an eighth of an epoch, and the parameters are mixed.
+"""The objective of a training set that lies in shards on several machines: its passes are sums over the shards.
 
+Each iteration sends the parameters to all shards and adds up what comes back.  Losses, penalties and batch optimizers
+are those of one process.  Online methods train on each shard for an eighth of an epoch, and the parameters are mixed:
 McDonald, Hall & Mann (2010), "Distributed training strategies for the structured perceptron", section 4.2, iterative
 parameter mixing.  Here a weight is averaged over the shards that have its feature, in proportion to their sequences,
 and the mean change is multiplied by the fourth root of their number, since each of them has seen only a part of the
@@ -9,20 +11,101 @@ finds in one process, but a point near it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ..types import Floats, Regularizer, StepReport
-from .distributed import Distributed
-from .objective import Objective
+from ..potentials.protocol import Potential
+from ..training.objective import Objective
+from ..types import Bools, CorpusLoss, Floats, Loss, Regularizer, StepReport
 
 ROUNDS = 8
 """Mixtures in an epoch."""
 GROWTH = 0.25
 """Exponent of the number of shards with a feature, by which the mean change of its weights is multiplied."""
+OWN = "own"
+"""In what a shard remembers, which parameters [D] belong to its features; it has all where this is missing."""
+
+Work: TypeAlias = Callable[[Objective, Floats, dict[str, Any]], tuple[Any, ...]]
+"""Computes numbers and arrays from the objective of a shard, parameters, and what the shard remembers between calls.
+
+The objective has no penalty.  A `Work` is sent to other processes, so it is a function of a module, or a `partial` of
+one.
+"""
+
+
+class Shards(Protocol):
+    """The parts of a training set."""
+
+    def sum(self, work: Work, theta: Floats) -> tuple[Any, ...]:
+        """Return the sum of the results of `work` at theta [D] over all shards, element by element."""
+
+
+class TermLoss(NamedTuple):
+    """The loss of a term, whose data are in the shards."""
+
+    name: str
+    loss: Loss
+    weight: float = 1.0
+
+
+class Distributed(Objective):
+    """Implements `types.Objective` over shards.
+
+    losses_of (Sequence[TermLoss]): Those of all terms.
+    n_total (int): Number of sequences of all shards.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        potential: Potential,
+        losses_of: Sequence[TermLoss],
+        regularizer: Regularizer,
+        *,
+        n_total: int,
+        n_threads: int = 1,
+    ) -> None:
+        super().__init__(potential, (), regularizer, n_total=n_total, n_threads=n_threads)
+        self.shards, self._sums = shards, [term for term in losses_of if isinstance(term.loss, CorpusLoss)]
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences in all shards."""
+        return self._n_total
+
+    @property
+    def approachable(self) -> bool:
+        """False: the order of AdaGrad's steps would depend on the shards."""
+        return False
+
+    def losses(self, theta: Floats, grad: Floats | None, totals: Any = None) -> float:
+        """Return the sum of all losses at theta [D], without the penalty, and add its gradient to `grad` [D]."""
+        names = [term.name for term in self._sums]
+        totals = self.shards.sum(partial(_totals, names), theta) if names else ()
+        sums = dict(zip(names, totals, strict=True))
+        value, gradient = self.shards.sum(partial(_losses, sums, grad is not None), theta)
+        if grad is not None:
+            grad += gradient
+        for term in self._sums:
+            if isinstance(term.loss, CorpusLoss):
+                value += term.loss.at(sums[term.name], term.weight)[0]
+        return float(value)
+
+
+def _totals(names: Sequence[str], objective: Objective, theta: Floats, memory: dict[str, Any]) -> tuple[Any, ...]:
+    found = objective.totals(theta)
+    return tuple(found.get(name, 0.0) for name in names)
+
+
+def _losses(
+    sums: dict[str, Any], training: bool, objective: Objective, theta: Floats, memory: dict[str, Any]
+) -> tuple[float, Any]:
+    grad = np.zeros_like(theta) if training else None
+    return objective.losses(theta, grad, sums), 0.0 if grad is None else grad
 
 
 @dataclass
@@ -80,8 +163,15 @@ class Mixed:
         return report
 
 
+def _own(values: Floats, memory: dict[str, Any]) -> Floats:
+    """Return values [D] of the features that a shard has, and zeros for all others."""
+    own: Bools | None = memory.get(OWN)
+    return values if own is None else np.where(own, values, values.dtype.type(0))
+
+
 def _shares(objective: Objective, theta: Floats, memory: dict[str, Any]) -> tuple[Floats, Floats]:
-    return np.full_like(theta, objective.n_sequences / objective.n_total), np.ones_like(theta)
+    share = np.full_like(theta, objective.n_sequences / objective.n_total)
+    return _own(share, memory), _own(np.ones_like(theta), memory)
 
 
 def _round(
@@ -93,7 +183,7 @@ def _round(
     theta: Floats,
     memory: dict[str, Any],
 ) -> tuple[float, Floats, Floats]:
-    """Train on a part of the shard from theta [D of the shard].
+    """Train on a part of the shard from theta [D].
 
     Return the loss, and the changes of the last weights and of those for prediction, times the shard's share.
     """
@@ -107,4 +197,5 @@ def _round(
     report, exported = optimizer.iterate(part, state), np.empty_like(theta)
     optimizer.export(state, exported)
     share = theta.dtype.type(objective.n_sequences / n_total)
-    return report.loss, share * (optimizer.last(state, part) - theta), share * (exported - theta)
+    changes = (share * (weights - theta) for weights in (optimizer.last(state, part), exported))
+    return report.loss, *(_own(change, memory) for change in changes)

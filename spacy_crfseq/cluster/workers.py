@@ -6,17 +6,13 @@ no worker has died in it.
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from queue import Empty, SimpleQueue
 from time import monotonic, perf_counter, sleep
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 
@@ -30,10 +26,6 @@ WAIT = 120.0
 """Seconds that a cluster has to get a worker."""
 FAILURES = 10
 """Attempts in a row that may fail."""
-TIMEOUT = 30.0
-"""Seconds that the scheduler has to say why a task has failed."""
-END = -1
-"""In place of the number of a piece of news: that was the last."""
 SLOW = 3.0
 """A worker that takes so many times as long as the median is reported."""
 
@@ -81,10 +73,6 @@ class Cluster:
         self._size = self._failures = self._losses = 0
         self._slow: set[str] = set()
         self._waiter = ThreadPoolExecutor(FAILURES + 1)  # a call that failed may still wait
-
-    def send(self, number: int, value: Any) -> Any:
-        """Return a large value that is sent to the worker of a shard, for arguments of `make`."""
-        return self._sent(self._homes[number], value)
 
     def make(self, function: Function, arguments: Arguments, done: Callable[[int], None] = lambda n: None) -> None:
         """Replace each shard by function(shard, *arguments(number)); the first call makes them from None.
@@ -163,22 +151,21 @@ class Cluster:
 
     def _settle(self) -> None:
         """Give the shards of workers that have died to others, and make them there."""
-        alive, until = _alive(self._client), monotonic()
-        while not alive or (len(alive) < self._size and monotonic() < until + RETURN):
+        here, until = alive(self._client), monotonic()
+        while not here or (len(here) < self._size and monotonic() < until + RETURN):
             if monotonic() > until + WAIT:
                 raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.")
             sleep(TICK)
-            alive = _alive(self._client)
-        self._size = len(alive)
-        loads = Counter(dict.fromkeys(alive, 0))
-        loads.update(home for home in self._homes if home in alive)
+            here = alive(self._client)
+        self._size, loads = len(here), Counter(dict.fromkeys(here, 0))
+        loads.update(home for home in self._homes if home in here)
         for number, home in enumerate(self._homes):
-            if home not in alive:
-                self._homes[number] = min(alive, key=lambda one: (loads[one] + 1) / alive[one])
+            if home not in here:
+                self._homes[number] = min(here, key=lambda worker: (loads[worker] + 1) / here[worker])
                 loads[self._homes[number]] += 1
                 self._losses += 1
             future = self._futures[number]
-            if home not in alive or future is None or future.status in ("lost", "cancelled", "error"):
+            if home not in here or future is None or future.status in ("lost", "cancelled", "error"):
                 self._futures[number], self._applied[number] = None, 0
         for number, done in enumerate(self._applied):
             for function, arguments in self._steps[done:]:
@@ -203,7 +190,7 @@ class Cluster:
                         "of memory: give them more, or use more of them."
                     ) from error
                 sleep(TICK)
-                _alive(self._client)  # raises an error if the scheduler is lost, too
+                alive(self._client)  # raises an error if the scheduler is lost, too
                 self._report(f"A worker was lost ({error}); its part is computed anew")
 
     def _gathered(self, futures: list[Any], done: Callable[[int], None]) -> list[Any]:
@@ -231,7 +218,7 @@ class Cluster:
         homes, waiting = set(self._homes), self._waiter.submit(call)
         while not wait([waiting], TICK).done:
             look()
-            if gone := homes - _alive(self._client).keys():
+            if gone := homes - alive(self._client).keys():
                 raise _WorkerLostError(", ".join(sorted(gone)))
         return waiting.result()
 
@@ -244,7 +231,7 @@ class Cluster:
                 self._report(f"The worker {worker} takes {own:.1f} s for its part, the others about {usual:.1f} s")
 
 
-def _alive(client: Any) -> dict[str, int]:
+def alive(client: Any) -> dict[str, int]:
     """Return the workers and their threads.  RAISES ClusterError: If the scheduler does not answer."""
     try:
         if client.status == "running":
@@ -258,97 +245,7 @@ class _WorkerLostError(Exception):
     """A worker has died during a call."""
 
 
-class News(NamedTuple):
-    """What the work on an item has yielded; `first`: a worker begins with it, perhaps after another one has died."""
-
-    number: int
-    first: bool
-    value: Any
-
-
-Work = Callable[[Any, str], Iterable[Any]]
-
-
-def run_jobs(client: Any, work: Work, items: Sequence[Any], names: Sequence[str]) -> Iterator[News]:
-    """Yield what work(item, run) yields on workers, for items that another worker can go on with if one dies.
-
-    work (Callable): Picklable, as all that it yields; `run` is a name of this call.
-    names (Sequence[str]): Names of the items, for messages.
-    RAISES CrfError: The first that `work` raises; `ClusterError` if scheduler or workers are lost, or fail.
-    """
-    from distributed import KilledWorker
-
-    run, news, heard = f"crfseq-{uuid4().hex}", SimpleQueue[Any](), monotonic()
-    futures: dict[int, Any] = {}
-    complete = set[int]()
-    advanced = set[int]()  # items that have moved on since they were submitted
-
-    def submit(numbers: Sequence[int]) -> None:
-        found = client.map(_run_job, numbers, [items[number] for number in numbers], work=work, run=run, pure=False)
-        futures.update(zip(numbers, found, strict=True))
-        for number, future in zip(numbers, found, strict=True):
-            future.add_done_callback(lambda _, number=number: news.put(number))
-
-    client.subscribe_topic(run, lambda event: news.put(event[1]))
-    try:
-        submit(range(len(items)))
-        while futures:
-            try:
-                one = news.get(timeout=TICK)
-            except Empty:
-                if not _alive(client) and monotonic() > heard + WAIT:
-                    raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.") from None
-                continue
-            heard = monotonic()
-            if isinstance(one, int):
-                future = futures.pop(one)
-                if future.status == "finished":  # its news came before; nothing is fetched, as the worker may die
-                    if one not in complete:  # it was cancelled and asked for again
-                        submit([one])
-                    continue
-                error = future.exception(timeout=TIMEOUT) if future.status == "error" else None
-                if error is None:
-                    raise ClusterError(LOST)
-                if not isinstance(error, KilledWorker):
-                    raise ClusterError(f"{names[one]}: a worker has failed ({type(error).__name__}: {error}).")
-                if one not in advanced:
-                    raise ClusterError(f"{names[one]}: workers die of it, perhaps for lack of memory.")
-                advanced.discard(one)
-                submit([one])
-            else:
-                number, index, value = one
-                if isinstance(found := pickle.loads(value), Exception):
-                    raise found
-                if index == END:
-                    complete.add(number)
-                    continue
-                advanced.update([number] if index else [])
-                yield News(number, not index, found)
-    finally:
-        if client.status == "running":
-            client.unsubscribe_topic(run)
-            client.cancel(list(futures.values()), force=True)
-
-
 # On workers
-
-
-def _run_job(number: int, item: Any, work: Work, run: str) -> None:
-    """Report what `work` yields, or the error that it raises."""
-    from distributed import get_worker
-
-    worker: Any = get_worker()
-    task = worker.get_current_task()
-    try:
-        with closing(iter(work(item, run))) as found:  # type: ignore[type-var]
-            for index, value in enumerate(found):
-                worker.log_event(run, (number, index, pickle.dumps(value)))
-                known = worker.state.tasks.get(task)
-                if known is None or known.state != "executing":  # the client has cancelled it, or has ended
-                    return
-        worker.log_event(run, (number, END, pickle.dumps(None)))
-    except Exception as error:
-        worker.log_event(run, (number, 0, pickle.dumps(error)))
 
 
 def _ready(shard: Any) -> bool:

@@ -1,0 +1,1 @@
+"""Sums over the shards of a training set on a Dask cluster."""
