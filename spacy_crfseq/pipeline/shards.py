@@ -274,8 +274,9 @@ def describe(shard: Shard, count: bool) -> Facts:
 def number(shard: Shard, keys: Both) -> Shard:
     """Return a shard whose features have the numbers of the model with these keys."""
     encoder = shard.encoder
-    shard.ids = encoder.unigrams.number_as(keys[0]), encoder.bigrams.number_as(keys[1])
-    encoder.renumber([text for corpus in shard.corpora.values() for text in (corpus.known, corpus.data.encoded)])
+    if shard.ids is None:  # the task may be done again
+        shard.ids = encoder.unigrams.number_as(keys[0]), encoder.bigrams.number_as(keys[1])
+        encoder.renumber([text for corpus in shard.corpora.values() for text in (corpus.known, corpus.data.encoded)])
     return shard
 
 
