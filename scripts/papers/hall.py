@@ -88,8 +88,7 @@ class Questions:
 
     def adapt(self, start: Floats, questions: Examples, known: str, seed: int, **more: Any) -> Floats:
         """Return the weights after augmented-loss training on the source and on what is known of some questions."""
-        from spacy_crfseq.papers.augmented.component import Source, fine_tune
-        from spacy_crfseq.papers.augmented.training import Settings
+        from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 
         settings = {**self.settings["fine_tune"], "seed": seed, **more}
         sources = [Source("source", self.source)]
@@ -104,8 +103,7 @@ class Questions:
 
     def _evidence(self, questions: Examples, known: str) -> tuple[Examples, Cost | None]:
         """Return questions with what is known of them, and their loss: none where that is everything."""
-        from spacy_crfseq.papers.augmented.hamming import Hamming
-        from spacy_crfseq.papers.augmented.required_label import RequiredLabel
+        from spacy_crfseq.papers.augmented.costs import Hamming, RequiredLabel
 
         if known in (ALL, MORE):
             return questions, None
@@ -250,9 +248,8 @@ class TaggedEntities:
 
     def adapt(self, known: str, **more: Any) -> Floats:
         """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
-        from spacy_crfseq.papers.augmented.component import Source, fine_tune
-        from spacy_crfseq.papers.augmented.entity_agreement import EntityAgreement
-        from spacy_crfseq.papers.augmented.training import Settings
+        from spacy_crfseq.papers.augmented.costs import EntityAgreement
+        from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 
         settings = {**self.settings["fine_tune"], "seed": self._seed, "turns": len(self.judged), **more}
         sources = [Source("tagged", self.tagged)]

@@ -86,8 +86,7 @@ class Names:
 
     def adapt(self, known: str) -> Floats:
         """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
-        from spacy_crfseq.papers.augmented.component import Source, fine_tune
-        from spacy_crfseq.papers.augmented.training import Settings
+        from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 
         settings = {**self.settings["fine_tune"], "seed": self._seed, "turns": len(self.judged)}
         if self._quick:
@@ -104,8 +103,7 @@ class Names:
         return self.tagger.pipe.crf.theta
 
     def _loss(self, known: str) -> Cost:
-        from spacy_crfseq.papers.augmented.entity_agreement import EntityAgreement
-        from spacy_crfseq.papers.augmented.entity_tags import EntityTags
+        from spacy_crfseq.papers.augmented.costs import EntityAgreement, EntityTags
 
         reader, labels = self.recognizer.pipe.name, self.settings["proper_nouns"]["labels"]
         losses = {NOUNS: EntityTags(labels), NOUNS_F1: EntityTags(labels, reader), ERRORS: EntityAgreement(reader)}

@@ -297,8 +297,7 @@ STRENGTHS_OF_DOCUMENTS = (0.01, 0.1, 1.0, 10.0, 100.0)
 @experiment("documents", "Section 5.2 on CoNLL-2003: documents weighted by clusters, n = 50 and 300", 1)
 def documents(options: Options) -> list[Row]:
     """Return a row for each size and estimator: errors of the replications on the documents that are not drawn."""
-    from spacy_crfseq.papers.weighting.clusters import fit_mixture
-    from spacy_crfseq.papers.weighting.shared import by_class
+    from spacy_crfseq.papers.weighting.weightings import by_class, fit_mixture
 
     bags, labels = _documents(options)
     mixture, _ = fit_mixture(bags, COMPONENTS, 0.1, np.random.default_rng(options.seed), 50, 1e-4)
@@ -337,7 +336,7 @@ def _documents(options: Options) -> tuple[Any, NDArray[np.int64]]:
     """Return the reports of CoNLL-2003 without headlines, as bags, and their labels: 1 for sports, -1 for others."""
     from scripts.papers.shift import is_sport
     from spacy_crfseq.corpora import read_preset
-    from spacy_crfseq.papers.weighting.shared import make_bags
+    from spacy_crfseq.papers.weighting.weightings import make_bags
 
     texts: list[list[str]] = []
     labels: list[int] = []
@@ -366,7 +365,7 @@ def _documents(options: Options) -> tuple[Any, NDArray[np.int64]]:
 def _logistic(bags: Any, labels: NDArray[np.int64], mass: Array, rho: float) -> Array:
     """Return the parameters [words + 1] of a weighted logistic regression on counts."""
     from spacy_crfseq.optimizers.lbfgs import LBFGS
-    from spacy_crfseq.papers.weighting.density_ratio import Logistic
+    from spacy_crfseq.papers.weighting.weightings import Logistic
 
     optimizer, theta = LBFGS(max_iterations=100), np.zeros(bags.n_words + 1)
     objective: Any = Logistic(bags, labels.astype(np.float64), mass, rho)
@@ -378,7 +377,7 @@ def _logistic(bags: Any, labels: NDArray[np.int64], mass: Array, rho: float) -> 
 
 
 def _scores(bags: Any, theta: Array) -> Array:
-    from spacy_crfseq.papers.weighting.density_ratio import scores
+    from spacy_crfseq.papers.weighting.weightings import scores
 
     return scores(bags, theta)
 

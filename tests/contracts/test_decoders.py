@@ -14,7 +14,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.adagrad import AdaGrad
-from spacy_crfseq.papers.local.loss import LocalLog
+from spacy_crfseq.papers.local import LocalLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.compatibility import check_plugins
 from spacy_crfseq.types import Constraints, Decoder, Scores

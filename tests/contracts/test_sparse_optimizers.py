@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.papers.batch.conjugate_gradient import ConjugateGradient
+from spacy_crfseq.papers.batch import ConjugateGradient
 from spacy_crfseq.regularizers.elastic_net import ElasticNet, elastic_net_mix
 from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.regularizers.l1 import L1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.kernels import penalties
-from spacy_crfseq.papers.batch import rprop
+from spacy_crfseq.papers import batch as rprop
 from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.types import RowBlock

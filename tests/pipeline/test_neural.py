@@ -19,8 +19,7 @@ from typer.testing import CliRunner
 
 import spacy_crfseq.cli  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
-from spacy_crfseq.papers.augmented.component import Source, fine_tune
-from spacy_crfseq.papers.augmented.training import Settings
+from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 from spacy_crfseq.pipeline.neural import Neural
 from spacy_crfseq.potentials.small import Given
 from spacy_crfseq.types import CorpusLoss, TextLoss

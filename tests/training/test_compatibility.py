@@ -12,7 +12,7 @@ from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.papers.local.decoder import LocalViterbi
+from spacy_crfseq.papers.local import LocalViterbi
 from spacy_crfseq.registry import losses, optimizers, regularizers
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from spacy import util
@@ -27,6 +27,7 @@ from ...errors import ConfigError, suggest
 from ...files import replace_folder
 from ...pipeline.project import BEST, LAST, LOG, load_config, warn_of_empty_columns
 from ...pipeline.select import load_pipeline, model_folder, one_crf_of
+from ...registry import check_types
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 
     from ...training.fit import FitResult, Progress
     from ...types import Cost
-    from .component import Source
-    from .training import SetReport, Settings, TuningSet
+    from .training import SetReport, Settings, Source, TuningSet
 
-DEV = "dev"
-NUMBERS = {"k": int, "rate": float, "rounds": int, "turns": int, "seed": int}
+    ReadDev = Callable[[], list[Example]]
+
+DEV, INTERRUPT = "dev", "interrupted"
+NUMBERS = {"k": "int", "rate": "float", "rounds": "int", "turns": "int", "seed": "int"}
 PATIENCE = 5
 _KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "patience", *NUMBERS)
 
@@ -70,60 +72,55 @@ def fine_tune_cli(
           --paths.dev dev.conllu --fine_tune.k 20
     """
     with options.training(ctx, config_path, code, verbose) as overrides:
-        outcome = fine_tune(model, config_path, output, overrides=overrides, force=force)
-        _print_outcome(outcome)
-    if outcome.interrupted:
+        result = fine_tune(model, config_path, output, overrides=overrides, force=force)
+    if result.reason == INTERRUPT:
         raise typer.Exit(INTERRUPTED)
-
-
-class TuningOutcome(NamedTuple):
-    """What `fine_tune` did."""
-
-    best: Path | None
-    last: Path | None
-    scores: dict[str, Any]
-    reason: str
-    kept: bool
-    interrupted: bool
 
 
 def fine_tune(
     model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None, force: bool = False
-) -> TuningOutcome:
+) -> FitResult:
     """Train a component of a pipeline as a config says, and save the pipeline.
 
     force (bool): Replace models that are in the folder, unless one of them is `model`.
     RAISES CrfError: On a config, corpus or loss that cannot be used.
     """
-    from .component import fine_tune as train
+    from .training import fine_tune as train
 
     model_folder(model)
     check_output_folder(output, model, pipelines=(BEST, LAST), force=force)
-    block = _read_config(config_path, overrides or {})
+    block, msg = _read_config(config_path, overrides or {}), printer()
     nlp = load_pipeline(model)
     block.setdefault("seed", nlp.config.interpolate()["training"].get("seed") or 0)
     settings, patience = _settings(block)
     name = block["component"]
     _, pipe = one_crf_of(nlp, name, str(model))
-    printer().info(f"Reading {', '.join(block['sets'])}")
-    plan = _plan(nlp, block)
-    for source in plan.sources:
+    msg.info(f"Reading {', '.join(block['sets'])}")
+    sources, dev, read_dev = _sources(nlp, block)
+    for source in sources:
         docs = [example.predicted for example in list(source.examples)[:100]]
         warn_of_empty_columns(say, name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
     before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
     with locked_folder(output):
-        sizes = {one.name: len(list(one.examples)) for one in plan.sources}
+        sizes = {source.name: len(list(source.examples)) for source in sources}
         with closing(TuningReporter(output / LOG, settings, sizes)) as reporter:
             result = train(
-                nlp, name, plan.sources, settings, dev=plan.dev, patience=patience, begin=reporter.begin,
+                nlp, name, sources, settings, dev=dev, patience=patience, begin=reporter.begin,
                 callback=reporter, watch=reporter.watch,
             )  # fmt: skip
-        interrupted = result.reason == "interrupted"
         if not result.history:
-            return TuningOutcome(None, None, {}, result.reason, False, interrupted)
+            msg.warn("Interrupted before the end of the first round: nothing is saved")
+            return result
         kept = bool((result.best == before).all())
-        scores = _save(nlp, name, result, plan, output, temperature if kept else 1.0)
-        return TuningOutcome(output / BEST, output / LAST, scores, result.reason, kept, interrupted)
+        scores = _save(nlp, name, result, read_dev, output, temperature if kept else 1.0)
+    msg.text(f"Ended: {result.reason}")
+    print_scores(scores)
+    if result.reason == INTERRUPT:
+        msg.warn("Interrupted: the best parameters so far are saved")
+    if kept:
+        msg.warn("No round did better on the dev corpus than the model as it was, which is model-best now")
+    msg.good(f"Saved {output / BEST} and {output / LAST}")
+    return result
 
 
 def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -158,34 +155,20 @@ def _check_set(name: str, block: Any) -> None:
 def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
     from .training import Settings
 
-    numbers = {key: _number(key, block[key], kind) for key, kind in NUMBERS.items() if key in block}
-    schedule = block.get("schedule", {})
+    check_types("[fine_tune]", {**NUMBERS, "patience": "int"}, block)
+    schedule, patience = block.get("schedule", {}), block.get("patience", PATIENCE)
     if not isinstance(schedule, dict):
         raise ConfigError("[fine_tune.schedule] must be a block with a line NAME = NUMBER for each data set.")
-    repeats = {name: _number(f"schedule.{name}", value, int) for name, value in schedule.items()}
-    patience = _number("patience", block.get("patience", PATIENCE), int)
+    check_types("[fine_tune.schedule]", dict.fromkeys(schedule, "int"), schedule)
     if patience < 0:
         raise ConfigError("[fine_tune] patience must be 0 (wait for ever) or more.")
-    return Settings(schedule=repeats, **numbers), patience
+    return Settings(schedule=schedule, **{key: block[key] for key in NUMBERS if key in block}), patience
 
 
-def _number(key: str, value: Any, kind: type) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or kind(value) != value:
-        raise ConfigError(f"[fine_tune] {key} = {value!r} must be {'a whole' if kind is int else 'a'} number.")
-    return kind(value)
-
-
-class Plan(NamedTuple):
-    """Corpora and losses of a run."""
-
-    sources: list[Source]
-    dev: Source | None
-    read_dev: Callable[[], list[Example]] | None
-
-
-def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
+def _sources(nlp: Language, block: dict[str, Any]) -> tuple[list[Source], Source | None, ReadDev | None]:
+    """Return the data sets with their losses, that of the dev corpus, and what reads its examples anew."""
     from ...pipeline.terms import annotated
-    from .component import Source
+    from .training import Source
 
     annotating = _annotating(nlp, block)
     for name, part in block["sets"].items():
@@ -194,18 +177,18 @@ def _plan(nlp: Language, block: dict[str, Any]) -> Plan:
                 f"[fine_tune.sets.{name}.corpus] has no path. Give it in the config, or where the config refers to "
                 f"[paths], on the command line: --paths.{name} FILE."
             )
-    parts = {name: _make(part, f"fine_tune.sets.{name}") for name, part in block["sets"].items()}
+    made = {name: _make(part, f"fine_tune.sets.{name}") for name, part in block["sets"].items()}
     dev_block = block.get(DEV) or {}
-    made = _make(dev_block, f"fine_tune.{DEV}") if dev_block and _has_path(dev_block) else None
+    dev = _make(dev_block, f"fine_tune.{DEV}") if dev_block and _has_path(dev_block) else None
 
     def examples_of(read: Callable[[Language], Iterable[Example]]) -> list[Example]:
         return list(reduce(lambda examples, pipe: annotated(pipe, examples), annotating, read(nlp)))
 
-    sources = [Source(name, examples_of(read), loss) for name, (read, loss) in parts.items()]
-    if made is None:
-        return Plan(sources, None, None)
-    read_dev = partial(examples_of, made[0])
-    return Plan(sources, Source(DEV, read_dev(), made[1]), read_dev)
+    sources = [Source(name, examples_of(read), loss) for name, (read, loss) in made.items()]
+    if dev is None:
+        return sources, None, None
+    read_dev = partial(examples_of, dev[0])
+    return sources, Source(DEV, read_dev(), dev[1]), read_dev
 
 
 def _has_path(part: dict[str, Any]) -> bool:
@@ -231,7 +214,10 @@ def _make(part: dict[str, Any], name: str) -> tuple[Any, Cost | None]:
     return reader, loss[0] if loss else None
 
 
-def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path, temperature: float) -> dict[str, Any]:
+def _save(
+    nlp: Language, name: str, result: FitResult, read_dev: ReadDev | None, output: Path, temperature: float
+) -> dict[str, Any]:
+    """Save the last and the best model; return the scores of the best one on the dev corpus."""
     from ...pipeline.model_card import fill_card
 
     pipe: Any = nlp.get_pipe(name)
@@ -240,8 +226,8 @@ def _save(nlp: Language, name: str, result: FitResult, plan: Plan, output: Path,
     for folder, theta, degrees in ((LAST, result.last, 1.0), (BEST, result.best, temperature)):
         pipe.set_parameters(theta)
         pipe.cfg["temperature"] = degrees
-        if plan.read_dev is not None and not (scores and (result.best == result.last).all()):
-            scores = nlp.evaluate(plan.read_dev())
+        if read_dev is not None and not (scores and (result.best == result.last).all()):
+            scores = nlp.evaluate(read_dev())
             kept = {key: scores[key] for key in weights if key in scores}
             nlp.meta["performance"] = {**nlp.meta.get("performance", {}), **kept}
         replace_folder(output / folder, fill_card(nlp).to_disk)
@@ -303,17 +289,3 @@ class TuningReporter:
         costs = [f"{report.cost:.4f}" for report in reports] or ["-"] * self._n_sets
         shown = "-" if score is None else f"{100 * score:.2f}"
         self._rows.add([str(number), *costs, shown, f"{seconds:.2f}", "*" if best else ""])
-
-
-def _print_outcome(outcome: TuningOutcome) -> None:
-    msg = printer()
-    if outcome.best is None:
-        msg.warn("Interrupted before the end of the first round: nothing is saved")
-        return
-    msg.text(f"Ended: {outcome.reason}")
-    print_scores(outcome.scores)
-    if outcome.interrupted:
-        msg.warn("Interrupted: the best parameters so far are saved")
-    if outcome.kept:
-        msg.warn("No round did better on the dev corpus than the model as it was, which is model-best now")
-    msg.good(f"Saved {outcome.best} and {outcome.last}")

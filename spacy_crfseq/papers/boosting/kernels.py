@@ -1,4 +1,4 @@
-"""Forward-backward that remembers, for boosting: one weight changes, and only what hangs on it is computed anew.
+"""Forward-backward for boosting: one weight changes, and only the sequences that hold its feature are computed anew.
 
 Kept of every token are its local scores (emission, start and end score), the forward scores a_t and the backward scores
 b_t, all logarithms in float64::
@@ -9,8 +9,7 @@ b_t, all logarithms in float64::
     P(y_{t-1} = i, y_t = j | x) ~ exp(a_{t-1}(i) + step_t(i, j) + local_t(j) + b_t(j))
 
 (Rabiner 1989, section V.A.)  Sums are products of small matrices of exponentials; one that comes out smaller than
-`TINY` is computed again from logarithms, so that scores of any size are safe.  A recursion stops where it meets what
-it remembers: each step of it is a contraction (Birkhoff 1957), so what a change does fades with the distance.
+`TINY` is computed again from logarithms, so that scores of any size are safe.
 
 Of every parameter k two sums are kept, over the positions t of all sequences, where p is the probability that the
 feature is on at t given the text, and q the same given the known gold labels too::
@@ -20,70 +19,96 @@ feature is on at t given the text, and q the same given the known gold labels to
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...kernels.jit import inlined, internal
+from ...kernels.jit import inlined, internal, kernel
 from ...kernels.math import largest, log_sum
 from ...types import Bools, Ints, Offsets
-from .memory import Chain, Chains, Change, Data, Numbers, Room, Rows, Steps, Sums
 
+Numbers = NDArray[np.float64]
+Reach = tuple[Numbers, Numbers, Numbers]
+Steps = tuple[Numbers, Numbers, Numbers]
+"""Scores of steps, exp(score - base), both [S, L, L], and the base, the largest score [S]: of all, or of each token."""
+POSITION, LOOSE, OPTIMISTIC = 0, 1, 2
+"""What `rank` compares features by."""
+LARGEST_EXPONENT = 600.0
 TINY = 1e-200
 """A sum of products under this may lack terms that were rounded to zero (under 1e-308)."""
-SAME = 1e-12
-"""Logarithms that differ by less are taken for the same."""
-NOWHERE: Any = np.int64(0)
-"""For a literal, numba would compile `_fill_steps` once more."""
+
+
+class Text(NamedTuple):
+    """The training set, and the R rows of parameters.
+
+    offsets (Offsets): [N + 1].
+    gold (Ints): [T], -1 where missing.
+    partial (Bools): [N] whether some labels of a sequence are known and some missing.
+    groups (Ints): [N] the group of each sequence among the sums of shared scores.
+    ptr, ids: [T + 1] and [n], rows of the state group that each token switches on.
+    pair_ptr, pair_ids: The same of the pair group, numbered as among all rows; pair_ptr is empty without such a group.
+    begin (Offsets): [R + 1] row r has the parameters begin[r]:begin[r + 1]; each shared score is a row of its own.
+    cols (Ints): [D] label of a state weight, start or end score, ``previous * L + label`` of a pair weight or a
+        transition.
+    """
+
+    offsets: Offsets
+    gold: Ints
+    partial: Bools
+    groups: Ints
+    ptr: Offsets
+    ids: Ints
+    pair_ptr: Offsets
+    pair_ids: Ints
+    begin: Offsets
+    cols: Ints
+
+
+class Chains(NamedTuple):
+    """The weights theta [D], local scores [T, L], forward and backward scores [C, T, L].
+
+    C is 2 if labels are missing: the second recursions are clamped to the known labels.
+    """
+
+    theta: Numbers
+    local: Numbers
+    forward: Numbers
+    backward: Numbers
+
+
+class Sums(NamedTuple):
+    """What is known of every parameter.
+
+    both (Numbers): [D, 2] plus and minus; those of shared scores only while bounds on sequences are compared.
+    shared (Numbers): [groups, L * (L + 2), 2] the same of shared scores, sequences of similar length together.
+    dirty (Bools): [R] rows of which something has changed.
+    """
+
+    both: Numbers
+    shared: Numbers
+    dirty: Bools
 
 
 # Loops, where arrays could be added or copied as a whole: numba takes seconds to compile the checks of their shapes.
 
 
-@inlined
-def _copy(source: Numbers, target: Numbers) -> None:
-    for k in range(target.shape[0]):
-        target[k] = source[k]
-
-
-@inlined
-def _add_parts_to(source: Numbers, target: Numbers) -> None:
-    """Add an array [n, 2] to the first rows of another one."""
-    for k in range(source.shape[0]):
-        target[k, 0] += source[k, 0]
-        target[k, 1] += source[k, 1]
-
-
 @internal
-def _fill_steps(first: int, last: int, data: Data, out: Steps) -> None:
-    """Compute the steps to some tokens where label-pair weights score them, or those that all share."""
-    text, begin, cols, n = data.text, data.rows.begin, data.rows.cols, data.local.shape[1]
-    for s in range(last - first if text.pair_ptr.shape[0] else 1):
-        logs = out.logs[s]
-        for i in range(n):
-            _copy(data.theta[data.shared + i * n :], logs[i])
-        if text.pair_ptr.shape[0]:
-            t = first + s
-            for a in text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]:
-                for k in range(begin[a], begin[a + 1]):
-                    logs[cols[k] // n, cols[k] % n] += data.theta[k]
-        base = -np.inf
-        for i in range(n):
-            base = max(base, largest(logs[i]))
-        out.base[s] = base
-        for i in range(n):
-            for j in range(n):
-                out.powers[s, i, j] = np.exp(logs[i, j] - base)
-
-
-@inlined
-def _settle(row: Numbers, largest: float, old: Numbers) -> bool:
-    """Subtract a number from a row; tell whether it differs from the old one."""
-    moved = False
-    for k in range(row.shape[0]):
-        row[k] -= largest
-        moved |= row[k] != old[k] and not abs(row[k] - old[k]) <= SAME
-    return moved
+def _make_steps(first: int, last: int, text: Text, chains: Chains) -> Steps:
+    """Return the steps to the tokens first..last-1 where label-pair weights score them, or those that all share."""
+    theta, with_pairs, n = chains.theta, text.pair_ptr.shape[0] > 0, chains.local.shape[1]
+    size, shared = last - first if with_pairs else 1, text.cols.shape[0] - n * (n + 2)
+    logs, powers, base = np.empty((size, n, n)), np.empty((size, n, n)), np.empty(size)
+    for s in range(size):
+        flat = logs[s].reshape(n * n)
+        for k in range(n * n):
+            flat[k] = theta[shared + k]
+        if with_pairs:
+            for a in text.pair_ids[text.pair_ptr[first + s] : text.pair_ptr[first + s + 1]]:
+                for k in range(text.begin[a], text.begin[a + 1]):
+                    flat[text.cols[k]] += theta[k]
+        base[s] = _exponentials(flat, powers[s].reshape(n * n))
+    return logs, powers, base
 
 
 @internal
@@ -95,14 +120,27 @@ def _exponentials(row: Numbers, out: Numbers) -> float:
     return top
 
 
+@inlined
+def _shift(row: Numbers, by: float) -> float:
+    """Subtract a number from a row; return it."""
+    for k in range(row.shape[0]):
+        row[k] -= by
+    return by
+
+
 @internal
-def _advance(
-    before: Numbers, logs: Numbers, powers: Numbers, base: float, here: Numbers, sums: Numbers, row: Numbers
-) -> None:
-    """Add ``log sum_i exp(before_i + step_ij)`` to the row [L]; here and sums [L] are work space."""
+def _ahead(local: Numbers, backward: Numbers, gold: int, out: Numbers) -> None:
+    """Write local plus backward scores of a token to out [L], minus infinity for other labels than a known one."""
+    for k in range(out.shape[0]):
+        out[k] = local[k] + backward[k] if gold < 0 or gold == k else -np.inf
+
+
+@internal
+def _advance(before: Numbers, logs: Numbers, powers: Numbers, base: float, row: Numbers) -> None:
+    """Add ``log sum_i exp(before_i + step_ij)`` to the row [L]."""
     n = row.shape[0]
+    here, sums = np.empty(n), np.zeros(n)
     shift = _exponentials(before, here)
-    sums[:] = 0
     for i in range(n):
         weight = here[i]
         for j in range(n):
@@ -119,11 +157,10 @@ def _advance(
 
 
 @internal
-def _retreat(
-    ahead: Numbers, logs: Numbers, powers: Numbers, base: float, here: Numbers, sums: Numbers, row: Numbers
-) -> None:
-    """Write ``log sum_j exp(step_ij + ahead_j)`` to the row [L]; here and sums [L] are work space."""
+def _retreat(ahead: Numbers, logs: Numbers, powers: Numbers, base: float, row: Numbers) -> None:
+    """Write ``log sum_j exp(step_ij + ahead_j)`` to the row [L]."""
     n = row.shape[0]
+    here, terms = np.empty(n), np.empty(n)
     shift = _exponentials(ahead, here)
     for i in range(n):
         total = 0.0
@@ -133,157 +170,94 @@ def _retreat(
             row[i] = np.log(total) + base + shift
         else:
             for j in range(n):
-                sums[j] = ahead[j] + logs[i, j]
-            row[i] = log_sum(sums)
-
-
-@inlined
-def _ahead(local: Numbers, backward: Numbers, gold: int, out: Numbers) -> None:
-    """Write local plus backward scores of a token to out [L], minus infinity for other labels than a known one."""
-    for k in range(out.shape[0]):
-        out[k] = local[k] + backward[k] if gold < 0 or gold == k else -np.inf
+                terms[j] = ahead[j] + logs[i, j]
+            row[i] = log_sum(terms)
 
 
 @internal
-def _recursions(
-    local: Numbers, gold: Ints, steps: Steps, changed: Bools, old: Chain, new: Chain, moved: Bools
-) -> float:
-    """Compute the chain of a sequence of n tokens anew where it can have changed; return log Z.
-
-    local [n, L]; gold [n] clamps the known labels, or is empty; changed [n] tells whose local scores or steps changed;
-    old and new [n, L]; moved [n] is set where new differs from old.  The norms of old are overwritten.
-    """
-    length, n = local.shape
-    here, sums, terms = np.empty(n), np.empty(n), np.empty(n)
-    (logs, powers, base), (old_forward, old_backward, norms), (forward, backward, _) = steps, old, new
-    shared = logs.shape[0] == 1
-    active = False  # whether the scores of the neighbour differ from what is remembered
-    for t in range(length):
-        row = forward[t]
-        if not (active or changed[t]):
-            _copy(old_forward[t], row)
-            continue
-        _copy(local[t], row)
-        if len(gold) and gold[t] >= 0:
-            row[:] = -np.inf
-            row[gold[t]] = local[t, gold[t]]
-        if t:
-            s = 0 if shared else t
-            _advance(forward[t - 1], logs[s], powers[s], base[s], here, sums, row)
-        norms[t] = log_sum(row)
-        active = _settle(row, norms[t], old_forward[t])
-        moved[t] |= active
-    backward[length - 1, :] = 0
-    active = changed[length - 1] and old_backward[length - 1, 0] != 0
-    moved[length - 1] |= active
-    for t in range(length - 2, -1, -1):
-        row = backward[t]
-        if not (active or changed[t + 1]):
-            _copy(old_backward[t], row)
-            continue
-        _ahead(local[t + 1], backward[t + 1], gold[t + 1] if len(gold) else -1, terms)
-        s = 0 if shared else t + 1
-        _retreat(terms, logs[s], powers[s], base[s], here, sums, row)
-        active = _settle(row, largest(row), old_backward[t])
-        moved[t] |= active
-    log_z = 0.0
-    for t in range(length):
-        log_z += norms[t]
+def _recursions(s: int, clamped: int, text: Text, chains: Chains, steps: Steps) -> float:
+    """Compute forward and backward scores of a sequence that is not empty; return log Z."""
+    first, last, local, gold = text.offsets[s], text.offsets[s + 1], chains.local, text.gold
+    forward, backward = chains.forward[clamped], chains.backward[clamped]
+    ahead, nothing, log_z = np.empty(local.shape[1]), np.zeros(local.shape[1]), 0.0
+    logs, powers, base = steps
+    each = 0 if logs.shape[0] == 1 else 1
+    for t in range(first, last):
+        _ahead(local[t], nothing, gold[t] if clamped else -1, forward[t])
+        if t > first:
+            k = each * (t - first)
+            _advance(forward[t - 1], logs[k], powers[k], base[k], forward[t])
+        log_z += _shift(forward[t], log_sum(forward[t]))
+    for k in range(local.shape[1]):
+        backward[last - 1, k] = 0
+    for t in range(last - 1, first, -1):
+        _ahead(local[t], backward[t], gold[t] if clamped else -1, ahead)
+        k = each * (t - first)
+        _retreat(ahead, logs[k], powers[k], base[k], backward[t - 1])
+        _shift(backward[t - 1], largest(backward[t - 1]))
     return log_z
 
 
-@inlined
-def _part(chain: Chain, first: int, last: int) -> Chain:
-    return Chain(chain.forward[first:last], chain.backward[first:last], chain.norms[first:last])
-
-
-@internal
-def renew(sequences: Offsets, data: Data, chains: Chains, steps: Steps, nll: Numbers) -> None:
-    """Compute the recursions of some sequences with the present weights; write -log P(gold | x) to nll [n].
-
-    The new chains and `moved` have the tokens of these sequences one after another.
-    """
-    text, at, nothing = data.text, 0, data.text.gold[:0]
-    with_pairs = text.pair_ptr.shape[0] > 0
-    if not with_pairs:
-        _fill_steps(at, at, data, steps)
+@kernel
+def renew(sequences: Offsets, text: Text, chains: Chains, nll: Numbers) -> None:
+    """Compute the recursions of some sequences with the present weights; write -log P(gold | x) to nll [n]."""
     for i in range(sequences.shape[0]):
-        first, last = text.offsets[sequences[i]], text.offsets[sequences[i] + 1]
-        length = last - first
-        here = slice(at, at + length)
-        at += length
-        moved = chains.moved[here]
-        moved[:] = False
+        s = sequences[i]
+        first, last = text.offsets[s], text.offsets[s + 1]
         nll[i] = 0
-        if length == 0:
+        if first == last:
             continue
-        if with_pairs:
-            _fill_steps(first, last, data, steps)
-        gold, scores, marks = text.gold[first:last], data.local[first:last], data.changed[first:last]
-        new = _part(chains.new_free, here.start, here.stop)
-        log_z = _recursions(scores, nothing, steps, marks, _part(chains.free, first, last), new, moved)
-        if text.partial[sequences[i]]:
-            old, new = _part(chains.clamped, first, last), _part(chains.new_clamped, here.start, here.stop)
-            nll[i] = log_z - _recursions(scores, gold, steps, marks, old, new, moved)
-        elif gold[0] >= 0:
-            score = scores[0, gold[0]]
-            for t in range(1, length):
-                score += scores[t, gold[t]] + steps.logs[t if with_pairs else 0, gold[t - 1], gold[t]]
+        steps = _make_steps(first, last, text, chains)
+        log_z = _recursions(s, 0, text, chains, steps)
+        if text.partial[s]:
+            nll[i] = log_z - _recursions(s, 1, text, chains, steps)
+        elif text.gold[first] >= 0:
+            score, logs = 0.0, steps[0]
+            for t in range(first, last):
+                score += chains.local[t, text.gold[t]]
+                if t > first:
+                    score += logs[t - first if logs.shape[0] > 1 else 0, text.gold[t - 1], text.gold[t]]
             nll[i] = log_z - score
         nll[i] = max(nll[i], 0.0)
 
 
-@inlined
+@internal
 def _at_token(forward: Numbers, backward: Numbers, out: Numbers) -> None:
     """Write P(y_t = j) to out [L]."""
     for j in range(out.shape[0]):
         out[j] = forward[j] + backward[j]
     _exponentials(out, out)
+    _divide(out)
+
+
+@inlined
+def _divide(row: Numbers) -> float:
+    """Divide a row by its sum, unless that is not between `TINY` and its inverse; return the sum."""
     total = 0.0
-    for j in range(out.shape[0]):
-        total += out[j]
-    for j in range(out.shape[0]):
-        out[j] /= total
+    for k in range(row.shape[0]):
+        total += row[k]
+    if TINY < total < 1 / TINY:
+        for k in range(row.shape[0]):
+            row[k] /= total
+    return total
 
 
 @internal
-def _at_step(
-    forward: Numbers, logs: Numbers, powers: Numbers, ahead: Numbers, change: Change, left: Numbers, right: Numbers,
-    out: Numbers,
-) -> None:  # fmt: skip
-    """Write P(y_{t-1} = i, y_t = j) to out [L, L].
-
-    forward [L] of t - 1, ahead [L] the local and backward scores of t; `change` is undone before, if it is of a step.
-    left and right [L] are used on the way.
-    """
+def _at_step(forward: Numbers, logs: Numbers, powers: Numbers, ahead: Numbers, out: Numbers) -> None:
+    """Write P(y_{t-1} = i, y_t = j) to out [L, L]; forward [L] of t - 1, ahead [L] local and backward scores of t."""
     n = forward.shape[0]
+    left, right, flat = np.empty(n), np.empty(n), out.reshape(n * n)
     _exponentials(forward, left)
     _exponentials(ahead, right)
     for i in range(n):
         for j in range(n):
             out[i, j] = left[i] * powers[i, j] * right[j]
-    if change.before >= 0:
-        out[change.before, change.column] *= np.exp(-change.by)
-    total = 0.0
-    for i in range(n):
-        for j in range(n):
-            total += out[i, j]
-    if not TINY < total < 1 / TINY:
-        largest = -np.inf
+    if not TINY < _divide(flat) < 1 / TINY:
         for i in range(n):
             for j in range(n):
                 out[i, j] = forward[i] + logs[i, j] + ahead[j]
-                if i == change.before and j == change.column:
-                    out[i, j] -= change.by
-                largest = max(largest, out[i, j])
-        total = 0.0
-        for i in range(n):
-            for j in range(n):
-                out[i, j] = np.exp(out[i, j] - largest)
-                total += out[i, j]
-    for i in range(n):
-        for j in range(n):
-            out[i, j] /= total
+        _exponentials(flat, flat)
+        _divide(flat)
 
 
 @inlined
@@ -302,229 +276,109 @@ def _add_parts(factor: float, p: Numbers, q: Numbers, gold: int, out: Numbers) -
     out[gold, 1] += factor * (others - p[gold])  # 1 - p, without cancellation where p is close to one
 
 
-@internal
-def _count_step(
-    slope: float, left: Numbers, powers: Numbers, right: Numbers, before: int, gold: int, counts: Numbers,
-    shared: Numbers,
-) -> bool:  # fmt: skip
-    """Add slope times the parts of a step to shared [at least L * L, 2]; return whether that can be done.
-
-    left_i powers_ij right_j is in proportion to its probabilities; what they add to `plus` is left in counts [L, L],
-    still to be multiplied by the powers.
-    """
-    n, total = left.shape[0], 0.0
-    for i in range(n):
-        row, ends = powers[i], 0.0
-        for j in range(n):
-            ends += row[j] * right[j]
-        total += left[i] * ends
-    if not total > TINY:
-        return False
-    factor = slope / total
-    for i in range(n):
-        mass, row = factor * left[i], counts[i]
-        for j in range(n):
-            row[j] += mass * right[j]
-    own = factor * left[before] * powers[before, gold] * right[gold]
-    shared[before * n + gold, 0] -= own
-    shared[before * n + gold, 1] += slope - own
-    return True
-
-
 @inlined
-def _scatter(ids: Ints, rows: Rows, d: Numbers, both: Numbers, dirty: Bools) -> None:
-    """Add the columns of d [C, 2] to rows."""
-    begin, cols = rows.begin, rows.cols
+def _scatter(ids: Ints, text: Text, d: Numbers, sums: Sums) -> None:
+    """Add the columns of d [C, 2] to rows, which become dirty."""
     for a in ids:
-        dirty[a] = True
-        for k in range(begin[a], begin[a + 1]):
-            both[k, 0] += d[cols[k], 0]
-            both[k, 1] += d[cols[k], 1]
+        sums.dirty[a] = True
+        for k in range(text.begin[a], text.begin[a + 1]):
+            sums.both[k, 0] += d[text.cols[k], 0]
+            sums.both[k, 1] += d[text.cols[k], 1]
 
 
-@inlined
-def _which(chains: Chains, is_new: int, clamped: int) -> Chain:
-    if is_new:
-        return chains.new_clamped if clamped else chains.new_free
-    return chains.clamped if clamped else chains.free
-
-
-@inlined
-def _room(n: int) -> Room:
-    square = (n, n)
-    return Room(
-        np.empty(n), np.empty(n), np.empty(square), np.empty(square), np.empty(n), np.empty(n), np.empty(n),
-        np.empty((n, 2)), np.empty((n * n, 2)), np.zeros(square),
-    )  # fmt: skip
-
-
-@internal
-def exchange(
-    sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums
-) -> int:  # fmt: skip
-    """Put new chains in the place of old ones and correct the sums; return the number of tokens visited.
-
-    slopes [n, 2]: Old and new slope of each sequence; an old one of 0 means that it is not in the sums yet.
-    """
-    text, at = data.text, 0
-    room, offsets, moved = _room(data.local.shape[1]), text.offsets, chains.moved
-    free, clamped, new_free, new_clamped = chains.free, chains.clamped, chains.new_free, chains.new_clamped
-    (forward, backward, _), (new_forward, new_backward, _) = free, new_free
-    visited = _count_tokens(sequences, data, chains, slopes, sums, room)
-    _count_steps(sequences, data, chains, steps, change, slopes, sums, room)
+@kernel
+def count(sequences: Offsets, slopes: Numbers, text: Text, chains: Chains, sums: Sums) -> None:
+    """Add the parts of some sequences to the sums; with the negative of their slopes [n], take them off."""
     for i in range(sequences.shape[0]):
-        n = sequences[i]
-        first, last, partial = offsets[n], offsets[n + 1], text.partial[n]
-        shift = at - first  # from a token to its place in the new chains
-        at += last - first
-        for t in range(first, last):
-            if moved[shift + t]:
-                _copy(new_forward[shift + t], forward[t])
-                _copy(new_backward[shift + t], backward[t])
-                if partial:
-                    _copy(new_clamped.forward[shift + t], clamped.forward[t])
-                    _copy(new_clamped.backward[shift + t], clamped.backward[t])
-    return visited
+        s, first, last = sequences[i], text.offsets[sequences[i]], text.offsets[sequences[i] + 1]
+        if slopes[i] == 0 or first == last:
+            continue
+        shared = sums.shared[text.groups[s]]
+        _count_labels(first, last, slopes[i], text.partial[s], text, chains, sums, shared)
+        _count_pairs(first, last, slopes[i], text.partial[s], text, chains, sums, shared)
 
 
 @internal
-def _count_tokens(sequences: Offsets, data: Data, chains: Chains, slopes: Numbers, sums: Sums, room: Room) -> int:
-    """Take the old parts of labels off the sums and add the new ones; return how many changed."""
-    text, rows, d, p, q, n_labels = data.text, data.rows, room.d, room.p, room.q, data.local.shape[1]
-    at, visited, moved, both, dirty = 0, 0, chains.moved, sums.both, sums.dirty
-    (forward, backward, _), (new_forward, new_backward, _) = chains.free, chains.new_free
-    gold, ids, ptr = text.gold, text.ids, text.ptr
-    for i in range(sequences.shape[0]):
-        n, old_slope, new_slope = sequences[i], slopes[i, 0], slopes[i, 1]
-        shared, partial = sums.shared[sums.groups[n]], text.partial[n]
-        first, last = text.offsets[n], text.offsets[n + 1]
-        shift = at - first  # from a token to its place in the new chains
-        at += last - first
-        for t in range(first, last):
-            if old_slope == new_slope and not moved[shift + t]:
-                continue
-            visited += 1
-            d[:] = 0
-            for is_new in range(2):
-                slope = new_slope if is_new else -old_slope
-                if slope == 0:
-                    continue
-                place = shift + t if is_new else t
-                if is_new:
-                    _at_token(new_forward[place], new_backward[place], p)
-                else:
-                    _at_token(forward[place], backward[place], p)
-                if partial:
-                    clamped = _which(chains, is_new, 1)
-                    _at_token(clamped.forward[place], clamped.backward[place], q)
-                _add_parts(slope, p, q, -1 if partial else gold[t], d)
-            _scatter(ids[ptr[t] : ptr[t + 1]], rows, d, both, dirty)
-            if t == first:
-                _add_parts_to(d, shared[n_labels * n_labels :])
-            if t == last - 1:
-                _add_parts_to(d, shared[n_labels * n_labels + n_labels :])
-    return visited
-
-
-@internal
-def _count_steps(
-    sequences: Offsets, data: Data, chains: Chains, steps: Steps, change: Change, slopes: Numbers, sums: Sums,
-    room: Room,
-) -> None:  # fmt: skip
-    """Take the old parts of steps off the sums and add the new ones."""
-    text, dd, n_labels, changed, moved = data.text, room.dd, data.local.shape[1], data.changed, chains.moved
-    local, gold, ahead, left, right, counts = data.local, text.gold, room.ahead, room.left, room.right, room.counts
-    all_logs, all_powers, _ = steps
-    at, with_pairs, nothing = 0, text.pair_ptr.shape[0] > 0, Change(-1, 0, 0.0)
-    if not with_pairs:
-        _fill_steps(at, at, data, steps)
-    for i in range(sequences.shape[0]):
-        n, old_slope, new_slope = sequences[i], slopes[i, 0], slopes[i, 1]
-        shared, partial = sums.shared[sums.groups[n]], text.partial[n]
-        first, last = text.offsets[n], text.offsets[n + 1]
-        shift = at - first
-        at += last - first
-        if with_pairs:
-            _fill_steps(first, last, data, steps)
-        for t in range(first + 1, last):
-            if old_slope == new_slope and not (moved[shift + t] or moved[shift + t - 1] or changed[t]):
-                continue
-            s, slow = t - first if with_pairs else 0, with_pairs or partial
-            dd[:] = 0
-            for is_new in range(2):
-                slope, place = new_slope if is_new else -old_slope, shift + t if is_new else t
-                if slope == 0:
-                    continue
-                # the old scores are those of now less the change
-                undo = change if changed[t] and not is_new else nothing
-                for part in range(2 if partial else 1):
-                    chain = _which(chains, is_new, part)
-                    _ahead(local[t], chain.backward[place], gold[t] if part else -1, ahead)
-                    if undo.before < 0:
-                        ahead[undo.column] -= undo.by
-                    before = chain.forward[place - 1]
-                    if not (
-                        with_pairs or partial
-                    ):  # all steps have the same potentials: counts are multiplied at the end
-                        _exponentials(before, left)
-                        _exponentials(ahead, right)
-                        if _count_step(slope, left, all_powers[0], right, gold[t - 1], gold[t], counts, shared):
-                            continue
-                        slow = True
-                    out = room.qq if part else room.pp
-                    _at_step(before, all_logs[s], all_powers[s], ahead, undo, left, right, out)
-                    if part == partial:
-                        known = -1 if partial else gold[t - 1] * n_labels + gold[t]
-                        pairs = n_labels * n_labels
-                        _add_parts(slope, room.pp.reshape(pairs), room.qq.reshape(pairs), known, dd)
-            if slow:
-                _add_parts_to(dd, shared)
-            if with_pairs:
-                ids = text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]]
-                _scatter(ids, data.rows, dd, sums.both, sums.dirty)
-        for a in range(n_labels):
-            for k in range(n_labels):
-                shared[a * n_labels + k, 0] += counts[a, k] * all_powers[0, a, k]
-                counts[a, k] = 0
-
-
-@internal
-def collect(
-    positions: Ints, pair: bool, column: int, owner: Ints, data: Data, chains: Chains, steps: Steps, out: Numbers
+def _count_labels(
+    first: int, last: int, slope: float, partial: bool, text: Text, chains: Chains, sums: Sums, shared: Numbers
 ) -> None:
+    """Add the parts of the labels of a sequence to the sums."""
+    n, forward, backward = chains.local.shape[1], chains.forward, chains.backward
+    p, q, d = np.empty(n), np.empty(n), np.empty((n, 2))
+    for t in range(first, last):
+        _at_token(forward[0, t], backward[0, t], p)
+        if partial:
+            _at_token(forward[1, t], backward[1, t], q)
+        d[:] = 0
+        _add_parts(slope, p, q, -1 if partial else text.gold[t], d)
+        _scatter(text.ids[text.ptr[t] : text.ptr[t + 1]], text, d, sums)
+        for k in range(n):
+            for side in range(2):
+                if t == first:
+                    shared[n * n + k, side] += d[k, side]
+                if t == last - 1:
+                    shared[n * n + n + k, side] += d[k, side]
+
+
+@internal
+def _count_pairs(
+    first: int, last: int, slope: float, partial: bool, text: Text, chains: Chains, sums: Sums, shared: Numbers
+) -> None:
+    """Add the parts of the steps of a sequence to the sums."""
+    n, with_pairs, gold = chains.local.shape[1], text.pair_ptr.shape[0] > 0, text.gold
+    forward, backward = chains.forward, chains.backward
+    p, q, d, ahead = np.empty((n, n)), np.empty((n, n)), np.zeros((n * n, 2)), np.empty(n)
+    logs, powers, _ = _make_steps(first, last, text, chains)
+    for t in range(first + 1, last):
+        step, known = t - first if with_pairs else 0, gold[t - 1] * n + gold[t]
+        _ahead(chains.local[t], backward[0, t], -1, ahead)
+        _at_step(forward[0, t - 1], logs[step], powers[step], ahead, p)
+        if partial:
+            _ahead(chains.local[t], backward[1, t], gold[t], ahead)
+            _at_step(forward[1, t - 1], logs[step], powers[step], ahead, q)
+            known = -1
+        if not with_pairs:
+            _add_parts(slope, p.reshape(n * n), q.reshape(n * n), known, shared)
+            continue
+        d[:] = 0
+        _add_parts(slope, p.reshape(n * n), q.reshape(n * n), known, d)
+        for k in range(n * n):
+            shared[k, 0] += d[k, 0]
+            shared[k, 1] += d[k, 1]
+        _scatter(text.pair_ids[text.pair_ptr[t] : text.pair_ptr[t + 1]], text, d, sums)
+
+
+@kernel
+def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: Text, chains: Chains, out: Numbers) -> None:
     """Write the probabilities p and q of a label, or label pair, at some positions to out [2, n].
 
     owner [T]: the sequence of each token.
     """
-    text, n_labels = data.text, data.local.shape[1]
-    room, nothing, with_pairs = _room(n_labels), Change(-1, 0, 0.0), text.pair_ptr.shape[0] > 0
-    if not with_pairs:
-        _fill_steps(NOWHERE, NOWHERE, data, steps)
+    n, gold, with_pairs = chains.local.shape[1], text.gold, text.pair_ptr.shape[0] > 0
+    at_token, at_step, ahead = np.empty(n), np.empty((n, n)), np.empty(n)
+    steps = _make_steps(0, 0 if with_pairs else 1, text, chains)
     for i in range(positions.shape[0]):
-        t = int(np.int64(positions[i]))
-        if pair and with_pairs:
-            _fill_steps(t, t + 1, data, steps)
+        t = np.int64(positions[i])
         partial = text.partial[owner[t]]
-        for part in range(2 if partial else 1):
-            chain = chains.clamped if part else chains.free
+        if pair and with_pairs:
+            steps = _make_steps(t, t + 1, text, chains)
+        for clamped in range(2 if partial else 1):
+            forward, backward = chains.forward[clamped], chains.backward[clamped, t]
             if pair:
-                _ahead(data.local[t], chain.backward[t], text.gold[t] if part else -1, room.ahead)
-                before, logs, powers = chain.forward[t - 1], steps.logs[0], steps.powers[0]
-                _at_step(before, logs, powers, room.ahead, nothing, room.left, room.right, room.pp)
-                out[part, i] = room.pp[column // n_labels, column % n_labels]
+                _ahead(chains.local[t], backward, gold[t] if clamped else -1, ahead)
+                _at_step(forward[t - 1], steps[0][0], steps[1][0], ahead, at_step)
+                out[clamped, i] = at_step[column // n, column % n]
             else:
-                _at_token(chain.forward[t], chain.backward[t], room.p)
-                out[part, i] = room.p[column]
+                _at_token(forward[t], backward, at_token)
+                out[clamped, i] = at_token[column]
         if not partial:
-            known = text.gold[t - 1] * n_labels + text.gold[t] if pair else text.gold[t]
-            out[1, i] = known == column
+            out[1, i] = (gold[t - 1] * n + gold[t] if pair else gold[t]) == column
 
 
-@internal
-def count(
-    positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, data: Data, chains: Chains, steps: Steps,
-    out: Numbers,
-) -> None:  # fmt: skip
+@kernel
+def count_occurrences(
+    positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, text: Text, chains: Chains, out: Numbers
+) -> None:
     """Write how probable each number of occurrences of a label, or label pair, is to out [n, most positions + 1].
 
     A forward recursion with an accumulator (Altun, Hofmann & Johnson 2002, eq. 14) from the first to the last position
@@ -532,43 +386,193 @@ def count(
 
     starts [n + 1]: Where the positions of each sequence begin.  owner [T]: The sequence of each token.
     """
-    text, n_labels, most = data.text, data.local.shape[1], out.shape[1]
-    here, with_pairs = np.empty(n_labels), text.pair_ptr.shape[0] > 0
-    mass, new = np.zeros((n_labels, most)), np.zeros((n_labels, most))
-    if not with_pairs:
-        _fill_steps(NOWHERE, NOWHERE, data, steps)
-    for n in range(starts.shape[0] - 1):
-        at, last = starts[n], positions[starts[n + 1] - 1]
+    n, most = chains.local.shape[1], out.shape[1]
+    here, mass, new = np.empty(n), np.zeros((n, most)), np.zeros((n, most))
+    for s in range(starts.shape[0] - 1):
+        at, begin, last = starts[s], np.int64(positions[starts[s]]), np.int64(positions[starts[s + 1] - 1])
         first = text.offsets[owner[last]]
+        _, powers, _ = _make_steps(begin, last + 1, text, chains)
         mass[:] = 0
-        if positions[at] > first:
-            _exponentials(chains.free.forward[positions[at] - 1], mass[:, 0])
-        for t in range(positions[at], last + 1):
+        if begin > first:
+            _exponentials(chains.forward[0, begin - 1], mass[:, 0])
+        for t in range(begin, last + 1):
             on = t == positions[at]
             at += on
-            if with_pairs:
-                _fill_steps(t, t + 1, data, steps)
-            _exponentials(data.local[t], here)
+            step = powers[t - begin if powers.shape[0] > 1 else 0]
+            _exponentials(chains.local[t], here)
             new[:] = 0
-            for j in range(n_labels):
-                for i in range(n_labels if t > first else 1):
-                    hit = on and (i * n_labels + j == column if pair else j == column)
-                    power = here[j] * steps.powers[0, i, j]
+            for j in range(n):
+                for i in range(n if t > first else 1):
+                    hit = int(on and (i * n + j == column if pair else j == column))
                     if t == first:
-                        new[j, int(hit)] = here[j]
+                        new[j, hit] = here[j]
                     else:
                         for c in range(most - hit):
-                            new[j, c + hit] += mass[i, c] * power
-            total = new.sum()
-            for j in range(n_labels):
-                for c in range(most):
-                    mass[j, c] = new[j, c] / total
-        _exponentials(chains.free.backward[last], here)
-        total = 0.0
+                            new[j, c + hit] += mass[i, c] * here[j] * step[i, j]
+            _divide(new.reshape(n * most))
+            mass, new = new, mass
+        _exponentials(chains.backward[0, last], here)
         for c in range(most):
-            out[n, c] = 0
-            for j in range(n_labels):
-                out[n, c] += mass[j, c] * here[j]
-            total += out[n, c]
-        for c in range(most):
-            out[n, c] /= total
+            out[s, c] = 0
+            for j in range(n):
+                out[s, c] += mass[j, c] * here[j]
+        _divide(out[s])
+
+
+# Bounds on the change of the loss by a step of one weight: their minima, and the steps there
+
+
+@kernel
+def reach(
+    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, text: Text,
+    low: Numbers, high: Numbers, length: Numbers,
+) -> None:  # fmt: skip
+    """Say how far the counts of each feature of a group can be from the gold ones in one sequence.
+
+    row_ptr [R + 1] and tokens: where each row is on.  columns [T]: the gold column, -1 where missing.  owner [T]: the
+    sequence, -1 for tokens that are passed over.  low [D]: most positions with a row and the feature's column in the
+    gold labels or missing ones.  high [D]: most that do not have it for certain.  length [R]: positions with the row in
+    a sequence, the mean over such positions.
+    """
+    width = 0
+    for k in range(text.begin[first_row], text.begin[first_row + row_ptr.shape[0] - 1]):
+        width = max(width, text.cols[k] + 1)
+    counts = np.zeros(width)
+    for r in range(row_ptr.shape[0] - 1):
+        a = first_row + r
+        total, squares = 0.0, 0.0
+        i, end = row_ptr[r], row_ptr[r + 1]
+        while i < end:
+            n, begin, missing = owner[tokens[i]], i, 0
+            while i < end and owner[tokens[i]] == n:
+                column = columns[tokens[i]]
+                missing += column < 0
+                if 0 <= column < width:
+                    counts[column] += 1
+                i += 1
+            size = i - begin
+            for k in range(text.begin[a], text.begin[a + 1] if n >= 0 else 0):
+                known = counts[text.cols[k]]
+                low[k] = max(low[k], known + missing)
+                high[k] = max(high[k], size - known)
+            for column in columns[tokens[begin:i]]:
+                if 0 <= column < width:
+                    counts[column] = 0
+            if n >= 0:
+                total += size
+                squares += size * size
+        length[a] = squares / max(total, 1.0)
+
+
+@internal
+def best_step(a: float, low: float, b: float, high: float, limit: float, clip: bool) -> float:
+    """Return the x that minimises ``a exp(-x low) + b exp(x high)``, all numbers positive or 0.
+
+    limit: An infinite step becomes +-limit.  clip: Finite steps are limited, too.
+    """
+    down, up = a * low, b * high
+    if down <= 0 and up <= 0:
+        return 0.0
+    if down <= 0:
+        return -limit
+    if up <= 0:
+        return limit
+    x = np.log(down / up) / (low + high)
+    return max(-limit, min(limit, x)) if clip else x
+
+
+@kernel
+def rank(
+    kind: int, mass: float, limit: float, clip: bool, text: Text, sums: Sums, reach: Reach, gains: Numbers,
+    best: Offsets,
+) -> None:  # fmt: skip
+    """Write the largest guaranteed decrease of each row to gains [R], its parameter to best [R]; clean the text.
+
+    kind: `POSITION` and `LOOSE` for these bounds.  `OPTIMISTIC` for a number that the tight bound of a weight does not
+    exceed if all labels are known: let a labelling have the feature at p wrong positions and lack it at m gold ones.
+    For x > 0 the chord over [-l, h] at p - m exceeds 1 by ``m (e^-x - 1) + p x`` or more.  The decrease is therefore
+    at most ``minus - plus - plus log(minus / plus)``; plus and minus are exchanged for x < 0.
+    mass: Sum of slope (1 - P(gold)) over all sequences, which makes every row dirty for `LOOSE`.
+    reach: low, high and length of `reach`.
+    """
+    low, high, length = reach
+    for r in range(gains.shape[0]):
+        if not (sums.dirty[r] or kind == LOOSE):
+            continue
+        sums.dirty[r] = False
+        gains[r] = 0
+        for k in range(text.begin[r], text.begin[r + 1]):
+            plus, minus = max(sums.both[k, 0], 0.0), max(sums.both[k, 1], 0.0)
+            if kind == OPTIMISTIC:
+                small, large = min(plus, minus), max(plus, minus)
+                gain = large - small
+                if small > 0:
+                    gain -= small * np.log(large / small)
+            else:
+                if kind == POSITION:
+                    down = up = max(length[r], 1.0)
+                    a, b = minus / down, plus / up
+                else:
+                    down, up = low[k], high[k]
+                    if down + up == 0:
+                        continue
+                    a = max(up * mass - plus + minus, 0.0) / (down + up)
+                    b = max(plus - minus + down * mass, 0.0) / (down + up)
+                x = best_step(a, down, b, up, limit, clip)
+                gain = a + b - a * np.exp(-x * down) - b * np.exp(x * up)
+            if gain > gains[r]:
+                gains[r] = gain
+                best[r] = k
+
+
+@inlined
+def _slope(a: Numbers, low: Numbers, b: Numbers, high: Numbers, x: float) -> tuple[float, float]:
+    """Return the first and second derivative of the function that `minimise` minimises."""
+    slope, bend = 0.0, 0.0
+    for n in range(a.shape[0]):
+        down = a[n] * low[n] * np.exp(min(-x * low[n], LARGEST_EXPONENT))
+        up = b[n] * high[n] * np.exp(min(x * high[n], LARGEST_EXPONENT))
+        slope += up - down
+        bend += up * high[n] + down * low[n]
+    return slope, bend
+
+
+@kernel
+def minimise(
+    a: Numbers, low: Numbers, b: Numbers, high: Numbers, limit: float, clip: bool
+) -> tuple[float, float]:  # fmt: skip
+    """Return the x that minimises ``sum_n a (exp(-x low) - 1) + b (exp(x high) - 1)``, and the decrease there.
+
+    limit, clip: As in `best_step`.  Newton's method inside an interval with the minimum; a step that would leave it
+    becomes a bisection.
+    """
+    left, right, x = -limit, limit, 0.0
+    if not clip:  # intervals grow until they contain a finite minimum
+        downs, ups = 0.0, 0.0
+        for n in range(a.shape[0]):
+            downs, ups = max(downs, a[n] * low[n]), max(ups, b[n] * high[n])
+        if downs > 0 and ups > 0:
+            while left > -LARGEST_EXPONENT and _slope(a, low, b, high, left)[0] >= 0:
+                left *= 2
+            while right < LARGEST_EXPONENT and _slope(a, low, b, high, right)[0] <= 0:
+                right *= 2
+    if _slope(a, low, b, high, left)[0] >= 0:
+        x, right = left, left
+    elif _slope(a, low, b, high, right)[0] <= 0:
+        x, left = right, right
+    while right - left > 1e-10:
+        slope, bend = _slope(a, low, b, high, x)
+        if slope > 0:
+            right = x
+        else:
+            left = x
+        following = x - slope / bend
+        if not left < following < right:
+            following = (left + right) / 2
+        if abs(following - x) < 1e-10:
+            break
+        x = following
+    value = 0.0
+    for n in range(a.shape[0]):
+        value += a[n] * np.expm1(-x * low[n]) + b[n] * np.expm1(x * high[n])
+    return x, -value

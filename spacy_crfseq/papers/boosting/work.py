@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels import rows as row_kernels
-from ...types import Batch, IndexedObjective, LikelihoodLoss, Occurrences, RowBlock
-from . import bounds, kernels, memory
+from ...types import Batch, IndexedObjective, LikelihoodLoss, RowBlock
+from . import kernels
 
 CANDIDATES = 4
 """Number of features that the bound on positions compares."""
-CHUNK_TOKENS = 1 << 13
-"""Number of recomputed tokens before the slopes of the loss are computed."""
 NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
 """Maximum number of steps in the search for a likely step, and the fraction of the longest step that ends it."""
 LIMIT, INFINITE = 2.0, 10.0
@@ -41,7 +38,7 @@ class Memory:
     """Scores, probabilities and sums of the text: see `kernels`.
 
     For each sequence, `nll` is -log P(gold), `slopes` is weight * phi', `masses` is that times 1 - P(gold), and
-    `values` is weight * phi.
+    `values` is weight * phi.  For each row, `gains` is the largest estimate of a decrease and `best` its parameter.
 
     theta: [D] the state's weights, changed in place.
     bound: One of `boosting.BOUNDS`.
@@ -66,92 +63,79 @@ class Memory:
         self.bound, self.clip = bound, max_step is not None or bound == "position"
         self.limit = max_step or (LIMIT if bound == "position" else INFINITE)
         self.value, self.visited, self.weights, self.trainable = 0.0, 0, batch.weights, objective.trainable
-        self.n_labels, self.n_tokens = blocks[0].width, batch.n_tokens
-        self.shared = slice(blocks[2].begin, blocks[2].end)
+        self.n_labels, self.n_tokens, n = blocks[0].width, batch.n_tokens, blocks[0].width
+        self.shared, self.first_pair = slice(blocks[2].begin, blocks[2].end), blocks[1].first
         self.occurrences = [objective.occurrences(block) for block in range(1 + (blocks[1].n_rows > 0))]
-        self.owners, columns, partial = _labels(batch, blocks[0].width)
+        self.owners, columns, partial = _labels(batch, n)
         self.alive = np.unique(self.owners[0][self.owners[0] >= 0]).astype(np.int64)
-        rows = memory.Rows(*_places(blocks), blocks[1].first)
-        n_rows, n_shared, n_labels = len(rows.begin) - 1, self.n_labels * (self.n_labels + 2), self.n_labels
+        groups, self.group_sizes = _groups(np.diff(batch.offsets) + 1)
+        state, pairs = self.occurrences[0], (np.zeros(0, np.int64), np.zeros(0, np.int32))
+        if len(self.occurrences) > 1:
+            pairs = self.occurrences[1].ptr, self.occurrences[1].ids + np.int32(self.first_pair)
+        self.text = kernels.Text(
+            batch.offsets, columns[0], partial, groups, state.ptr, state.ids, *pairs, *_places(blocks)
+        )
+        n_rows, n_shared = len(self.text.begin) - 1, n * (n + 2)
         self.first_shared = n_rows - n_shared
-        # the result of `bounds.reach`
+        # the result of `kernels.reach`
         self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
         for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
-            bounds.reach(block.first, on.row_ptr, on.tokens, column, owner, rows, self.low, self.high, self.lengths)
-        groups, self.group_sizes = _groups(np.diff(batch.offsets) + 1)
+            reach = self.low, self.high, self.lengths
+            kernels.reach(block.first, on.row_ptr, on.tokens, column, owner, self.text, *reach)
         self.gains, self.best = np.zeros(n_rows), np.zeros(n_rows, np.int64)
         self.best[self.first_shared :] = np.arange(self.shared.start, self.shared.stop)
-        longest = int(np.diff(batch.offsets).max(initial=1))
-        room, clamped = CHUNK_TOKENS + longest, int(partial.any())
-        n_steps = longest if len(self.occurrences) > 1 else 1
-
-        def chain(length: int) -> memory.Chain:
-            return memory.Chain(np.empty((length, n_labels)), np.empty((length, n_labels)), np.zeros(length))
-
-        def square() -> NDArray[np.float64]:
-            return np.empty((n_steps, n_labels, n_labels))
-
-        self.data = memory.Data(
-            theta, rows, _text(blocks, batch, self.occurrences, columns[0], partial),
-            np.empty((self.n_tokens, n_labels)), self.shared.start, np.zeros(self.n_tokens, np.bool_),
-        )  # fmt: skip
-        self.chains = memory.Chains(
-            chain(self.n_tokens), chain(self.n_tokens * clamped), chain(room), chain(room * clamped),
-            np.zeros(room, np.bool_),
-        )  # fmt: skip
-        self.steps = memory.Steps(square(), square(), np.empty(n_steps))
-        self.sums = memory.Sums(
-            np.zeros((len(theta), 2)), np.zeros((len(self.group_sizes), n_shared, 2)),
-            np.zeros(n_rows, np.bool_), groups,
-        )  # fmt: skip
+        shape = 1 + int(partial.any()), self.n_tokens, n
+        self.chains = kernels.Chains(theta, np.empty(shape[1:]), np.empty(shape), np.empty(shape))
+        self.sums = kernels.Sums(
+            np.zeros((len(theta), 2)), np.zeros((len(self.group_sizes), n_shared, 2)), np.zeros(n_rows, np.bool_)
+        )
         if bound != "position":
             self._reach_of_shared()
         self.begin(objective)
 
     def begin(self, objective: IndexedObjective) -> None:
         """Recompute everything."""
-        n, (theta, rows, text, local, _, changed) = self.n_labels, self.data
+        n, text, (theta, local, *_) = self.n_labels, self.text, self.chains
         start, end = theta[self.shared][n * n :].reshape(2, n)
         local.fill(0)
-        row_kernels.add_ragged_sparse(text.ptr, text.ids, rows.begin, rows.cols, theta, local)
+        row_kernels.add_ragged_sparse(text.ptr, text.ids, text.begin, text.cols, theta, local)
         filled = np.diff(text.offsets) > 0
         local[text.offsets[:-1][filled]] += start
         local[text.offsets[1:][filled] - 1] += end
         if objective.allowed is not None:
             local[~objective.allowed] = -np.inf
-        for array in (*self.chains.free, *self.chains.clamped):
-            array.fill(np.nan)
-        for sums in (self.sums.both, self.sums.shared):
+        for sums in self.sums[:2]:
             sums.fill(0)
         self.sums.dirty[:] = True
         self.nll, self.slopes, self.masses, self.values = np.zeros((4, len(self.weights)))
-        changed[:] = True
-        self._renew(objective, self.alive, memory.Change(-1, 0, 0.0))
-        changed[:] = False
+        self._renew(objective, self.alive)
+
+    def _renew(self, objective: IndexedObjective, sequences: NDArray[np.int64]) -> None:
+        """Recompute some sequences, which are not in the sums, after a change."""
+        loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
+        nll, weights = np.empty(len(sequences)), self.weights[sequences]
+        kernels.renew(sequences, self.text, self.chains, nll)
+        phi, slope = loss.phi(nll)
+        slope = weights * slope
+        kernels.count(sequences, slope, self.text, self.chains, self.sums)
+        self.nll[sequences], self.slopes[sequences], self.masses[sequences] = nll, slope, -slope * np.expm1(-nll)
+        self.values[sequences] = weights * phi
+        self.value = float(self.values.sum())
+        self.visited += int(np.diff(self.text.offsets)[sequences].sum())
 
     def take(self, objective: IndexedObjective, step: Step) -> None:
         """Change weights and everything that depends on them."""
-        if step.row == SHARED:
-            self.data.theta[self.shared] += step.by
+        if step.row == SHARED or step.row >= self.first_shared:  # every sequence has it
+            self.chains.theta[self.shared if step.row == SHARED else self.best[step.row]] += step.by
             self.begin(objective)
             return
-        parameter = self.best[step.row]
-        self.data.theta[parameter] += step.by
-        if step.row >= self.first_shared:  # every sequence has it
-            self.begin(objective)
-            return
-        column = int(self.data.rows.cols[parameter])
-        positions, pair, owner = self._positions(step.row)
-        before = -1
-        if pair:
-            before, column = divmod(column, self.n_labels)
-        else:
-            self.data.local[positions, column] += step.by
-        self.data.changed[positions] = True
-        sequences = owner[positions]
-        first = np.flatnonzero(np.diff(sequences, prepend=-1))
-        self._renew(objective, sequences[first].astype(np.int64), memory.Change(before, column, float(step.by)))
-        self.data.changed[positions] = False
+        parameter, (positions, pair, owner) = self.best[step.row], self._positions(step.row)
+        sequences = np.unique(owner[positions]).astype(np.int64)
+        kernels.count(sequences, -self.slopes[sequences], self.text, self.chains, self.sums)
+        self.chains.theta[parameter] += step.by
+        if not pair:
+            self.chains.local[positions, self.text.cols[parameter]] += step.by
+        self._renew(objective, sequences)
 
     def take_longer(self, objective: IndexedObjective, step: Step) -> None:
         """Take the likely step instead of a guaranteed one, unless the loss decreases by less than guaranteed."""
@@ -172,8 +156,7 @@ class Memory:
             best = self._best_of(self.promising(CANDIDATES))
             if self.shared_estimate() <= best.gain:
                 return best
-            together = self.shared_step()
-            return together if together.gain > best.gain else best
+            return max(best, self.shared_step(), key=lambda step: step.gain)
         self.sums.dirty[self.first_shared :] = True
         if candidates and self.bound != "loose":
             self.sums.both[self.shared] = 0
@@ -182,12 +165,12 @@ class Memory:
         self.sums.both[self.shared] = self.sums.shared.sum(0) * self.trainable[:, None]
         if self.bound == "loose":
             return self._best_of(self.promising(1))
-        best, begin = Step(SHARED, 0.0, 0.0), self.data.rows.begin
+        best = Step(SHARED, 0.0, 0.0)
         for row in self.promising(len(self.gains)):
             if self.bound == "tight" and row < self.first_shared and self.gains[row] <= best.gain:
                 continue
             chosen = self.best[row]
-            for parameter in range(begin[row], begin[row + 1]):
+            for parameter in range(self.text.begin[row], self.text.begin[row + 1]):
                 self.best[row] = parameter
                 step = self.step(row)
                 if step.gain > best.gain:
@@ -200,16 +183,15 @@ class Memory:
 
     def _positions(self, row: int) -> tuple[NDArray[np.int32], bool, NDArray[np.int32]]:
         """Return the positions with an active row, whether it scores pairs, and the sequences of the positions."""
-        group = row - self.first_shared
+        group, n, offsets = row - self.first_shared, self.n_labels, self.text.offsets
+        pair = 0 <= group < n * n or (group < 0 and row >= self.first_pair)
         if group >= 0:  # a transition, start or end score
-            n, offsets = self.n_labels, self.data.text.offsets
-            pair, ends = group < n * n, offsets[:-1] if group < n * n + n else offsets[1:] - 1
+            ends = offsets[:-1] if group < n * n + n else offsets[1:] - 1
             tokens = (np.arange(self.n_tokens) if pair else ends[np.diff(offsets) > 0]).astype(np.int32)
-            return tokens[self.owners[pair][tokens] >= 0], pair, self.owners[pair]
-        pair = row >= self.data.rows.pair
-        index, at = self.occurrences[pair], row - (self.data.rows.pair if pair else 0)
-        tokens, owner = index.tokens[index.row_ptr[at] : index.row_ptr[at + 1]], self.owners[pair]
-        return tokens[owner[tokens] >= 0], pair, owner
+        else:
+            index, place = self.occurrences[pair], row - (self.first_pair if pair else 0)
+            tokens = index.tokens[index.row_ptr[place] : index.row_ptr[place + 1]]
+        return tokens[self.owners[pair][tokens] >= 0], pair, self.owners[pair]
 
     def _unreachable(self, row: int, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many of some numbers of positions a feature must be off: of n steps, every other one i -> j."""
@@ -217,17 +199,17 @@ class Memory:
         return lengths // 2 if 0 <= before < self.n_labels and before != label else 0 * lengths
 
     def _reach_of_shared(self) -> None:
-        """Compute for shared scores what `bounds.reach` does for the others."""
-        gold, n_groups = self.data.text.gold, len(self.group_sizes)
+        """Compute for shared scores what `kernels.reach` does for the others."""
+        gold, n_groups = self.text.gold, len(self.group_sizes)
         self.reach_of_groups = np.zeros((2, n_groups, len(self.trainable)))
         for number in np.flatnonzero(self.trainable):
             row = self.first_shared + int(number)
             positions, pair, owner = self._positions(row)
             if not len(positions):
                 continue
-            parameter, starts = self.data.rows.begin[row], np.flatnonzero(np.diff(owner[positions], prepend=-1))
-            groups = self.sums.groups[owner[positions[starts]]]
-            before, label = divmod(int(self.data.rows.cols[parameter]), self.n_labels)
+            starts = np.flatnonzero(np.diff(owner[positions], prepend=-1))
+            groups = self.text.groups[owner[positions[starts]]]
+            before, label = divmod(int(self.text.cols[self.text.begin[row]]), self.n_labels)
             lengths, certain = np.diff(starts, append=len(positions)), gold[positions] == label
             possible = certain | (gold[positions] < 0)
             if pair:
@@ -238,33 +220,11 @@ class Memory:
             np.maximum.at(self.reach_of_groups[1, :, number], groups, lengths - self._unreachable(row, lengths) - known)
         self.low[self.shared], self.high[self.shared] = self.reach_of_groups.max(1)
 
-    def _renew(self, objective: IndexedObjective, sequences: NDArray[np.int64], change: memory.Change) -> None:
-        """Recompute some sequences after a change."""
-        loss: LikelihoodLoss = objective.loss  # type: ignore[assignment]
-        for part in self._chunks(sequences):
-            nll = np.empty(len(part))
-            kernels.renew(part, self.data, self.chains, self.steps, nll)
-            phi, slope = loss.phi(nll)
-            slope = self.weights[part] * slope
-            slopes = np.stack([self.slopes[part], slope], 1)  # old and new
-            self.visited += kernels.exchange(part, self.data, self.chains, self.steps, change, slopes, self.sums)
-            self.nll[part], self.slopes[part], self.masses[part] = nll, slope, -slope * np.expm1(-nll)
-            self.values[part] = self.weights[part] * phi
-        self.value = float(self.values.sum())
-
-    def _chunks(self, sequences: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Split a list of sequences into parts of about `CHUNK_TOKENS` tokens."""
-        offsets = self.data.text.offsets
-        numbers = np.cumsum(offsets[sequences + 1] - offsets[sequences]) // CHUNK_TOKENS
-        for part in np.split(sequences, np.flatnonzero(np.diff(numbers)) + 1):
-            if len(part):
-                yield part
-
     def promising(self, n: int) -> list[int]:
         """Return at most n rows with the most promising features, the best first."""
-        kind = {"position": bounds.POSITION, "loose": bounds.LOOSE}.get(self.bound, bounds.OPTIMISTIC)
+        kind = {"position": kernels.POSITION, "loose": kernels.LOOSE}.get(self.bound, kernels.OPTIMISTIC)
         reach, mass = (self.low, self.high, self.lengths), float(self.masses.sum())
-        bounds.rank(kind, mass, self.limit, self.clip, self.data.rows, self.sums, reach, self.gains, self.best)
+        kernels.rank(kind, mass, self.limit, self.clip, self.text, self.sums, reach, self.gains, self.best)
         n = min(n, len(self.gains))
         rows = np.sort(np.argpartition(-self.gains, n - 1)[:n]) if n else np.zeros(0, np.int64)
         rows = rows[np.argsort(-self.gains[rows], kind="stable")]
@@ -275,7 +235,7 @@ class Memory:
 
         One interval for all sequences of similar length: an interval for each sequence costs a pass over the text.
         """
-        mass = np.bincount(self.sums.groups, self.masses, len(self.group_sizes))
+        mass = np.bincount(self.text.groups, self.masses, len(self.group_sizes))
         gradient = (self.sums.shared[..., 0] - self.sums.shared[..., 1]).T
         best, most = self.first_shared, 0.0
         for number in np.flatnonzero(self.trainable):
@@ -301,7 +261,7 @@ class Memory:
         plus, minus = (slopes * np.add.reduceat(part, starts) for part in ((1 - q) * p, q * (1 - p)))
         if self.bound == "position":
             size = lengths.astype(np.float64)
-            return Step(row, *bounds.minimise(minus / size, size, plus / size, size, self.limit, self.clip))
+            return Step(row, *kernels.minimise(minus / size, size, plus / size, size, self.limit, self.clip))
         down, up = (np.add.reduceat(part, starts, dtype=np.float64) for part in (q > 0, q < 1))
         return self._by_chords(row, down, up - self._unreachable(row, lengths), plus - minus, self.masses[sequences])
 
@@ -309,20 +269,20 @@ class Memory:
         """Return the best step where counts differ from gold ones by -down to up; all arrays [n]."""
         width = np.maximum(down + up, 1)
         a, b = np.maximum(up * mass - gradient, 0) / width, np.maximum(down * mass + gradient, 0) / width
-        return Step(row, *bounds.minimise(a, down, b, up, self.limit, self.clip))
+        return Step(row, *kernels.minimise(a, down, b, up, self.limit, self.clip))
 
     def _by_counting(
         self, row: int, starts: NDArray[np.int64], slopes: NDArray[np.float64], wanted: NDArray[np.float64]
     ) -> Step:
         """Return the best step if each number of occurrences in a sequence has its exact probability."""
-        (positions, pair, owner), column = self._positions(row), self.data.rows.cols[self.best[row]]
+        (positions, pair, owner), column = self._positions(row), self.text.cols[self.best[row]]
         ends = np.append(starts, len(positions))
         p = np.zeros((len(starts), int(np.diff(ends).max()) + 1))
-        kernels.count(positions, ends, pair, column, owner, self.data, self.chains, self.steps, p)
+        kernels.count_occurrences(positions, ends, pair, column, owner, self.text, self.chains, p)
         v, weights = np.arange(p.shape[1]) - wanted[:, None], slopes[:, None] * p
         v, weights = v[weights > 0], weights[weights > 0]
         low, high = np.maximum(-v, 0), np.maximum(v, 0)
-        return Step(row, *bounds.minimise(weights * (v < 0), low, weights * (v > 0), high, self.limit, self.clip))
+        return Step(row, *kernels.minimise(weights * (v < 0), low, weights * (v > 0), high, self.limit, self.clip))
 
     def likely_step(self, row: int) -> float:
         """Return the best step if positions were independent and slopes constant.
@@ -342,10 +302,10 @@ class Memory:
 
     def _probabilities(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
         """Return the sequence of each position of a row, and p and q of its best feature there."""
-        (positions, pair, owner), column = self._positions(row), self.data.rows.cols[self.best[row]]
-        found = np.empty((2, len(positions)))
-        kernels.collect(positions, pair, column, owner, self.data, self.chains, self.steps, found)
-        return owner[positions], found[0], found[1]
+        (positions, pair, owner), column = self._positions(row), self.text.cols[self.best[row]]
+        probabilities = np.empty((2, len(positions)))
+        kernels.collect(positions, pair, column, owner, self.text, self.chains, probabilities)
+        return owner[positions], probabilities[0], probabilities[1]
 
     def shared_estimate(self) -> float:
         """Return an estimate of the guarantee of a step of all shared scores."""
@@ -362,7 +322,7 @@ class Memory:
         sums = np.maximum(self.sums.shared, 0) / lengths[:, None, None]
         for k in np.flatnonzero(self.trainable):
             plus, minus = (np.ascontiguousarray(sums[:, k, part]) for part in range(2))
-            by[k], more = bounds.minimise(minus, lengths, plus, lengths, self.limit, self.clip)
+            by[k], more = kernels.minimise(minus, lengths, plus, lengths, self.limit, self.clip)
             gain += more
         return Step(SHARED, by, gain)
 
@@ -401,19 +361,6 @@ def _labels(batch: Batch, n_labels: int) -> tuple[list[NDArray[np.int32]], list[
     pair[batch.offsets[:-1][lengths > 0]] = -1
     pairs = np.where((before >= 0) & (gold >= 0), before * n_labels + gold, -1).astype(np.int32)
     return [single, pair], [gold, pairs], (missing > 0) & known
-
-
-def _text(
-    blocks: list[RowBlock],
-    batch: Batch,
-    occurrences: list[Occurrences],
-    gold: NDArray[np.int32],
-    partial: NDArray[np.bool_],
-) -> memory.Text:
-    pairs = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    if len(occurrences) > 1:
-        pairs = occurrences[1].ptr, occurrences[1].ids + np.int32(blocks[1].first)
-    return memory.Text(batch.offsets, gold, partial, occurrences[0].ptr, occurrences[0].ids, *pairs)
 
 
 def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:

@@ -31,10 +31,11 @@ from .sparse_chains import (
     Lattices,
     Rows,
     Work,
-    compile,
+    compile_matrix,
     exponentiate,
     marginals,
     partitions,
+    weigh,
     workspace,
 )
 
@@ -69,19 +70,21 @@ class Visit(NamedTuple):
 
 
 @inlined
+def _add(g: Floats, h: Floats, column: int, w: float, p: float) -> None:
+    """Add w times a probability to the gradient of a column, and if w > 0 w P (1 - P) to its curvature."""
+    g[column] += w * p
+    if w > 0:
+        h[column] += w * p * (1 - p)
+
+
+@inlined
 def _count_labels(lattices: Lattices, t: int, here: int, sound: bool, log_z: float, w: float, work: Work) -> None:
     """Add w P(label) of token t, number `here` of its sequence, to g, and if w > 0 w P (1 - P) to h."""
-    n, alpha, beta = lattices.emissions.shape[1], work.alpha[here], work.beta[here]
-    total = 1.0
-    if sound:
-        total = 0.0
-        for k in range(n):
-            total += alpha[k] * beta[k]
+    n, alpha, beta, total = lattices.emissions.shape[1], work.alpha[here], work.beta[here], 0.0
     for k in range(n):
-        p = alpha[k] * beta[k] / total if sound else np.exp(alpha[k] + beta[k] - log_z)
-        work.g[k] += w * p
-        if w > 0:
-            work.h[k] += w * p * (1 - p)
+        total += alpha[k] * beta[k]
+    for k in range(n):
+        _add(work.g, work.h, k, w, alpha[k] * beta[k] / total if sound else np.exp(alpha[k] + beta[k] - log_z))
 
 
 @inlined
@@ -93,34 +96,24 @@ def _count_pairs(
     gold: The label that token t is known to have, -1 for none.
     """
     n, before, beta, mass = lattices.emissions.shape[1], work.alpha[here - 1], work.beta[here], work.mass
-    if not sound:
+    steps, matrix, total, factor = lattices.steps[s], lattices.factors[s], 0.0, 1.0
+    if sound:
+        for k in range(n):
+            total += work.alpha[here, k] * beta[k]
+        factor = work.stretch[here] / total
+        weigh(beta, lattices.potentials[t], gold, mass)
+    if m * LANES < n * n or not sound:
         for e in range(m):
             i, j = work.cols[e] // n, work.cols[e] % n
-            p = np.exp(before[i] + lattices.steps[s, i, j] + lattices.emissions[t, j] + beta[j] - log_z)
-            if gold >= 0 and gold != j:
-                p = 0.0
-            work.g[work.cols[e]] += w * p
-            if w > 0:
-                work.h[work.cols[e]] += w * p * (1 - p)
-        return
-    total, matrix = 0.0, lattices.factors[s]
-    for k in range(n):
-        total += work.alpha[here, k] * beta[k]
-    for k in range(n):
-        mass[k] = lattices.potentials[t, k] * beta[k] * work.stretch[here] / total
-        if gold >= 0 and gold != k:
-            mass[k] = 0
-    if m * LANES < n * n:
-        for e in range(m):
-            i, j = work.cols[e] // n, work.cols[e] % n
-            p = before[i] * matrix[i, j] * mass[j]
-            work.g[work.cols[e]] += w * p
-            if w > 0:
-                work.h[work.cols[e]] += w * p * (1 - p)
+            p = before[i] * factor * matrix[i, j] * mass[j]
+            if not sound:
+                possible = gold < 0 or gold == j
+                p = np.exp(before[i] + steps[i, j] + lattices.emissions[t, j] + beta[j] - log_z) if possible else 0.0
+            _add(work.g, work.h, work.cols[e], w, p)
         return
     curved = w if w > 0 else 0.0
     for i in range(n):
-        a, line, g, h = before[i], matrix[i], work.g[i * n : (i + 1) * n], work.h[i * n : (i + 1) * n]
+        a, line, g, h = before[i] * factor, matrix[i], work.g[i * n : (i + 1) * n], work.h[i * n : (i + 1) * n]
         for j in range(n):
             p = a * line[j] * mass[j]
             g[j] += w * p
@@ -156,22 +149,13 @@ def _count(chains: Chains, lattices: Lattices, rows: Rows, begin: int, end: int,
 
 
 @kernel
-def _list_weights(rows: Rows, r: int, theta: Floats, zeros: bool, places: Offsets, cols: Ints) -> int:
+def _list_weights(rows: Rows, r: int, theta: Floats, zeros: bool, places: Ints, cols: Ints) -> int:
     """Write places and columns of the weights of row r, those that are zero if `zeros`; return their number."""
     m = 0
-    if r < rows.n_rows:
-        dense = rows.ptr.shape[0] == 0
-        begin = r * rows.width if dense else rows.ptr[r]
-        end = begin + rows.width if dense else rows.ptr[r + 1]
-        for p in range(begin, end):
-            if zeros or theta[rows.begin + p] != 0:
-                places[m], cols[m] = rows.begin + p, p - begin if dense else rows.cols[p]
-                m += 1
-    else:
-        for p in range(rows.more_ptr[r - rows.n_rows], rows.more_ptr[r - rows.n_rows + 1]):
-            if zeros or theta[rows.more_places[p]] != 0:
-                places[m], cols[m] = rows.more_places[p], rows.more_cols[p]
-                m += 1
+    for p in range(rows.ptr[r], rows.ptr[r + 1]):
+        if zeros or theta[rows.places[p]] != 0:
+            places[m], cols[m] = rows.places[p], rows.cols[p]
+            m += 1
     return m
 
 
@@ -187,7 +171,7 @@ def _move(lattices: Lattices, rows: Rows, r: int, m: int, factor: float, work: W
                 score = lattices.steps[s, i, j] + factor * work.d[work.cols[e]]
                 lattices.steps[s, i, j] = score if abs(score) > ROUNDING else 0.0
                 lattices.factors[s, i, j] = np.exp(lattices.steps[s, i, j])
-            compile(lattices, s)
+            compile_matrix(lattices, s)
         return
     for p in range(rows.row_ptr[r], rows.row_ptr[r + 1]):
         t = rows.tokens[p]
@@ -262,16 +246,9 @@ def _propose(
 
 @inlined
 def _step(
-    chains: Chains,
-    lattices: Lattices,
-    rows: Rows,
-    r: int,
-    m: int,
-    theta: Floats,
-    factor: float,
-    strengths: Strengths,
+    chains: Chains, lattices: Lattices, rows: Rows, r: int, m: int, theta: Floats, factor: float, strengths: Strengths,
     work: Work,
-) -> float:
+) -> float:  # fmt: skip
     """Move the first m weights that are listed, g and h of which are known; return the factor for the next visit."""
     bound = BOUND
     for _ in range(TRIALS):
@@ -328,22 +305,14 @@ def _violation(theta: Floats, m: int, strengths: Strengths, work: Work) -> float
 
 @kernel
 def sweep(
-    chains: Chains,
-    lattices: Lattices,
-    rows: Rows,
-    visit: Visit,
-    theta: Floats,
-    factors: Floats,
-    strengths: Strengths,
-    gradient: Floats,
+    chains: Chains, lattices: Lattices, rows: Rows, visit: Visit, theta: Floats, factors: Floats, strengths: Strengths
 ) -> tuple[float, int]:
     """Visit some rows once; return (squared norm of the gradient as it was met, sequences passed through).
 
-    theta [D] and factors, the factor k of each row or, if `visit.single`, of each weight [D], are updated.  Unless
-    gradient is empty, nothing is: gradient [D] receives that of the loss.
+    theta [D] and factors, the factor k of each row or, if `visit.single`, of each weight [D], are updated.
     """
     work = workspace(chains, lattices, rows.width)
-    places, cols = np.empty(rows.width, np.int64), np.empty(rows.width, np.int32)
+    places, cols = np.empty(rows.width, np.int32), np.empty(rows.width, np.int32)
     violation, visited = 0.0, 0
     for r in visit.order:
         listed = _list_weights(rows, r, theta, visit.zeros, places, cols)
@@ -353,10 +322,6 @@ def sweep(
                 continue
             work.places[:each], work.cols[:each] = places[first : first + each], cols[first : first + each]
             visited += _measure(chains, lattices, rows, r, each, work)
-            if gradient.shape[0]:
-                for e in range(each):
-                    gradient[work.places[e]] = work.g[work.cols[e]]
-                continue
             violation += _violation(theta, each, strengths, work)
             k = places[first] if visit.single else r
             factors[k] = _step(chains, lattices, rows, r, each, theta, factors[k], strengths, work)
@@ -369,7 +334,7 @@ def sweep(
 def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
     """Add the scores of all rows to the emissions or to the steps."""
     n = lattices.emissions.shape[1]
-    places, cols = np.empty(rows.width, np.int64), np.empty(rows.width, np.int32)
+    places, cols = np.empty(rows.width, np.int32), np.empty(rows.width, np.int32)
     zeros = bool(np.bool_(False))  # for a bare False, numba would compile `_list_weights` once more
     for r in range(rows.row_ptr.shape[0] - 1):
         m = _list_weights(rows, r, theta, zeros, places, cols)
@@ -391,7 +356,7 @@ def begin(chains: Chains, lattices: Lattices) -> None:
         for i in range(n):
             for j in range(n):
                 lattices.factors[s, i, j] = np.exp(lattices.steps[s, i, j])
-        compile(lattices, s)
+        compile_matrix(lattices, s)
     for t in range(lattices.emissions.shape[0]):
         exponentiate(lattices, t)
     work = workspace(chains, lattices, 0)

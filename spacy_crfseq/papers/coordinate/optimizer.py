@@ -18,18 +18,39 @@ never increases.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError
+from ...optimizers.batch import evaluate, pseudo_gradient
 from ...optimizers.online import check_seed, generator
-from ...types import NONE, Floats, IndexedObjective, StepReport
+from ...types import (
+    MISSING,
+    NONE,
+    Batch,
+    Bools,
+    Floats,
+    IndexedObjective,
+    Ints,
+    Occurrences,
+    Offsets,
+    RowBlock,
+    StepReport,
+)
+from . import kernels, sparse_chains
 
-if TYPE_CHECKING:
-    from .work import Work
+MATRIX_BYTES = 512 << 20
+"""Maximum memory for the matrices of all sets of label-pair features."""
+SPARSE_SHARE = 0.15
+"""Share of non-zero entries up to which the sparse product is faster than the dense one."""
+CHUNK_TOKENS = 1 << 14
+"""Approximate number of tokens per kernel call, so that Ctrl-C does not have to wait for a whole sweep."""
+
+NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int32))
 
 
 @dataclass
@@ -100,30 +121,30 @@ class BlockCoordinateDescent:
 
     def iterate(self, objective: IndexedObjective, state: CoordinateState) -> StepReport:
         """Run one sweep."""
-        from .work import Work
-
         if state.last is not None and state.last.converged:
             return state.last._replace(evaluations=0)
-        strengths = objective.regularizer.strengths or NONE
+        strengths, theta = objective.regularizer.strengths or NONE, state.theta
         if state.work is None or state.work.objective is not objective:
             state.work = Work(objective)
         work = state.work
-        before = work.begin(state.theta) + objective.regularizer.value(state.theta)
+        before = work.begin(theta) + objective.regularizer.value(theta)
         full = state.full or state.iterations % self.revisit == 0
-        n_factors = len(state.theta) if self._single else work.n_rows
+        n_factors = len(theta) if self._single else work.n_rows
         if len(state.factors) != n_factors:
             state.factors = np.full(n_factors, self.kappa)
         violation, visited = 0.0, 0  # the squared norm of the gradient as it was met, and sequences passed through
-        for chunk in work.chunks(state.rng if self.shuffle else None, self._single):
-            found = work.sweep(chunk, self._single, full, state.theta, state.factors, strengths)
-            violation, visited = violation + found[0], visited + found[1]
+        for rows, visit in work.visits(state.rng if self.shuffle else None, self._single, full):
+            factors = state.factors[work.n_state_rows if rows.pairs and not self._single else 0 :]
+            square, passed = kernels.sweep(work.chains, work.lattices, rows, visit, theta, factors, strengths)
+            violation, visited = violation + square, visited + passed
         loss = work.loss()
         state.value = loss + objective.regularizer.value(state.theta)
         state.iterations += 1
         norm = float(np.sqrt(violation))
         message = self._stop(state, before, norm, full)
         if message:
-            norm = work.subgradient_norm(state.theta, strengths)
+            point = evaluate(objective, theta, np.empty_like(theta))
+            norm = float(np.linalg.norm(pseudo_gradient(objective, point, np.empty_like(theta))))
         passes = 1 + round(visited / max(1, objective.n_sequences))
         state.last = StepReport(state.value, loss, norm, passes, bool(message), message)
         return state.last
@@ -151,3 +172,139 @@ class CoordinateDescent(BlockCoordinateDescent):
     """
 
     _single: ClassVar[bool] = True
+
+
+class Work:
+    """Indices of the sequences and their features, and their scores."""
+
+    def __init__(self, objective: IndexedObjective) -> None:
+        self.objective, self.allowed = objective, objective.allowed
+        state, pair, shared = objective.blocks
+        trainable, begin = objective.trainable, shared.begin  # rejected earlier if scores are not linear
+        batch, n = objective.batch, state.width
+        lengths = np.diff(batch.offsets)
+        first, last = batch.offsets[:-1][lengths > 0], batch.offsets[1:][lengths > 0] - 1
+        inner = np.ones(batch.n_tokens, np.bool_)
+        inner[first] = False
+        on = objective.occurrences(1) if pair.n_rows else NOWHERE
+        ends = [(first, begin + n * n, trainable[n * n : -n]), (last, begin + n * n + n, trainable[-n:])]
+        self.state = _rows(state, objective.occurrences(0), None, ends)
+        self.pair = _rows(pair, on, inner, [(np.flatnonzero(inner), begin, trainable[: n * n])])
+        self.n_state_rows = len(self.state.row_ptr) - 1
+        self.n_rows = self.n_state_rows + len(self.pair.row_ptr) - 1
+        sets, members = _sets(on, inner)
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        self.chains = sparse_chains.Chains(batch.offsets, batch.gold, batch.weights, _kinds(batch), owners, sets)
+        self.lattices = _lattices(batch.n_tokens, len(lengths), n, members, pair.n_rows)
+
+    def begin(self, theta: NDArray[np.float64]) -> float:
+        """Recompute all scores from theta, without the rounding errors of earlier sweeps; return the loss."""
+        self.lattices.emissions.fill(0)
+        if self.allowed is not None:
+            self.lattices.emissions[~self.allowed] = -np.inf
+        self.lattices.steps.fill(0)
+        for rows in (self.state, self.pair):
+            kernels.add_scores(self.lattices, rows, theta)
+        kernels.begin(self.chains, self.lattices)
+        return self.loss()
+
+    def loss(self) -> float:
+        """Return the loss, which is kept up to date."""
+        return float(self.chains.weights @ (self.lattices.log_z - self.lattices.gold))
+
+    def visits(
+        self, rng: np.random.Generator | None, single: bool, zeros: bool
+    ) -> Iterator[tuple[sparse_chains.Rows, kernels.Visit]]:
+        """Yield what single kernel calls visit, in a random order if there is a generator."""
+        for rows in (self.state, self.pair):
+            costs = np.diff(rows.row_ptr) * (rows.width if single else 1)
+            order = np.arange(len(costs)) if rng is None else rng.permutation(len(costs))
+            chunk = np.cumsum(costs[order]) // CHUNK_TOKENS
+            for part in np.split(order, np.flatnonzero(np.diff(chunk)) + 1):
+                pieces = min(rows.width, 1 + int(costs[part].sum()) // CHUNK_TOKENS) if single and len(part) == 1 else 1
+                for i in range(pieces):
+                    columns = rows.width * i // pieces, rows.width * (i + 1) // pieces
+                    yield rows, kernels.Visit(part, *columns, single, zeros)
+
+
+def _kinds(batch: Batch) -> NDArray[np.int8]:
+    """Return for each sequence how many gold labels are known, or that it has no weight."""
+    known = np.concatenate([[0], np.cumsum(batch.gold != MISSING)])
+    known, lengths = np.diff(known[batch.offsets]), np.diff(batch.offsets)
+    kinds = np.where(known == lengths, sparse_chains.LABELLED, sparse_chains.PARTLY)
+    kinds[(known == 0) | (batch.weights == 0)] = sparse_chains.NOTHING
+    return kinds.astype(np.int8)
+
+
+def _rows(
+    block: RowBlock, on: Occurrences, wanted: Bools | None, more: list[tuple[Offsets, int, Bools]]
+) -> sparse_chains.Rows:
+    """Return the rows of a group at their tokens that are wanted [T].
+
+    more: Rows without a feature: their tokens, the place of column 0 in theta, and which columns are trained.
+    """
+    keep = np.ones(len(on.tokens), np.bool_) if wanted is None else wanted[on.tokens]
+    full, columns = not len(block.ptr), [np.flatnonzero(trainable) for _, _, trainable in more]
+    sizes = np.full(block.n_rows, block.width) if full else np.diff(block.ptr)
+    cols = np.tile(np.arange(block.width), block.n_rows) if full else block.cols
+    places = [begin + own for (_, begin, _), own in zip(more, columns, strict=True)]
+    return sparse_chains.Rows(
+        block.width,
+        _pointers([*sizes, *map(len, columns)]),
+        np.concatenate([np.arange(block.begin, block.end), *places]).astype(np.int32),
+        np.concatenate([cols, *columns]).astype(np.int32),
+        _pointers([*np.diff(_pointers(keep)[on.row_ptr]), *(len(tokens) for tokens, _, _ in more)]),
+        np.concatenate([on.tokens[keep], *(tokens for tokens, _, _ in more)]).astype(np.int64),
+        wanted is not None,
+    )
+
+
+def _pointers(sizes: Any) -> Offsets:
+    """Return the bounds of lists with these sizes in their concatenation."""
+    pointers: Offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return pointers
+
+
+def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
+    """Return the set of label-pair features of each token [T], as an index, and the features of each set.
+
+    The first tokens of sequences are ignored.
+    """
+    sets, members = np.zeros(len(inner), np.int64), list[Ints]()
+    sizes = np.diff(on.ptr) if len(on.ptr) > 1 else np.zeros(len(inner), np.int64)
+    for size in np.unique(sizes[inner]):
+        tokens = np.flatnonzero(inner & (sizes == size))
+        first = on.ptr[tokens] if size else np.zeros(len(tokens), np.int64)
+        lists = np.sort(on.ids[first[:, None] + np.arange(size)], axis=1)
+        found, numbers = lists[:1], np.zeros(len(tokens), np.int64)
+        if size:
+            found, numbers = np.unique(lists, axis=0, return_inverse=True)
+        sets[tokens] = len(members) + numbers.reshape(-1)
+        members += list(found)
+    return sets, members
+
+
+def _lattices(n_tokens: int, n_sequences: int, n: int, members: list[Ints], n_pair_rows: int) -> sparse_chains.Lattices:
+    """Return empty scores for sequences with one of the given sets of features at each step.
+
+    RAISES ConfigError: If their matrices take too much memory.
+    """
+    n_sets, padded = len(members), -(-n // sparse_chains.LANES) * sparse_chains.LANES
+    most = int(SPARSE_SHARE * n * n)
+    size = n_sets * (8 * n * n + 8 * padded * padded + 12 * most)
+    if size > MATRIX_BYTES:
+        raise ConfigError(
+            "Coordinate descent keeps a matrix for each set of label-pair features that a token switches on; "
+            f"{n_sets} sets of {n} x {n} label pairs take {size >> 20} MiB, more than {MATRIX_BYTES >> 20}. Use fewer "
+            "label-pair templates, or such with fewer values, or another optimizer, such as spacy_crfseq.OWLQN.v1."
+        )
+    owners = np.repeat(np.arange(n_sets), [len(rows) for rows in members])
+    rows = np.concatenate([*members, np.full(n_sets, n_pair_rows)]).astype(np.int64)  # the transitions are in all
+    order = np.argsort(rows, kind="stable")
+    return sparse_chains.Lattices(
+        np.zeros((n_tokens, n)), np.zeros((n_tokens, padded)), np.zeros(n_tokens), np.zeros((n_sets, n, n)),
+        np.zeros((n_sets, padded, padded)), np.zeros(n_sets, np.int8), np.zeros(n_sets, np.int32),
+        np.zeros((n_sets, most), np.uint16), np.zeros((n_sets, most), np.uint16), np.zeros((n_sets, most)),
+        _pointers(np.bincount(rows, minlength=n_pair_rows + 1)), np.concatenate([owners, np.arange(n_sets)])[order],
+        np.zeros(n_sequences), np.zeros(n_sequences),
+    )  # fmt: skip

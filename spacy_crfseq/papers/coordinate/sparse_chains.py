@@ -60,25 +60,19 @@ class Chains(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of one kind, R of which are those of a group of parameters; the others are listed weight by weight.
+    """Rows of one kind: those of a group of parameters, and others of scores that all positions share.
 
-    begin (int): Place of the group's first weight in theta.
-    n_rows (int): R.
     width (int): C, labels or label pairs.
-    ptr, cols: [R + 1] and [weights], as in `types.RowBlock`; empty where every row has all columns.
-    more_ptr, more_places, more_cols: Weights of the other rows, their places in theta and their columns.
+    ptr (Offsets): [R + 1] row r has the weights ``ptr[r]:ptr[r + 1]``.
+    places, cols (Ints): Their places in theta and their columns.
     row_ptr, tokens: Row r is on at the tokens ``tokens[row_ptr[r]:row_ptr[r + 1]]``, ascending.
     pairs (bool): They score label pairs.
     """
 
-    begin: int
-    n_rows: int
     width: int
     ptr: Offsets
+    places: Ints
     cols: Ints
-    more_ptr: Offsets
-    more_places: Offsets
-    more_cols: Ints
     row_ptr: Offsets
     tokens: Offsets
     pairs: bool
@@ -123,7 +117,7 @@ class Work(NamedTuple):
     g: Floats
     h: Floats
     d: Floats
-    places: Offsets
+    places: Ints
     cols: Ints
     new_z: Floats
     new_gold: Floats
@@ -132,25 +126,17 @@ class Work(NamedTuple):
 @inlined
 def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
     """Return work arrays for the longest sequence and rows of some width."""
-    length, n = max(1, longest(chains.offsets)), chains.offsets.shape[0] - 1
-    padded = lattices.potentials.shape[1]
+    length, padded = max(1, longest(chains.offsets)), lattices.potentials.shape[1]
+    tables, by_column = np.zeros((2, length, padded)), np.zeros((3, width))
+    lists, by_sequence = np.zeros((2, width), np.int32), np.zeros((2, chains.offsets.shape[0] - 1))
     return Work(
-        np.zeros((length, padded)),
-        np.zeros((length, padded)),
-        np.zeros(length),
-        np.zeros(padded),
-        np.zeros(width),
-        np.zeros(width),
-        np.zeros(width),
-        np.zeros(width, np.int64),
-        np.zeros(width, np.int32),
-        np.zeros(n),
-        np.zeros(n),
-    )
+        tables[0], tables[1], np.zeros(length), np.zeros(padded), by_column[0], by_column[1], by_column[2],
+        lists[0], lists[1], by_sequence[0], by_sequence[1],
+    )  # fmt: skip
 
 
 @internal
-def compile(lattices: Lattices, s: int) -> None:
+def compile_matrix(lattices: Lattices, s: int) -> None:
     """Find out the kind of matrix s, and list the entries of M - 1 if there are few; the exponentials are there.
 
     They are listed along diagonals: neighbours in the list are in different rows and columns, so that no sum waits for
@@ -209,6 +195,22 @@ def _from_right(column: Floats, total: float, sparse: bool, entries: Entries, ma
             out[i] = entry
 
 
+@inlined
+def weigh(row: Floats, potentials: Floats, gold: int, out: Floats) -> float:
+    """Write the product of two rows [P] to out, zeros for labels other than a known one; return its sum."""
+    total = 0.0
+    for k in range(out.shape[0]):
+        out[k] = row[k] * potentials[k] if gold < 0 or gold == k else 0.0
+        total += out[k]
+    return total
+
+
+@inlined
+def _divide(row: Floats, by: float) -> None:
+    for k in range(row.shape[0]):
+        row[k] /= by
+
+
 @internal
 def _forward(
     chains: Chains, lattices: Lattices, s: int, stop: int, clamped: int, alpha: Floats, stretch: Floats
@@ -217,16 +219,15 @@ def _forward(
 
     alpha[t] was multiplied by stretch[t] when it got too large or small.  clamped: Gold labels, where known, are fixed.
     """
-    first, n = chains.offsets[s], lattices.steps.shape[1]
-    sets, kinds, factors = chains.sets, lattices.kinds, lattices.factors
+    first, sets, kinds, factors = chains.offsets[s], chains.sets, lattices.kinds, lattices.factors
     sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
-    all_potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
+    potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
     logarithm, total = 0.0, 0.0
     for t in range(first, stop):
-        here, potentials = alpha[t - first], all_potentials[t]
+        here = alpha[t - first]
         if t == first:
             for k in range(here.shape[0]):
-                here[k] = potentials[k]
+                here[k] = 1
         else:
             q = sets[t]
             if kinds[q] == FAR:
@@ -234,23 +235,14 @@ def _forward(
             few = sizes[q] if kinds[q] == SPARSE else 0
             entries = (rows[q, :few], cols[q, :few], values[q, :few])
             _from_left(alpha[t - first - 1], total, kinds[q] == SPARSE, entries, factors[q], here)
-            for k in range(here.shape[0]):
-                here[k] *= potentials[k]
-        if clamped and gold[t] >= 0:
-            for k in range(n):
-                if k != gold[t]:
-                    here[k] = 0
+        total = weigh(here, potentials[t], gold[t] if clamped else -1, here)
         logarithm += shift[t]
-        total = 0.0
-        for k in range(here.shape[0]):
-            total += here[k]
         stretch[t - first] = 1
         if not (SMALL < total < LARGE):
             if not (TINY < total < HUGE):
                 return 0.0, False
             stretch[t - first] = 1 / total
-            for k in range(here.shape[0]):
-                here[k] /= total
+            _divide(here, total)
             logarithm += np.log(total)
             total = 1.0
     return logarithm + np.log(total), True
@@ -262,9 +254,9 @@ def _backward(
 ) -> tuple[float, bool]:
     """Fill beta down to token `start` of sequence s; return (log of the factor taken out of beta[at], soundness)."""
     first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
-    sets, kinds, factors = chains.sets, lattices.kinds, lattices.factors
+    sets, kinds, factors, gold = chains.sets, lattices.kinds, lattices.factors, chains.gold
     sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
-    all_potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
+    potentials, shift = lattices.potentials, lattices.shift
     logarithm, wanted = 0.0, 0.0
     for k in range(n):
         beta[end - 1 - first, k] = 1
@@ -272,22 +264,12 @@ def _backward(
         q = sets[t]
         if kinds[q] == FAR:
             return 0.0, False
-        potentials, here = all_potentials[t], beta[t - first]
-        for k in range(mass.shape[0]):
-            mass[k] = potentials[k] * here[k]
-        if clamped and gold[t] >= 0:
-            for k in range(n):
-                if k != gold[t]:
-                    mass[k] = 0
-        total = 0.0
-        for k in range(mass.shape[0]):
-            total += mass[k]
+        total = weigh(beta[t - first], potentials[t], gold[t] if clamped else -1, mass)
         logarithm += shift[t]
         if not (SMALL < total < LARGE):
             if not (TINY < total < HUGE):
                 return 0.0, False
-            for k in range(mass.shape[0]):
-                mass[k] /= total
+            _divide(mass, total)
             logarithm += np.log(total)
             total = 1.0
         few = sizes[q] if kinds[q] == SPARSE else 0

@@ -1,1 +1,1 @@
-"""The dual perceptron of Altun, Johnson & Hofmann (2003): an optimizer and a potential."""
+"""Kernel perceptron of Altun, Johnson & Hofmann (2003), section 6."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernels.jit import inlined, internal, kernel
-from ...kernels.math import exponentiate, largest, log_add, log_sum, padded, row_potentials
+from ...kernels.math import exponentiate, largest, log_add, log_sum, padded
 from ...kernels.sequences import PlainScores, part, step_to
 from ...types import Floats, Ints, Offsets, Scores
-
-TINY = 1e-250
-"""A sum of scaled potentials below this is done again in log space."""
 
 
 def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores) -> float:
@@ -176,37 +173,3 @@ def _sum_out(
             t, label = first + p, i if p > 0 else known
             _add_row(row, t, label, t == d_emissions.shape[0] - 1, d_emissions, d_transitions, d_start, d_end)
     return total
-
-
-@kernel
-def normalise(scores: Scores, offsets: Offsets, out: Floats) -> None:
-    """Write emissions to out [T, L] with which the score of a path is log P(path | x), but for a constant.
-
-    What normalises the label of token t + 1 depends on that of token t and on nothing else of the path, so it is taken
-    off the emission of t.  Labels that none can follow get minus infinity.
-    """
-    n, shared = scores.start.shape[0], scores.transitions.shape[0] == 1
-    potentials, maxima, here, row = np.empty((n, n)), np.empty(n), np.empty(n), np.empty(n)
-    if shared:
-        row_potentials(scores.transitions[0], potentials, maxima)
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        if e == b:
-            continue
-        emissions, transitions, _, end = one = part(scores, b, e)
-        for t in range(e - b - 1):
-            if not shared:
-                row_potentials(transitions[t + 1], potentials, maxima)
-            for k in range(n):
-                here[k] = emissions[t + 1, k] + (end[k] if t + 2 == e - b else end.dtype.type(0))
-            top = largest(here)
-            for k in range(n):
-                here[k] = np.exp(here[k] - top) if top > -np.inf else 0.0
-            for i in range(n):
-                total, source = 0.0, potentials[i]
-                for k in range(n):
-                    total += source[k] * here[k]
-                normaliser = np.log(total) + top + maxima[i] if total > TINY else _log_softmax(one, t + 1, i, row)
-                out[b + t, i] = emissions[t, i] - normaliser if normaliser > -np.inf else -np.inf
-        for k in range(n):
-            out[e - 1, k] = emissions[e - b - 1, k]

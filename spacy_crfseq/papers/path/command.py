@@ -13,6 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 from tqdm import tqdm
 
@@ -27,8 +28,8 @@ from ...files import write_text
 from ...pipeline.project import BEST, Setup, each_component, encode, one_to_train, score, set_up
 
 if TYPE_CHECKING:
-    from ...types import StepReport
-    from .path import PathResult, PathStep
+    from ...types import Floats, Offsets, StepReport
+    from .path import PathStep
 
 LOG, PAGE = "path.jsonl", "path.html"
 FACTOR = 3.0
@@ -84,9 +85,8 @@ def find_regularization_cli(
     """
     with training(ctx, config_path, code, verbose) as overrides:
         settings = Settings(component, first, last, steps, rho2, within)
-        outcome = find_regularization(config_path, output, settings, overrides=overrides, force=force)
-        _print_outcome(outcome)
-    if outcome is None or outcome.interrupted:
+        result = find_regularization(config_path, output, settings, overrides=overrides, force=force)
+    if result is None or result.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -101,21 +101,9 @@ class Settings(NamedTuple):
     within: float = 0.0
 
 
-class PathOutcome(NamedTuple):
-    """What `find_regularization` did: files, steps and which is chosen, its scores, components with zero weights."""
-
-    best: Path
-    page: Path
-    steps: list[PathStep]
-    chosen: int
-    scores: dict[str, Any]
-    untrained: list[str]
-    interrupted: bool
-
-
 def find_regularization(
     config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None, force: bool = False
-) -> PathOutcome | None:
+) -> PathResult | None:
     """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
 
     force (bool): Replace a model that is in the folder.
@@ -126,14 +114,22 @@ def find_regularization(
     name = one_to_train(setup, settings.component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
-    rho2 = _choose_method(setup, name, settings.rho2)
-    settings = settings._replace(rho2=rho2)
+    settings = settings._replace(rho2=_choose_method(setup, name, settings.rho2))
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     encode(setup)
     with locked_folder(output):
         result = _follow(setup._replace(to_train={name: setup.to_train[name]}), settings, PathReporter(output / LOG))
-        return None if result is None else _save(setup, name, result, rho2, untrained, output)
+        if result is None:
+            printer().warn("Interrupted before the first model: nothing is saved")
+            return None
+        _save(setup, name, result, settings.rho2, output)
+    _print_choice(result)
+    if untrained:
+        printer().warn(f"Not trained, all weights zero: {', '.join(untrained)}")
+    printer().good(f"Saved {output / BEST}, {output / PAGE}")
+    suggest_next(output / BEST)
+    return result
 
 
 def _check(settings: Settings) -> None:
@@ -164,30 +160,49 @@ def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
         )
 
 
+class PathResult(NamedTuple):
+    """The finished models of a path, the number of the chosen one, its parameters [D], and whether Ctrl-C came."""
+
+    steps: list[PathStep]
+    chosen: int
+    theta: Floats
+    interrupted: bool
+
+
 def _follow(setup: Setup, settings: Settings, reporter: PathReporter) -> PathResult | None:
     """Follow the path of the only component to train; None if Ctrl-C came before the first model."""
-    from .path import follow, has_passed_its_best, schedule, sparse_start
+    from .path import choose, follow, has_passed_its_best, schedule, sparse_start
 
+    steps: list[PathStep] = []
+    solutions: list[tuple[Offsets, Floats]] = []
+    interrupted, theta = False, np.zeros(0)
     try:
         (turn,) = islice(each_component(setup), 1)
         optimizer = turn.pipe.training.optimizer(setup.training["seed"])
         with turn.pipe.training.training_on(turn.examples, turn.dev) as (objective, evaluate):
             assert evaluate is not None
-            theta = 0 * turn.pipe.crf.theta
-            rho2, last, steps = settings.rho2 or 0.0, settings.last, settings.steps
-            reporter.begin(settings.within / 100, steps)
-            try:
-                first = settings.first or sparse_start(objective, optimizer, theta, rho2=rho2, watch=reporter.watch)
-                end = last or first / FACTOR ** (steps - 1)
-                return follow(
-                    objective, optimizer, schedule(max(first, end), end, steps), theta, evaluate,
-                    rho2=rho2, within=settings.within / 100, callback=reporter.show, watch=reporter.watch,
-                    enough=None if last else has_passed_its_best,
-                )  # fmt: skip
-            finally:
-                reporter.close()
+            rho2, last, most, theta = settings.rho2 or 0.0, settings.last, settings.steps, 0 * turn.pipe.crf.theta
+            reporter.begin(settings.within / 100, most)
+            first = settings.first or sparse_start(objective, optimizer, theta, rho2=rho2, watch=reporter.watch)
+            end = last or first / FACTOR ** (most - 1)
+            strengths = schedule(max(first, end), end, most)
+            path = follow(objective, optimizer, strengths, theta, evaluate, rho2=rho2, watch=reporter.watch)
+            for step, solution in path:
+                places = np.flatnonzero(solution)  # most parameters are zero
+                solutions.append((places, solution[places]))
+                steps.append(step)
+                reporter.show(steps)
+                if not last and has_passed_its_best(steps):
+                    break
     except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        reporter.close()
+    if not steps:
         return None
+    chosen, best = choose(steps, settings.within / 100), np.zeros_like(theta)
+    best[solutions[chosen][0]] = solutions[chosen][1]
+    return PathResult(steps, chosen, best, interrupted)
 
 
 def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
@@ -212,18 +227,18 @@ def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
     return rho2
 
 
-def _save(setup: Setup, name: str, result: PathResult, rho2: float, untrained: list[str], output: Path) -> PathOutcome:
+def _save(setup: Setup, name: str, result: PathResult, rho2: float | None, output: Path) -> None:
+    """Save the pipeline with the chosen model, and the page."""
     from ...regularizers.elastic_net import ElasticNet
 
     step, pipe = result.steps[result.chosen], setup.to_train[name]
     pipe.set_parameters(result.theta)
-    pipe.method = pipe.method._replace(regularizer=ElasticNet(step.rho1, rho2))
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(step.rho1, rho2 or 0.0))
     block = {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": step.rho1, "rho2": rho2}
     setup.nlp.get_pipe_config(name)["regularizer"] = block
-    scores = score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
+    score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     setup.save(output / BEST)
     write_text(output / PAGE, _page(name, result))
-    return PathOutcome(output / BEST, output / PAGE, result.steps, result.chosen, scores, untrained, result.interrupted)
 
 
 def _page(name: str, result: PathResult) -> str:
@@ -297,38 +312,25 @@ def _cells(step: PathStep, chosen: bool) -> list[str]:
     return [*numbers, f"{100 * step.score:.2f}", str(step.iterations), f"{step.seconds:.2f}", "*" if chosen else ""]
 
 
-def _print_outcome(outcome: PathOutcome | None) -> None:
-    msg = printer()
-    if outcome is None:
-        msg.warn("Interrupted before the first model: nothing is saved")
-        return
-    step = outcome.steps[outcome.chosen]
-    best = max(other.score for other in outcome.steps)
-    msg.info(
-        f"Chosen: rho1 = {step.rho1:.4g}, {step.active:,} weights other than zero, dev score {100 * step.score:.2f} "
-        f"(best {100 * best:.2f})"
-    )
-    _warn_of_edges(outcome)
-    if outcome.interrupted:
-        msg.warn("Interrupted: the choice among the models so far is saved")
-    if outcome.untrained:
-        msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
-    msg.good(f"Saved {outcome.best}, {outcome.page}")
-    suggest_next(outcome.best)
-
-
-def _warn_of_edges(outcome: PathOutcome) -> None:
-    """Say so where the chosen model is the first or the last, and how to go on beyond it."""
+def _print_choice(result: PathResult) -> None:
+    """Say which model is chosen; where it is the first or the last, how to go on beyond it."""
     from .path import has_passed_its_best
 
-    steps, rho1 = outcome.steps, outcome.steps[outcome.chosen].rho1
-    if outcome.chosen == len(steps) - 1 and not has_passed_its_best(steps):
-        printer().warn(
+    msg, steps, step = printer(), result.steps, result.steps[result.chosen]
+    rho1, best = step.rho1, max(other.score for other in steps)
+    msg.info(
+        f"Chosen: rho1 = {rho1:.4g}, {step.active:,} weights other than zero, dev score {100 * step.score:.2f} "
+        f"(best {100 * best:.2f})"
+    )
+    if result.chosen == len(steps) - 1 and not has_passed_its_best(steps):
+        msg.warn(
             "The chosen model is the last of the path, so a weaker penalty may do better: go on with "
             f"--from {rho1:.3g} --to {rho1 / 10:.3g}"
         )
-    elif outcome.chosen == 0:
-        printer().warn(
+    elif result.chosen == 0:
+        msg.warn(
             "The chosen model is the first of the path, so a smaller one may do as well: look there with "
             f"--from {10 * rho1:.3g} --to {rho1:.3g}"
         )
+    if result.interrupted:
+        msg.warn("Interrupted: the choice among the models so far is saved")

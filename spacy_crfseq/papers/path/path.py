@@ -7,7 +7,7 @@ Cappe & Yvon 2010 for CRFs).  A development score chooses among the models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import ConfigError
 from ...regularizers.elastic_net import ElasticNet
 from ...training.objective import Objective
-from ...types import Floats, Offsets, Optimizer, StepReport
+from ...types import Floats, Optimizer, StepReport
 
 
 class PathStep(NamedTuple):
@@ -43,15 +43,6 @@ class PathStep(NamedTuple):
     def active(self) -> int:
         """All weights other than zero."""
         return self.unigrams + self.pairs
-
-
-class PathResult(NamedTuple):
-    """Outcome of a path: the finished models, the number of the chosen one and its parameters [D]."""
-
-    steps: list[PathStep]
-    chosen: int
-    theta: Floats
-    interrupted: bool
 
 
 SHARE = 0.01
@@ -118,48 +109,24 @@ def choose(steps: Sequence[PathStep], within: float = 0.0) -> int:
 def follow(
     objective: Objective,
     optimizer: Optimizer,
-    strengths: Sequence[float],
+    strengths: Iterable[float],
     theta: Floats,
     evaluate: Callable[[Floats], float],
     *,
     rho2: float = 0.0,
-    within: float = 0.0,
-    callback: Callable[[Sequence[PathStep]], None] | None = None,
     watch: Callable[[StepReport], None] | None = None,
-    enough: Callable[[Sequence[PathStep]], bool] | None = None,
-) -> PathResult | None:
+) -> Iterator[tuple[PathStep, Floats]]:
     """Minimise loss + rho1 ||w||_1 + rho2/2 ||w||^2 for each rho1 in turn, beginning at `theta` [D].
 
     evaluate (Callable): Maps parameters to a development score.
-    within (float): See `choose`.
-    callback (Callable): Called with all models so far after each.
     watch (Callable): Called after every iteration of the optimizer.
-    enough (Callable): Whether the models so far, the last of them new, need no further one.
-    After an interrupt one of the finished models is chosen; None where there is none.
+    YIELDS: Each model and its parameters [D], in an array that the next model overwrites.
     """
-    began, steps, solutions = perf_counter(), list[PathStep](), list[tuple[Offsets, Floats]]()
-    interrupted = False
-    theta = theta.copy()
-    try:
-        for rho1 in strengths:
-            report, iterations = _minimise(objective.under(ElasticNet(rho1, rho2)), optimizer, theta, watch)
-            score, places = evaluate(theta), np.flatnonzero(theta)  # most parameters are zero
-            sizes = _sizes(objective, theta)
-            step = PathStep(rho1, report.value, report.loss, *sizes, score, iterations, perf_counter() - began)
-            solutions.append((places, theta[places]))
-            steps.append(step)
-            if callback is not None:
-                callback(steps)
-            if enough is not None and enough(steps):
-                break
-    except KeyboardInterrupt:
-        interrupted = True
-    if not steps:
-        return None
-    chosen = choose(steps, within)
-    best = np.zeros_like(theta)
-    best[solutions[chosen][0]] = solutions[chosen][1]
-    return PathResult(steps, chosen, best, interrupted)
+    began, theta = perf_counter(), theta.copy()
+    for rho1 in strengths:
+        report, iterations = _minimise(objective.under(ElasticNet(rho1, rho2)), optimizer, theta, watch)
+        figures = *_sizes(objective, theta), evaluate(theta), iterations, perf_counter() - began
+        yield PathStep(rho1, report.value, report.loss, *figures), theta
 
 
 def _minimise(

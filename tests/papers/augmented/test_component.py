@@ -11,11 +11,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.papers.augmented.component import Source, fine_tune
-from spacy_crfseq.papers.augmented.f1 import F1
-from spacy_crfseq.papers.augmented.hamming import Hamming
-from spacy_crfseq.papers.augmented.required_label import RequiredLabel
-from spacy_crfseq.papers.augmented.training import Settings, TuningSet
+from spacy_crfseq.papers.augmented.costs import F1, Hamming, RequiredLabel
+from spacy_crfseq.papers.augmented.training import Settings, Source, TuningSet, fine_tune
 from spacy_crfseq.schemes import find_invalid
 from spacy_crfseq.types import CostFunction, Evidence
 from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained, words_of
@@ -149,6 +146,12 @@ def test_data_and_losses_that_cannot_be_used() -> None:
             fine_tune(nlp, "crf_tagger", sources, Settings(), dev=dev)
     with pytest.raises(ConfigError, match=r"no CRF component 'tagger'\. Did you mean 'crf_tagger'"):
         fine_tune(nlp, "tagger", [Source("a", corpus)], Settings())
+
+
+def test_a_model_normalised_at_each_token_is_refused() -> None:
+    nlp = trained("crf_tagger", loss={"@crf_losses": "spacy_crfseq.LocalLog.v1"})
+    with pytest.raises(ConfigError, match=r"fine-tuning.*normalised at each token"):
+        fine_tune(nlp, "crf_tagger", [Source("a", examples(nlp, "crf_tagger"))], Settings())
 
 
 @pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])

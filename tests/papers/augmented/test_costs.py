@@ -15,11 +15,7 @@ from spacy.tokens import Doc
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.papers.augmented.entity_agreement import EntityAgreement
-from spacy_crfseq.papers.augmented.entity_tags import EntityTags
-from spacy_crfseq.papers.augmented.f1 import F1
-from spacy_crfseq.papers.augmented.hamming import Hamming
-from spacy_crfseq.papers.augmented.required_label import RequiredLabel
+from spacy_crfseq.papers.augmented.costs import F1, EntityAgreement, EntityTags, Hamming, RequiredLabel
 from spacy_crfseq.schemes import find_invalid
 from spacy_crfseq.types import Cost, CostFunction, Evidence
 

@@ -11,7 +11,7 @@ import pytest
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.joint_log import JointLog
-from spacy_crfseq.papers.generative.optimizers import HMM, NaiveBayes
+from spacy_crfseq.papers.generative import HMM, NaiveBayes
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.objective import Objective

@@ -15,8 +15,7 @@ from spacy_crfseq.losses.hinge import Hinge
 from spacy_crfseq.losses.perceptron import Perceptron
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.optimizers.mistakes import AveragedPerceptron
-from spacy_crfseq.papers.kernel_perceptron.optimizer import DualPerceptron
-from spacy_crfseq.papers.kernel_perceptron.potential import KernelScores, PolynomialKernel
+from spacy_crfseq.papers.kernel_perceptron.perceptron import DualPerceptron, KernelScores, PolynomialKernel
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.sums import Sum
 from spacy_crfseq.regularizers.none import NoRegularizer

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from spacy_crfseq.papers.local import kernels as local
+from spacy_crfseq.papers.local import normalised
 from tests import reference
 from tests.kernels.helpers import DTYPES, assert_finite, sequences
 from tests.problems import Problem, finite_differences, problems, random_problem
@@ -68,13 +69,11 @@ def test_a_long_stretch_of_missing_labels_before_an_unlikely_one() -> None:
 
 @given(problems(missing=False, scales=(1.0, 100.0), dtypes=DTYPES))
 def test_normalised_scores_are_log_probabilities_but_for_a_constant(problem: Problem) -> None:
-    out = np.empty_like(problem.scores.emissions)
-    local.normalise(problem.scores, problem.batch.offsets, out)
-    normalised = problem.scores._replace(emissions=out)
+    new_scores = problem.scores._replace(emissions=normalised(problem.scores, problem.batch.offsets))
     for first, last in problem.sequence_bounds():
         if first == last:
             continue
-        one, new = (reference.sequence(scores, first, last) for scores in (problem.scores, normalised))
+        one, new = (reference.sequence(scores, first, last) for scores in (problem.scores, new_scores))
         paths = reference.all_paths(*one.emissions.shape)
         with np.errstate(invalid="ignore"):  # minus infinity less itself, on paths that are forbidden
             expected, found = reference.local_log_probabilities(one, paths), reference.all_path_scores(new, paths)

@@ -11,7 +11,7 @@ import pytest
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.lbfgs import OWLQN
-from spacy_crfseq.papers.batch.fista import FISTA
+from spacy_crfseq.papers.batch import FISTA
 from spacy_crfseq.papers.path import path
 from spacy_crfseq.papers.path.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
@@ -32,37 +32,30 @@ def density(theta: Floats) -> float:
 
 @pytest.mark.parametrize("optimizer", [OWLQN(**TIGHT), FISTA(**TIGHT)], ids=["OWLQN", "FISTA"])
 def test_every_model_is_the_minimum_for_its_strength(optimizer: Optimizer) -> None:
-    training, seen = problem(), list[PathStep]()
-    theta = np.zeros(training.layout.size)
-    strengths = schedule(4.0, 0.5, 4)
-    keep = lambda steps: seen.append(steps[-1])  # noqa: E731
-    result = follow(training.objective, optimizer, strengths, theta, density, rho2=0.1, callback=keep)
-    assert result is not None
+    training, theta, strengths = problem(), np.zeros(problem().layout.size), schedule(4.0, 0.5, 4)
+    path = follow(training.objective, optimizer, strengths, theta, density, rho2=0.1)
+    steps, thetas = zip(*((step, found.copy()) for step, found in path), strict=True)
     assert not theta.any()
-    assert result.steps == seen
-    assert [step.rho1 for step in result.steps] == pytest.approx([4, 2, 1, 0.5])
-    for step in result.steps:
-        alone = follow(training.objective, OWLQN(**TIGHT), [step.rho1], theta, density, rho2=0.1)
-        assert alone is not None
-        assert step.objective == pytest.approx(alone.steps[0].objective, rel=1e-7)
-        assert (step.unigrams, step.pairs) == (alone.steps[0].unigrams, alone.steps[0].pairs)
+    assert [step.rho1 for step in steps] == pytest.approx([4, 2, 1, 0.5])
+    for step in steps:
+        ((alone, _),) = follow(training.objective, OWLQN(**TIGHT), [step.rho1], theta, density, rho2=0.1)
+        assert step.objective == pytest.approx(alone.objective, rel=1e-7)
+        assert (step.unigrams, step.pairs, step.score) == (alone.unigrams, alone.pairs, alone.score)
     last = training.objective.under(ElasticNet(0.5, 0.1))
-    assert result.chosen == 3
-    assert last.value(result.theta) == pytest.approx(result.steps[3].objective)
-    views = training.layout.views(result.theta)
+    assert last.value(thetas[3]) == pytest.approx(steps[3].objective)
+    views = training.layout.views(thetas[3])
     pairs = np.count_nonzero(views.transitions) + np.count_nonzero(views.bigrams)
-    assert result.steps[3].pairs == pairs
-    assert result.steps[3].active == np.count_nonzero(result.theta)
-    assert 0 < pairs < result.steps[3].active
+    assert steps[3].pairs == pairs
+    assert steps[3].active == np.count_nonzero(thetas[3])
+    assert 0 < pairs < steps[3].active
 
 
 def test_the_path_begins_where_few_weights_are_active() -> None:
     training = training_problem(6, n_sequences=60, n_labels=6)
     theta = np.zeros(training.layout.size)
     first = sparse_start(training.objective, OWLQN(**TIGHT), theta, rho2=0.1)
-    result = follow(training.objective, OWLQN(**TIGHT), [first], theta, density, rho2=0.1)
-    assert result is not None
-    assert 0 < result.steps[0].active < 0.1 * len(theta)
+    ((step, _),) = follow(training.objective, OWLQN(**TIGHT), [first], theta, density, rho2=0.1)
+    assert 0 < step.active < 0.1 * len(theta)
 
 
 def test_the_start_of_a_path_counts_the_active_weights(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,14 +82,6 @@ def test_the_start_of_a_path_counts_the_active_weights(monkeypatch: pytest.Monke
 )
 def test_a_path_has_passed_its_best(scores: list[float], passed: bool) -> None:
     assert has_passed_its_best(steps_of([(i, score) for i, score in enumerate(scores)])) == passed
-
-
-def test_a_path_ends_when_that_is_enough() -> None:
-    training, theta = problem(), np.zeros(problem().layout.size)
-    result = follow(training.objective, OWLQN(), [4.0, 2.0, 1.0], theta, density, enough=lambda steps: len(steps) == 2)
-    assert result is not None
-    assert [step.rho1 for step in result.steps] == [4.0, 2.0]
-    assert not result.interrupted
 
 
 def test_another_penalty_leaves_the_objective_as_it_is() -> None:
@@ -127,25 +112,6 @@ def steps_of(rows: Sequence[tuple[int, float]]) -> list[PathStep]:
 )
 def test_the_smallest_model_near_the_best_is_chosen(within: float, chosen: int) -> None:
     assert choose(steps_of([(0, 0.0), (10, 0.90), (20, 0.93), (30, 0.94), (40, 0.94), (50, 0.92)]), within) == chosen
-
-
-def test_an_interrupt_keeps_what_is_finished() -> None:
-    training = problem()
-
-    def stop(steps: Sequence[PathStep]) -> None:
-        if len(steps) == 2:
-            raise KeyboardInterrupt
-
-    theta = np.zeros(training.layout.size)
-    result = follow(training.objective, OWLQN(), [4.0, 2.0, 1.0], theta, density, callback=stop)
-    assert result is not None
-    assert result.interrupted
-    assert [step.rho1 for step in result.steps] == [4.0, 2.0]
-
-    def stop_at_once(_: object) -> None:
-        raise KeyboardInterrupt
-
-    assert follow(training.objective, OWLQN(), [4.0], theta, density, watch=stop_at_once) is None
 
 
 def test_of_equal_sizes_the_better_score_is_chosen() -> None:

@@ -12,10 +12,17 @@ import pytest
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.papers.weighting.clusters import Clusters, fit_mixture
-from spacy_crfseq.papers.weighting.density_ratio import DensityRatio, Logistic
-from spacy_crfseq.papers.weighting.exact_counts import OBSERVATIONS, ExactCounts
-from spacy_crfseq.papers.weighting.shared import length_class, make_bags, normalised
+from spacy_crfseq.papers.weighting.weightings import (
+    OBSERVATIONS,
+    Clusters,
+    DensityRatio,
+    ExactCounts,
+    Logistic,
+    fit_mixture,
+    length_class,
+    make_bags,
+    normalised,
+)
 from spacy_crfseq.types import Weighting
 
 WEIGHTINGS: dict[str, Callable[..., Weighting]] = registry.weightings.get_all()
