@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -106,6 +105,34 @@ class Units(NamedTuple):
     found: list[list[Span]]
     known: list[list[bool]]
 
+    def rows(self) -> dict[str, tuple[int, int, int]]:
+        """Return the numbers of correct, predicted and gold spans of each label."""
+        gold, found = (Counter(span.label for spans in texts for span in spans) for texts in self[:2])
+        pairs = zip(self.gold, self.found, strict=True)
+        right = Counter(span.label for of_text, predicted in pairs for span in set(of_text) & set(predicted))
+        return {label: (right[label], found[label], gold[label]) for label in sorted({*gold, *found})}
+
+    def tokens(self) -> tuple[int, int]:
+        """Return the number of annotated tokens with the correct tag, and of all annotated tokens."""
+        right = 0
+        for gold, found, known in zip(*self, strict=True):
+            tags = zip(_tags(gold, len(known)), _tags(found, len(known)), known, strict=True)
+            right += sum(a == b for a, b, is_known in tags if is_known)
+        return right, sum(map(sum, self.known))
+
+    def report(self, *, spans: bool = True) -> str:
+        """Return the report of conlleval; without spans, that of tags, with a row each unless there are too many."""
+        rows, (right, tokens) = self.rows(), self.tokens()
+        correct, found, gold = map(sum, zip((0, 0, 0), *rows.values(), strict=True))
+        head = f"processed {tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
+        total = f"accuracy: {100 * right / max(1, tokens):6.2f}%; {scores_line(gold, found, correct)}"
+        width = max(17, *map(len, [*rows, ""]))
+        lines = [f"{label:>{width}}: {scores_line(*row[::-1])}  {row[1]}" for label, row in rows.items()]
+        if not spans:
+            head, total = f"processed {tokens} tokens; correct: {right}.", total.partition(";")[0]
+            lines = lines if len(lines) <= MOST else []
+        return "\n".join([head, total, *lines])
+
 
 def evaluate(
     model: str | Path,
@@ -193,19 +220,17 @@ def _scores(
     metrics = {name: _plain(value) for name, value in scores if name.startswith(tuple(prefixes.values()))}
     blocks = []
     for name, prefix in prefixes.items():
-        counts = SpanCounts()
-        for gold, found, known in zip(*units[name], strict=True):
-            counts.add(gold, found, known)
         title = f"{name}\n" if len(units) > 1 or name not in SPAN_COLUMNS else ""
         whole = metrics.get(f"{prefix}{SEQUENCES}")
         of_sequences = "" if whole is None else f"\nsequence accuracy: {100 * whole:6.2f}%"
-        blocks.append(title + counts.report(spans=name in SPAN_COLUMNS) + of_sequences)
-        metrics.setdefault(f"{prefix}per_type", counts.per_type())
-        if name == main:
-            metrics["token_label_acc"] = counts.accuracy
+        blocks.append(title + units[name].report(spans=name in SPAN_COLUMNS) + of_sequences)
+        per_type = {label: dict(zip("prf", prf(*row), strict=True)) for label, row in units[name].rows().items()}
+        metrics.setdefault(f"{prefix}per_type", per_type)
+    right, known = units[main].tokens()
     tokens = sum(len(example.predicted) for example in examples)
     speed = tokens / seconds if seconds else 0.0
     blocks.append(f"{tokens} tokens in {seconds:.2f} s: {speed:,.0f} tokens/s")
+    metrics["token_label_acc"] = right / known if known else 0.0
     return {**metrics, "tokens": tokens, "seconds": seconds, "tokens_per_second": speed}, blocks
 
 
@@ -274,56 +299,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return float(value) if hasattr(value, "dtype") else value
-
-
-@dataclass
-class SpanCounts:
-    """The counts of conlleval.
-
-    tokens, right: Tokens with known gold annotation, and those with the correct tag.
-    gold, found, correct: Spans by type: in the gold standard, predicted, and both.
-    """
-
-    tokens: int = 0
-    right: int = 0
-    gold: Counter[str] = field(default_factory=Counter)
-    found: Counter[str] = field(default_factory=Counter)
-    correct: Counter[str] = field(default_factory=Counter)
-
-    def add(self, gold: Sequence[Span], found: Sequence[Span], known: Sequence[bool]) -> None:
-        """Count the spans of a document of len(known) tokens; spans that touch an unknown token do not count."""
-        found = [span for span in found if all(known[span.start : span.end])]
-        self.gold.update(span.label for span in gold)
-        self.found.update(span.label for span in found)
-        self.correct.update(span.label for span in set(gold) & set(found))
-        pairs = zip(_tags(gold, len(known)), _tags(found, len(known)), known, strict=True)
-        self.right += sum(a == b for a, b, is_known in pairs if is_known)
-        self.tokens += sum(known)
-
-    @property
-    def accuracy(self) -> float:
-        """The share of tokens with the correct tag."""
-        return self.right / self.tokens if self.tokens else 0.0
-
-    def report(self, *, spans: bool = True) -> str:
-        """Return the report of conlleval; without spans, that of tags, with a row each unless there are too many."""
-        gold, found, correct = (sum(counts.values()) for counts in (self.gold, self.found, self.correct))
-        head = f"processed {self.tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
-        total = f"accuracy: {100 * self.accuracy:6.2f}%; {scores_line(gold, found, correct)}"
-        width = max(17, *map(len, [*self.gold, *self.found, ""]))
-        rows = [
-            f"{name:>{width}}: {scores_line(self.gold[name], self.found[name], self.correct[name])}  {self.found[name]}"
-            for name in sorted({*self.gold, *self.found})
-        ]
-        if not spans:
-            head, total = f"processed {self.tokens} tokens; correct: {self.right}.", total.partition(";")[0]
-            rows = rows if len(rows) <= MOST else []
-        return "\n".join([head, total, *rows])
-
-    def per_type(self) -> dict[str, dict[str, float]]:
-        """Return precision, recall and F1 of each type, named as in spaCy."""
-        counts = {name: (self.correct[name], self.found[name], self.gold[name]) for name in {*self.gold, *self.found}}
-        return {name: dict(zip("prf", prf(*of_type), strict=True)) for name, of_type in sorted(counts.items())}
 
 
 def scores_line(gold: int, found: int, correct: int) -> str:

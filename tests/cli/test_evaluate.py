@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.cli import evaluate
-from spacy_crfseq.cli.evaluate import SpanCounts
+from spacy_crfseq.cli.evaluate import Units
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.pipeline.columns import predicted_columns
@@ -69,19 +69,17 @@ def test_counts_by_hand() -> None:
     # The gold standard holds NP 0-2, VP 2-3, NP 3-6, PP 7-8; predicted are NP 0-2, VP 2-3, NP 3-5, NP 5-6, VP 7-8.
     gold = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "I-NP", "O", "B-PP", "O", "O"]
     found = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "B-NP", "O", "B-VP", "O", "O"]
-    counts = SpanCounts()
-    counts.add(decode_lenient(gold), decode_lenient(found), [True] * 10)
-    assert counts.report() == (
+    units = Units([decode_lenient(gold)], [decode_lenient(found)], [[True] * 10])
+    assert units.report() == (
         "processed 10 tokens with 4 phrases; found: 5 phrases; correct: 2.\n"
         "accuracy:  80.00%; precision:  40.00%; recall:  50.00%; FB1:  44.44\n"
         "               NP: precision:  33.33%; recall:  50.00%; FB1:  40.00  3\n"
         "               PP: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
         "               VP: precision:  50.00%; recall: 100.00%; FB1:  66.67  2"
     )
-    counts = SpanCounts()
-    counts.add([TagSpan(0, 1, "A")], [TagSpan(0, 1, "A"), TagSpan(1, 3, "A")], [True, True, False, True])
-    assert (counts.tokens, counts.right) == (3, 3)
-    assert sum(counts.found.values()) == sum(counts.correct.values()) == 1
+    units = Units([[TagSpan(0, 1, "A")]], [[TagSpan(0, 1, "A")]], [[True, True, False, True]])
+    assert units.tokens() == (3, 3)
+    assert units.rows() == {"A": (1, 1, 1)}
 
 
 @Language.component("cli_test_even_chunks")

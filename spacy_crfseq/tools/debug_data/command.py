@@ -42,8 +42,6 @@ LABELS = ("tag", "pos", "chunk", "ent")
 """Columns with labels, if no config names those to learn."""
 COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
 """The column that components of a factory learn by default."""
-
-
 ERRORS = 10
 """Errors of a file that are shown."""
 LABEL_ROWS = 50
