@@ -98,7 +98,7 @@ def find_suspects(setup: Setup, k: int, number: int, places: Sequence[str]) -> S
     suspects: dict[str, list[Suspect]] = {name: [] for name in setup.to_train}
     sizes = [len(example.reference) for example in setup.train]
     starts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
-    with closing(each_fold(setup, k, scored=False)) as folds:  # type: ignore[type-var]
+    with closing(each_fold(setup, k, scored=False)) as folds:
         for fold in tqdm(folds, total=k, unit=" folds", disable=None, leave=False, file=sys.stderr):
             done += 1
             numbered = list(zip(fold.numbers.tolist(), fold.held_out, strict=True))
