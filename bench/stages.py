@@ -23,7 +23,7 @@ KERNELS = {
 }
 """Stage of each module of kernels; the name of the kernel distinguishes rows of weights."""
 METHODS = {
-    "spacy_crfseq.pipeline.doc_model:read_docs": "read",
+    "spacy_crfseq.pipeline.prediction:read_docs": "read",
     "spacy_crfseq.features.encoder:Encoder.encode": "encode, in Python",
     "spacy_crfseq.pipeline.tasks:SpanGroups.write": "write",
     "spacy_crfseq.pipeline.tasks:TokenTags.write": "write",
