@@ -416,10 +416,8 @@ class DocModel:
             return self._packed
         largest: LargestNames = ({}, {}) if is_first else self.largest_names()
         first = None if self.first is None else self.first.pack(is_first=True)
-        model = storage.Packed(
-            self.crf, self.feature_names, self.n_sequences, self.session.seen_all, largest, first, is_first
-        )
-        return storage.pack(model, self.method, self.features)
+        packed = storage.Packed(self.feature_names, largest, self.n_sequences, self.session.seen_all, first)
+        return storage.pack(self.crf, packed, self.method, self.features, is_first)
 
     @contextmanager
     def packed_once(self) -> Iterator[None]:
@@ -432,13 +430,13 @@ class DocModel:
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
-        packed = storage.unpack(data, self.method, self.name, source)
-        crf, names, n_sequences, seen_all, largest = packed[:5]
+        crf, packed = storage.unpack(data, self.method, self.name, source)
+        names, largest, n_sequences, seen_all, first = packed
         self._features, self.held_out = None, {}  # the features of a template file are in the model
         if self.first is not None:
             self.first = self.new_first()
-            if packed.first is not None:
-                self.first.unpack(packed.first, source)
+            if first is not None:
+                self.first.unpack(first, source)
         self.set_tags(crf.labels)
         self.partials = PartialTable(self.annotation)
         session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)

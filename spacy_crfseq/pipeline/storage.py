@@ -33,36 +33,35 @@ HEAD: dict[str, Any] = {
 
 
 class Packed(NamedTuple):
-    """What a model file holds.
+    """What a model file holds under these names, beside weights, templates and the data of plug-ins.
 
     names (list[str]): Readable names of both blocks' features, empty where they were not kept.
+    largest (LargestNames): Names of the features with the largest weights, where not all are kept.
     n_sequences (int): Size of the training set, with which online training continues.
     seen_all (bool): See `Session`.
-    largest (LargestNames): Names of the features with the largest weights, where not all are kept.
     first (bytes | None): The model file of the first stage.
-    is_first (bool): Whether this is a first stage: the data of plug-ins are in the file around it.
     """
 
-    crf: LinearChainCRF
     names: list[str]
+    largest: LargestNames
     n_sequences: int
     seen_all: bool = True
-    largest: LargestNames = ({}, {})
     first: bytes | None = None
-    is_first: bool = False
 
 
-def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
+def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureSet, is_first: bool = False) -> bytes:
     """Return the bytes of a model file.
 
     features (FeatureSet): Those of the method, with those of its attribute plug-ins.
+    is_first (bool): Whether this is a first stage: the data of plug-ins are in the file around it.
 
     Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
     """
-    crf, names, n_sequences, seen_all, largest, first, is_first = model
-    if seen_all and any(part.any() for part in crf.views[:2]):
+    names, whole = packed.names, crf
+    if packed.seen_all and any(weights.any() for weights in crf.views[:2]):
         crf = crf.without_unused()
-        names = names_left(names, model.crf, crf)
+        names = names_left(names, whole, crf)
+    largest = [{key: of_block[key] for key in sorted(of_block)} for of_block in packed.largest]
     head = {
         "version": VERSION,
         "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
@@ -70,11 +69,7 @@ def pack(model: Packed, method: Method, features: FeatureSet) -> bytes:
         "bigram_templates": list(features.bigram_templates),
         "functions": {} if is_first else _states(_functions(features)),
         "attributes": None if is_first else _states(method.attributes),
-        "names": names,
-        "largest": [{key: one[key] for key in sorted(one)} for one in largest],
-        "n_sequences": n_sequences,
-        "seen_all": seen_all,
-        "first": first,
+        **packed._replace(names=names, largest=largest)._asdict(),  # type: ignore[arg-type]
         "model": crf.to_bytes(),
     }
     data: bytes = srsly.msgpack_dumps({**head, "digest": None})
@@ -103,7 +98,7 @@ def _functions(features: FeatureSet) -> dict[str, Any]:
     return {**features.functions, **features.token_functions}
 
 
-def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
+def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[LinearChainCRF, Packed]:
     """Return what `pack` stored; features that keep a state get it back.
 
     method (Method): Features and potentials of the config, which must be those of the model.
@@ -120,7 +115,9 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
             raise ValueError(f"{', '.join(wrong) or 'its parts'} are not what was written")
         templates = head["templates"], head["bigram_templates"]
         unigrams, bigrams = ({int(key): str(name) for key, name in one.items()} for one in head["largest"])
-        names = list(map(str, head["names"]))
+        packed = Packed(
+            list(map(str, head["names"])), (unigrams, bigrams), *(head[name] for name in Packed._fields[2:])
+        )
     except ModelFileError:
         raise
     except Exception as error:  # msgpack raises many kinds on foreign bytes
@@ -144,7 +141,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> Packed:
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return Packed(crf, names, head["n_sequences"], head["seen_all"], (unigrams, bigrams), head["first"])
+    return crf, packed
 
 
 def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: str) -> None:
