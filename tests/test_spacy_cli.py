@@ -120,32 +120,6 @@ def test_debug_model(folder: Path) -> None:
     assert "Successfully ended analysis" in output
 
 
-def test_assemble(folder: Path, tmp_path: Path) -> None:
-    source = (folder / "out" / "model-best").as_posix()
-    (tmp_path / "base.cfg").write_text(f'{SOURCED}source = "{source}"\n')
-    call("init", "fill-config", tmp_path / "base.cfg", tmp_path / "config.cfg")
-    call("assemble", tmp_path / "config.cfg", tmp_path / "out")
-    assert len(spacy.load(tmp_path / "out")(TEXT).ents) == 2
-
-
-def test_package(folder: Path, tmp_path: Path) -> None:
-    """`.ci/package` installs one, too."""
-    names = ("--build", "none", "--name", "tiny", "--version", "1.2.3")
-    run("-m", "spacy", "package", folder / "out" / "model-best", tmp_path, *names)
-    built = tmp_path / "xx_tiny-1.2.3"
-    meta = json.loads((built / "meta.json").read_text())
-    assert any(name.startswith("spacy-crfseq") for name in meta["requirements"])
-    assert len(spacy.load(built / "xx_tiny" / built.name)(TEXT).ents) == 2
-
-
-def test_find_threshold(folder: Path) -> None:
-    model, corpus = folder / "out" / "model-best", folder / "corpus.spacy"
-    output = call("find-threshold", model, corpus, "crf_ner", "threshold", "ents_f", "--n_trials", "3")
-    rows = [line.split() for line in output.splitlines() if line.strip().startswith(("0.0", "0.5", "1.0"))]
-    assert [row[0] for row in rows] == ["0.0", "0.5", "1.0"]
-    assert "Best threshold" in output
-
-
 def test_no_command_of_spacy_imports_numba() -> None:
     code = "import sys, spacy.cli\nfrom spacy.cli._util import setup_cli\n"
     code += "try:\n    sys.argv = ['spacy', '--help']; setup_cli()\nexcept SystemExit:\n    pass\n"

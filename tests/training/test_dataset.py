@@ -1,10 +1,14 @@
-"""Data sets that share a table of candidate sets."""
+"""Data sets that share a table of candidate sets; folds: every document once, copies together, sizes alike."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spacy_crfseq.training.dataset import Dataset, join
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.training.dataset import Dataset, folds, join
 from spacy_crfseq.types import MISSING, Candidates, IncorrectSpan
 from tests.problems import ids_of_tokens, training_problem
 
@@ -70,3 +74,30 @@ def test_sequences_with_a_known_label() -> None:
     gold[offsets[full[0]]], gold[offsets[full[1]]] = MISSING - 1, 0
     found = data._replace(gold=gold, weights=np.arange(4.0)).labelled()
     assert found.weights.tolist() == [float(full[1])]
+
+
+@given(st.lists(st.integers(0, 30), min_size=40, max_size=80), st.integers(2, 5), st.integers(0, 3))
+def test_each_document_is_held_out_once_and_copies_together(keys: list[int], k: int, seed: int) -> None:
+    if len(set(keys)) < k:
+        return
+    found = folds(keys, k, seed)
+    assert np.sort(np.concatenate(found)).tolist() == list(range(len(keys)))
+    homes = {key: {i for i, fold in enumerate(found) for n in fold.tolist() if keys[n] == key} for key in keys}
+    assert all(len(home) == 1 for home in homes.values())
+    assert [fold.tolist() for fold in found] == [fold.tolist() for fold in folds(keys, k, seed)]
+
+
+def test_sizes_seeds_and_what_cannot_be() -> None:
+    found = folds(range(103), 5, 1)
+    assert sorted(map(len, found)) == [20, 20, 21, 21, 21]
+    assert found[0].tolist() != folds(range(103), 5, 2)[0].tolist()
+    with pytest.raises(ConfigError, match="--cross-validate 1: give a number of folds from 2 on"):
+        folds(range(9), 1)
+    with pytest.raises(DataError, match="has only 2 different documents"):
+        folds(["a", "a", "b"], 3)
+
+
+def test_folds_of_groups_of_many_sizes_are_of_equal_size() -> None:
+    keys = [*"aaaaaaaabbbbcccdddee"]
+    for seed in range(5):
+        assert [len(part) for part in folds(keys, 2, seed)] == [10, 10]
