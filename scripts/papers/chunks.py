@@ -162,7 +162,7 @@ def run_sparse(corpus: Corpus) -> list[Row]:
 
 def kept(task: Task) -> dict[str, list[int]]:
     """Return, for each pattern of features, how many weights there are and how many are not zero."""
-    from spacy_crfseq.evaluation.weights import weights_by_template
+    from spacy_crfseq.tools._pages.weights import weights_by_template
 
     pipe = task.pipe
     found = weights_by_template(pipe.crf, pipe.method.features.plans())

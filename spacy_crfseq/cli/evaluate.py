@@ -19,7 +19,7 @@ from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ..corpora.layouts import Asked, Format, as_options, file_columns
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
-from ..evaluation.errors import FAMILIAR, Familiarity, text_of
+from ..evaluation.spans import FAMILIAR, Familiarity, text_of
 from ..files import write_json
 from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
 from ..pipeline.gold_files import names_of, read_gold

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from ..pages.marks import TextStyle
     from ..pipeline.component import CRFComponent
     from ..pipeline.doc_posterior import DocPosterior
 
@@ -84,29 +82,6 @@ def judge(
         scored = [[(span, float("nan")) for span in spans_of_tags(of_doc, plain=plain)] for of_doc in tags]
     temperature = answers.distribution.temperature if sure else None
     return Judged([tokens_of(doc) for doc in docs], gold, tags, scored, plain, temperature), answers
-
-
-def text_style(nlp: Language) -> TextStyle:
-    """Return language, direction and colours of a pipeline's texts: displaCy's and those that users registered."""
-    from spacy.displacy.render import EntityRenderer
-
-    from ..pages.marks import TextStyle
-
-    direction = str(nlp.vocab.writing_system.get("direction", "ltr"))
-    return TextStyle(nlp.lang or "", direction, dict(EntityRenderer().colors))
-
-
-def made_of(nlp: Language) -> str:
-    """Return the date, and the versions of the package, spaCy and a pipeline."""
-    from spacy.about import __version__ as spacy_version
-
-    from .. import __version__
-
-    model = " ".join(filter(None, (nlp.meta.get("name"), nlp.meta.get("version"))))
-    return (
-        f"Made on {date.today().isoformat()} by spacy_crfseq {__version__} with spaCy {spacy_version}; "
-        f"pipeline {nlp.lang}_{model}."
-    )
 
 
 def layout_of(path: Path, layout: Format, nlp: Language, *, texts: bool = False) -> Preset:

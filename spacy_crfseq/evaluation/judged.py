@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ..schemes import OUTSIDE, Span, decode_lenient
 from ..threads import cached_property
-from .calibration import Calibration, Certainty, calibration, reliability
-from .errors import Pair, confusion, pair_spans, span_counts
+from .spans import span_counts
 
 LONGEST = 80
 """Maximum number of tokens shown of a text."""
@@ -85,39 +84,10 @@ class Judged:
         each = [list(zip(gold, tags, strict=True)) for gold, tags in zip(self.gold_tags, self.tags, strict=True)]
         return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in each])
 
-    def pairs(self) -> list[Pair]:
-        """Return gold and found spans in pairs, text by text."""
-        return [pair for texts in zip(self.gold, self.found, strict=True) for pair in pair_spans(*texts)]
-
-    def tag_confusion(self) -> tuple[list[str], NDArray[np.int64]]:
-        """Return all tags, and the counts of gold tags (row) predicted as tags (column)."""
-        gold = [tag for tags in self.gold_tags for tag in tags]
-        found = [tag for tags in self.tags for tag in tags]
-        names = sorted({*(tag for tag in gold if tag is not None), *found})
-        number: dict[str | None, int] = {None: -1, **{name: i for i, name in enumerate(names)}}
-        return names, confusion([number[tag] for tag in gold], [number[tag] for tag in found], len(names))
-
     def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the probability of each found span of all texts, and whether it is correct."""
         right = [span in gold for gold, found in zip(map(set, self.gold), self.found, strict=True) for span in found]
         return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
-
-    def certainty(self, n_bins: int = 10, *, equal_mass: bool = False) -> Certainty | None:
-        """Return the reliability of the probabilities, None without probabilities; options of `reliability`."""
-        if self.temperature is None:
-            return None
-        p, right = self.certainties()
-        labels = np.array([span.label for found in self.found for span in found], np.str_)
-
-        def of(here: NDArray[np.bool_]) -> Calibration:
-            return calibration(p[here], right[here], n_bins, equal_mass=equal_mass)
-
-        return Certainty(
-            self.temperature,
-            reliability(p, right, n_bins, equal_mass=equal_mass),
-            of(np.ones(len(p), np.bool_)),
-            {str(label): of(labels == label) for label in np.unique(labels)},
-        )
 
     def mistakes(self, text: int, begin: int = 0, end: int | None = None) -> int:
         """Return the number of spans of a text, or a part of it, on only one side; for a tagger, of wrong tokens."""

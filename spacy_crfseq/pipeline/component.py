@@ -16,7 +16,6 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
-from ..evaluation.explanation import Explanation
 from ..features.plan import column_names
 from ..model import LinearChainCRF
 from ..registry import check_types
@@ -27,7 +26,6 @@ from . import confidence, evidence, notebook
 from .build import check_source
 from .doc_model import DocModel, Pruned
 from .doc_posterior import DocPosterior, Questions
-from .explanation import Explainer
 from .prediction import ask, portions
 from .settings import Method
 from .storage import Saved
@@ -191,26 +189,6 @@ class CRFComponent(Questions, Saved, TrainablePipe):
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)
                 evidence.write_evidence(doc, self.name, preset, "preset")
-
-    # Questions
-
-    def explain(
-        self, doc: Doc, *, tokens: Iterable[int] | None = None, against: str | None = None, preset: bool = False
-    ) -> Explanation:
-        """Return the weights behind the labels of a Doc, compared with those of the second most probable labels.
-
-        tokens (Iterable[int] | None): The tokens to explain; None for all.
-        against (str | None): Another label to compare with: why not this one?
-        preset (bool): As in `posterior`.
-        For many Docs, call `explain` of one `explainer`.
-        """
-        chosen = None if tokens is None else list(tokens)
-        return self.explainer().explain(doc, tokens=chosen, against=against, preset=preset)
-
-    def explainer(self) -> Explainer:
-        """Return an object that explains predictions of the current weights, for any number of Docs."""
-        crf = self.crf.without_unused()  # in its stored form
-        return Explainer(self.name, self.posterior, self.annotation, crf, self.doc_model.feature_reader(crf))
 
     # Training
 

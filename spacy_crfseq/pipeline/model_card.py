@@ -3,15 +3,16 @@
 import dataclasses
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from jinja2 import StrictUndefined, Template
 from spacy.language import Language
 
 from .component import CRFComponent
 
 HEADING = "### How it works"
 """The first line of generated notes, which may be replaced."""
-_ADVICE = "`python -m spacy crfseq calibrate` measures how reliable they are on your texts."
 TASKS = {"crf_tagger": "tags", "crf_chunker": "chunks", "crf_ner": "named entities"}
 
 
@@ -51,55 +52,9 @@ def fill_card(nlp: Language) -> Language:
 
 
 def _notes(crfs: dict[str, CRFComponent]) -> str:
-    parts = [HEADING, _models(crfs), "Scores above are those of the development data; losses are per token, times 100."]
-    for name, pipe in crfs.items():
-        parts.append(f"**`{name}`**: " + " ".join(_facts(name, pipe)))
-    parts += ["### Use", _example(crfs), f"The numbers are probabilities. {_ADVICE}"]
-    return "\n\n".join(parts)
-
-
-def _models(crfs: dict[str, CRFComponent]) -> str:
-    lines = [
-        "| Component | Trained on | Labels | Attributes | Weights | Size | Learnt by |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | --- |",
-    ]
-    for name, pipe in crfs.items():
-        size, method = pipe.doc_model.size, pipe.method
-        learnt = ", ".join(_plugin(part) for part in (method.loss, method.regularizer, method.optimizer))
-        sequences = f"{pipe.doc_model.n_sequences:,} sequences" if pipe.doc_model.n_sequences else "n/a"
-        lines.append(
-            f"| `{name}` | {sequences} | {len(pipe.tags):,} | {size.features:,} | {size.weights:,} "
-            f"| {size.n_bytes / 1e6:.1f} MB | {learnt} |"
-        )
-    return "\n".join(lines)
-
-
-def _facts(name: str, pipe: CRFComponent) -> list[str]:
-    """Return sentences about the features, requirements and limits of a component."""
-    features = pipe.doc_model.features
-    templates = [*features.templates, *features.bigram_templates]
-    shown = ", ".join(f"`{template}`" for template in templates[:12])
-    more = f" and {len(templates) - 12} more" if len(templates) > 12 else ""
-    facts = [f"It looks at {shown}{more}."]
-    columns = sorted(pipe.reads - {"NORM", "SPACY"})
-    if columns:
-        facts.append(f"It reads {_listed(columns)}, which an earlier component has to set.")
-    facts.append(f"Its decoder is {_plugin(pipe.method.decoder)}.")
-    if pipe.cfg["threshold"]:
-        facts.append(f"Predictions less probable than {pipe.cfg['threshold']:g} are left out.")
-    return facts
-
-
-def _example(crfs: dict[str, CRFComponent]) -> str:
-    lines = ["```python", "import spacy", "", 'nlp = spacy.load("...")  # the name above', 'doc = nlp("...")']
-    for name, pipe in crfs.items():
-        if "scheme" not in pipe.cfg:
-            attr = pipe.cfg["attr"] + ("" if pipe.cfg["attr"] == "morph" else "_")
-            lines.append(f"print([(token.text, token.{attr}, token._.crf_score) for token in doc])  # {name}")
-            continue
-        spans = f'doc.spans["{pipe.cfg["spans_key"]}"]' if "spans_key" in pipe.cfg else "doc.ents"
-        lines.append(f"print([(span.text, span.label_, span._.crf_score) for span in {spans}])  # {name}")
-    return "\n".join([*lines, "```"])
+    text = Path(__file__).with_suffix(".md").read_text(encoding="utf8")
+    card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    return card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed)
 
 
 def _plugin(plugin: Any) -> str:

@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 from typer.testing import CliRunner
 
 from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.tools.explain import explain
 from tests.fuzz.oracle import attempt, cases, survived
 from tests.pipeline.helpers import FACTORIES
 
@@ -63,7 +64,7 @@ def ask(draw: Any, nlp: Any, doc: Doc) -> None:
     assert answers.sample(2, seed=1)[0].shape == (2, size)
     found = attempt(lambda: pipe.nbest(doc, draw(st.sampled_from([1, 3, 0, -1]))))
     assert all(len(one.tags) == size and 0 <= one.probability <= 1.001 for one in found or ())
-    attempt(lambda: pipe.explain(doc))
+    attempt(lambda: explain(pipe, doc))
 
 
 @cases(20)

@@ -22,6 +22,7 @@ from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 from spacy_crfseq.pipeline.neural import Neural
 from spacy_crfseq.potentials.small import Given
+from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.types import CorpusLoss, TextLoss
 from tests import reference
 from tests.pipeline.helpers import (
@@ -205,7 +206,7 @@ def test_questions_of_all_kinds(tmp_path: Path) -> None:
     bare = inputs(nlp, "crf_ner")[0]
     pipe.clamp(bare, spans=[bare[3:5].char_span(0, len(bare[3:5].text), label="ORG")])
     assert [(ent.text, ent.label_) for ent in nlp(bare).ents if ent.start == 3] == [("New York", "ORG")]
-    explained = pipe.explain(inputs(nlp, "crf_ner")[0])
+    explained = explain(pipe, inputs(nlp, "crf_ner")[0])
     assert {c.kind for token in explained.tokens for c in token.contributions} & {"added"}
     assert sum(token.score for token in explained.tokens) == pytest.approx(explained.score, abs=1e-3)
     data = tmp_path / "dev.spacy"

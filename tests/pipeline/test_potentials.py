@@ -12,6 +12,7 @@ import spacy
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, ModelFileError
+from spacy_crfseq.tools.explain import explain
 from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "word_length.py"
@@ -51,7 +52,7 @@ def test_it_is_trained_saved_and_explained(factory: str, optimizer: str, tmp_pat
     loaded = spacy.load(tmp_path / "model")
     for doc, again in zip(docs, inputs(loaded, factory), strict=True):
         assert annotation(loaded(again)) == annotation(doc)
-    explanation = pipe.explain(docs[0])
+    explanation = explain(pipe, docs[0])
     added = [c for token in explanation.tokens for c in token.contributions if c.kind == "added"]
     assert added
     assert sum(token.score for token in explanation.tokens) == pytest.approx(explanation.score, abs=1e-3)

@@ -18,6 +18,7 @@ from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.features.document_labels import DocumentLabels
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.prediction import ask, doc_key
+from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.training.dataset import join
 
 NLP = spacy.blank("en")
@@ -99,7 +100,7 @@ def test_a_word_is_labelled_as_elsewhere(trained: tuple[CRFComponent, list[Examp
     assert _elsewhere(pipe, _new("Zoe"))[5] == {"U-PER", "mostly PER"}
     (doc,) = pipe.pipe([_new("Zoe")])
     assert [(ent.text, ent.label_) for ent in doc.ents] == [("Zoe", "PER"), ("Zoe", "PER")]
-    explained = {one.name for one in pipe.explain(_new("Zoe")).tokens[5].contributions}
+    explained = {one.name for one in explain(pipe, _new("Zoe")).tokens[5].contributions}
     assert "DOC_ELSEWHERE[0]=U-PER" in explained
 
 

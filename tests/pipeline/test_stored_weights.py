@@ -11,6 +11,7 @@ from spacy.language import Language
 
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.pipeline import storage
+from spacy_crfseq.tools.explain import explain
 from tests.pipeline.helpers import FACTORIES, blank, examples, inputs, pipe_of, predictions
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
@@ -58,7 +59,7 @@ def test_features_without_weight_are_not_stored(factory: str, method: dict[str, 
     assert predictions(again, factory) == predictions(nlp, factory)
     docs, others = inputs(nlp, factory), inputs(again, factory)
     for one, other in zip(docs, others, strict=True):
-        shown, same = (str(p.explain(doc).tokens) for p, doc in ((pipe, one), (pipe_of(again), other)))
+        shown, same = (str(explain(p, doc).tokens) for p, doc in ((pipe, one), (pipe_of(again), other)))
         assert shown == same
     if method is OWLQN:
         found, wanted = pipe_of(again).posterior(others).marginals(), pipe.posterior(docs).marginals()

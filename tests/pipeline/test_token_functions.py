@@ -17,6 +17,7 @@ from spacy.tokens import Token
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.tools.explain import explain
 from tests import reference
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -115,7 +116,7 @@ def test_explanations(features: dict[str, Any]) -> None:
     more = {**features, "templates": ["F[-1..0]", "SHAPE[0]"], "bigram_templates": ["F[0]"]}
     nlp = trained("crf_ner", features=more)
     doc = bare_doc(nlp, ["Bob", "saw", "Quux"])
-    explanation = pipe_of(nlp).explain(doc)
+    explanation = explain(pipe_of(nlp), doc)
     first = explanation.tokens[0]
     assert {"F[0]=word.lower()=bob", "F[0]=BOS", "SHAPE[0]=Xxx"} <= {one.name for one in first.contributions}
     assert "F[0]=word.lower()=quux" in explanation.tokens[2].unknown

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "spacy_crfseq"
 PACKAGES = sorted(
     f"{path.parent.parent.name}.{path.parent.name}"
     for path in PACKAGE.glob("*/*/__init__.py")
-    if path.parent.parent.name in ("papers", "tools")
+    if path.parent.parent.name in ("papers", "tools") and path.parent.name != "_pages"  # what tools share
 )
 WORK = """
 import sys

@@ -242,8 +242,7 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float | None, outpu
 
 
 def _page(name: str, result: PathResult) -> str:
-    from ...pages.charts import Series, line_chart
-    from ...pages.frame import figure, page, section, table
+    from ...tools._pages.html import Series, figure, line_chart, page, section, table
 
     steps, step = result.steps, result.steps[result.chosen]
     scores = Series("dev score", [(one.rho1, 100 * one.score) for one in steps])

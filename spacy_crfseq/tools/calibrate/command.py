@@ -1,7 +1,4 @@
-"""``crfseq calibrate``: fit the temperature of trained components, so that their probabilities are reliable.
-
-Guo, Pleiss, Sun & Weinberger (2017), "On calibration of modern neural networks", for the spans and tags of a CRF.
-"""
+"""``crfseq calibrate``: fit the temperature of trained components, so that their probabilities are reliable."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -24,11 +21,11 @@ from ...cli.judging import for_each_component, judge, layout_of
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
-from ...evaluation.calibration import Calibration, Certainty, calibration, fit_temperature
-from ...evaluation.judged import Judged
 from ...files import replace_folder, write_json
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
+from .._pages.calibration import certainty
+from . import Result, fit_temperature
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -86,21 +83,9 @@ def calibrate_cli(
         if as_json:
             print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
         else:
-            _print(done, output or Path(model))
-
-
-class Result(NamedTuple):
-    """Calibration of a component before and after, over its "spans" or "tokens"."""
-
-    unit: str
-    before: Certainty
-    after: Certainty
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures as values for JSON."""
-        sections = {"before": self.before, "after": self.after}
-        labels = {name: {label: one._asdict() for label, one in of.labels.items()} for name, of in sections.items()}
-        return {"unit": self.unit, **{name: {**of.as_json(), "labels": labels[name]} for name, of in sections.items()}}
+            for name, result in done.results.items():
+                _print(name, result)
+            printer().good(f"Saved the temperature of {', '.join(done.results)} to {output or Path(model)}")
 
 
 class Done(NamedTuple):
@@ -136,9 +121,7 @@ def calibrate(
     examples = read_gold(nlp, file, layout_of(file, format_name, nlp), given).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
-        before, after = _calibrated(pipe, examples, docs)
-        tables = [one.certainty(n_bins, equal_mass=equal_mass) for one in (before, after)]
-        return Result(before.unit, *(table for table in tables if table is not None))
+        return _calibrated(pipe, examples, docs, n_bins, equal_mass)
 
     done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(components)))
     if not done.results:
@@ -147,7 +130,9 @@ def calibrate(
     return done
 
 
-def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]) -> tuple[Judged, Judged]:
+def _calibrated(
+    pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], n_bins: int, equal_mass: bool
+) -> Result:
     from ...training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
@@ -164,7 +149,9 @@ def _calibrated(pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc]
             return answers.probabilities_at(temperature)[judged.known]
 
         temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
-    return judged, judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))[0]
+    after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
+    tables = [certainty(one, n_bins, equal_mass=equal_mass) for one in (judged, after)]
+    return Result(judged.unit, *(table for table in tables if table is not None))
 
 
 def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
@@ -183,28 +170,14 @@ def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> 
         replace_folder(output, write)
 
 
-def _print(done: Done, target: Path) -> None:
-    say, none = printer(), calibration([], [])
-    for name, (unit, before, after) in done.results.items():
-        change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
-        say.divider(name)
-        say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
-        for when, section in (("before", before), ("after", after)):
-            bins = [
-                (f"{part.low:.3f} to {part.high:.3f}", f"{part.total:,}", *(f"{n:.3f}" for n in part[3:]))
-                for part in section.bins
-            ]
-            header = f"{when}: probability", unit, "mean", "right"
-            say.table(bins, header=header, aligns=("l", *"rrr"), divider=True)
-        labels = sorted({*before.labels, *after.labels})
-        rows = [_label_cells(one, before.labels.get(one, none), after.labels.get(one, none)) for one in labels]
-        rows.append(_label_cells("all", before.whole, after.whole))
-        columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
-        say.table(rows, header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
-    say.good(f"Saved the temperature of {', '.join(done.results)} to {target}")
-
-
-def _label_cells(label: str, before: Calibration, after: Calibration) -> list[str]:
-    pairs = [(getattr(before, name), getattr(after, name)) for name in ("predicted", "error", "brier")]
-    changes = [cell for old, new in pairs for cell in (f"{old:.3f}", f"-> {new:.3f}")]
-    return [label, f"{before.total:,}", f"{before.correct:.3f}", *changes]
+def _print(name: str, result: Result) -> None:
+    say, (unit, before, after) = printer(), result
+    say.divider(name)
+    say.text(
+        f"Temperature {before.temperature:.3f} -> {after.temperature:.3f}, fitted to {before.whole.total:,} {unit}"
+    )
+    for when, side in (("before", before), ("after", after)):
+        header = f"{when}: probability", unit, "mean", "right"
+        say.table(side.rows(), header=header, aligns=("l", *"rrr"), divider=True)
+    columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+    say.table(result.rows(), header=columns, aligns=("l", *"rrrlrlrl"), divider=True)

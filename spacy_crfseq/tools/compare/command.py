@@ -1,8 +1,4 @@
-"""``crfseq compare``: two pipelines on the same texts, and whether their difference is significant.
-
-Intervals and p values are those of the paired bootstrap (Koehn 2004), in the form of Berg-Kirkpatrick, Burkett & Klein
-(2012); `evaluation/bootstrap.py` has the formula.
-"""
+"""``crfseq compare``: two pipelines on the same texts, and whether their difference is significant."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, judge, layout_of, text_style
+from ...cli.judging import for_each_component, judge, layout_of
 from ...corpora import Preset
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
@@ -29,16 +25,15 @@ from ...evaluation.judged import Judged
 from ...files import write_text
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
-from . import comparison
-from .comparison import Change, Comparison
+from . import Change, Comparison, compare_judged
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ...pages.marks import TextStyle
     from ...pipeline.component import CRFComponent
     from ...schemes import Span
+    from .._pages.html import TextStyle
 
 TOKENISED = 200
 """Number of texts on which the tokenizers are compared."""
@@ -78,11 +73,10 @@ def compare_cli(
         check_output_file(output, file)
         done = compare(first, second, file, said, components=component or [], given=names_of(given), n_samples=samples)
         if output is not None:
-            from .page import compare_page
+            from .._pages.html import render
 
-            about = first, second, str(file)
-            shown = done.components, done.doubts, done.style
-            write_text(output, compare_page(about, *shown, n_shown=number, n_samples=samples))
+            about = {"first": first, "second": second, "file": str(file), "n_shown": number, "n_samples": samples}
+            write_text(output, render("tools/compare/page.html", done=done, **about))
         for doubt in done.doubts:
             print(f"Warning: {doubt}", file=sys.stderr)
         if as_json:
@@ -117,6 +111,8 @@ def compare(
 
     RAISES CrfError: If there is nothing to compare.
     """
+    from .._pages.html import text_style
+
     models = str(first), str(second)
     pipelines = [load_pipeline(model) for model in models]
     pipes = [crfs_of(dict(nlp.pipeline), components, model) for nlp, model in zip(pipelines, models, strict=True)]
@@ -139,7 +135,7 @@ def compare(
     for name in shared:
         if name in judged[0] and name in judged[1]:
             doubts += _different_tasks(pipes[0][name], pipes[1][name])
-            found.append(comparison.compare(name, judged[0][name], judged[1][name], n_samples))
+            found.append(compare_judged(name, judged[0][name], judged[1][name], n_samples))
     if not found:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
     return Compared(found, doubts, text_style(pipelines[0]))
@@ -195,9 +191,8 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
 def _print(one: Comparison, n_shown: int) -> None:
     say, rows = printer(), one.rows()
     say.divider(one.name)
-    cells = [(name, n, *line.cells()) for name, n, line in rows]
     header = "", "gold", "A", "B", "B - A", "95 %", "p"
-    say.table(cells, header=header, aligns=("l", *"rrrrrr"), divider=True)
+    say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
     if (more := len(one.labels) + 1 - len(rows)) > 0:
         say.text(f"{more} rarer labels are left out; --json has them.")
     say.text(one.in_words())

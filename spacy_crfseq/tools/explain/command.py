@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from wasabi.util import color, supports_ansi
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import cut, cut_name, printer, reported_errors
-from ...cli.judging import first_texts, text_style
+from ...cli.console import count_of, cut, cut_name, printer, reported_errors
+from ...cli.judging import first_texts
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
+from . import Explainer, Explanation, TokenExplanation, probability_words
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-    from ...evaluation.explanation import TokenExplanation
-    from .page import Explained, ExplainedText
+    from .._pages.html import TextStyle
 
 SHOWN, ON_PAGE = 5, 8
 """Number of contributions to a label in the terminal and on a page."""
@@ -35,6 +36,31 @@ BAR = 8
 """Characters of the longest bar."""
 OUTSIDE = "O"
 """In a terminal, tokens with this label whose probability is high are only named."""
+SURE = 0.95
+"""Tokens whose label has at least this probability are collapsed on a page."""
+
+
+class ExplainedText(NamedTuple):
+    """A text, its line in the file, and its explanation."""
+
+    text: str
+    line: int
+    explanation: Explanation
+
+
+class Explained(NamedTuple):
+    """Explained texts; `folds`: Whether a page collapses tokens with a probable label."""
+
+    model: str
+    component: str
+    style: TextStyle
+    texts: list[ExplainedText]
+    more: bool
+    folds: bool = True
+
+    def in_words(self) -> str:
+        """Return the number of texts in words."""
+        return count_of(len(self.texts), "text") + ("; the file has more" if self.more else "")
 
 
 @command("explain", "Look", "why")
@@ -79,21 +105,22 @@ def explain_cli(
     said = Asked(format_, columns, scheme, encoding)
     with reported_errors(code=code):
         check_output_file(output, source)
-        found = explain(model, source, said, component=component, tokens=tokens or (), against=label, limit=limit)
+        explained = explain(model, source, said, component=component, tokens=tokens or (), against=label, limit=limit)
         if output is not None:
-            from .page import explain_page
-
-            write_text(output, explain_page(found, number or ON_PAGE))
+            write_text(output, explain_page(explained, number or ON_PAGE))
         if as_json:
-            print(json.dumps([_to_json(one, number) for one in found.texts], indent=2, ensure_ascii=False))
+            texts = [
+                {"text": text.text, "line": text.line, **text.explanation.to_json(number)} for text in explained.texts
+            ]
+            print(json.dumps(texts, indent=2, ensure_ascii=False))
         elif output is not None:
-            printer().good(f"Saved {output}: {found.in_words()}")
+            printer().good(f"Saved {output}: {explained.in_words()}")
         else:
             brief = not tokens and label is None and sys.stdout.isatty()
-            for one in found.texts:
-                print("\n".join(_lines(one, number or SHOWN, several=len(found.texts) > 1, brief=brief)))
-            if found.more:
-                printer().info(f"Explained the first {len(found.texts)}; ask for more by --limit.")
+            for text in explained.texts:
+                print("\n".join(_lines(text, number or SHOWN, several=len(explained.texts) > 1, brief=brief)))
+            if explained.more:
+                printer().info(f"Explained the first {len(explained.texts)}; ask for more by --limit.")
 
 
 def explain(
@@ -110,7 +137,7 @@ def explain(
 
     RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
     """
-    from .page import Explained, ExplainedText
+    from .._pages.html import text_style
 
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
@@ -122,7 +149,7 @@ def explain(
             f"--token {' '.join(tokens)}: no such token. Give a word as it is split here, or a number from 0 to "
             f"{max(map(len, docs)) - 1}: {' '.join(token.text for token in docs[0][:20])}"
         )
-    explainer = pipe.explainer()
+    explainer = Explainer(pipe)
     explained = [
         ExplainedText(doc.text, text.line, explainer.explain(doc, tokens=here, against=against, preset=True))
         for text, doc, here in zip(kept, docs, chosen, strict=True)
@@ -136,76 +163,70 @@ def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
         return list(range(len(doc)))
     words = {token.text for token in doc}
     by_word = [token.i for token in doc if token.text in wanted]
-    by_number = [int(one) for one in wanted if one not in words and one.isdecimal() and int(one) < len(doc)]
+    by_number = [int(word) for word in wanted if word not in words and word.isdecimal() and int(word) < len(doc)]
     return sorted({*by_word, *by_number})
 
 
-def _to_json(one: ExplainedText, number: int | None) -> dict[str, Any]:
-    result = {"text": one.text, "line": one.line, **one.explanation.to_json()}
-    for token in result["tokens"]:
-        token["contributions"] = token["contributions"][:number]
-    return result
+def explain_page(explained: Explained, number: int) -> str:
+    """Return the page as HTML, with at most `number` contributions for each label."""
+    from .._pages.html import render
+
+    sure = SURE if explained.folds else inf
+    return render(
+        "tools/explain/page.html", explained=explained, shown=number, sure=sure, probability=probability_words
+    )
 
 
-def _lines(found: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
+def _lines(text: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:
     """Return the lines about a text, no wider than the terminal; brief: Only name tokens surely outside of spans."""
-    from .page import name_of
-
-    explanation, pretty = found.explanation, sys.stdout.isatty()
+    explanation, pretty = text.explanation, sys.stdout.isatty()
     wide = get_terminal_size().columns if pretty else sys.maxsize
-    told = [one for one in explanation.tokens if not (brief and _surely_outside(one))]
-    names = (name_of(part, one, explanation.words) for one in told for part in one.contributions[:number])
+
+    def is_told(token: TokenExplanation) -> bool:
+        return not (brief and token.label == OUTSIDE and token.probability >= SURE)
+
+    told = [token for token in explanation.tokens if is_told(token)]
+    names = (name for token in told for name, _ in token.rows(explanation.words, number))
     room = min(max([20, *map(len, names)]), max(20, wide - BAR - 31))
-    lines = [f"line {found.line}: {' '.join(explanation.words)}"] if several else []
-    for outside, group in groupby(explanation.tokens, lambda one: brief and _surely_outside(one)):
-        if outside:
-            lines += ["", _painted(_outside(list(group), wide), pretty, fg="grey")]
-            continue
-        for one in group:
-            lines += _token_lines(one, explanation.words, number, room, wide, pretty)
+    lines = [f"line {text.line}: {' '.join(explanation.words)}"] if several else []
+    for in_full, group in groupby(explanation.tokens, is_told):
+        if in_full:
+            lines += [line for token in group for line in _token_lines(token, explanation.words, number, room, wide)]
+        else:
+            lines += ["", _painted(_outside(list(group), wide), fg="grey")]
     if len(told) < len(explanation.tokens):
         lines += ["", "  --token WORD explains why a word is outside."]
     return [*lines, ""]
 
 
-def _surely_outside(one: TokenExplanation) -> bool:
-    from .page import SURE
-
-    return one.label == OUTSIDE and one.probability >= SURE
-
-
 def _outside(tokens: Sequence[TokenExplanation], wide: int) -> str:
-    from .page import probability_words
-
-    least = probability_words(min(one.probability for one in tokens))
+    least = probability_words(min(token.probability for token in tokens))
     end = f"  {OUTSIDE} {least}" if len(tokens) == 1 or least.startswith(">") else f"  {OUTSIDE} {least} or more"
-    return cut(" ".join(one.text for one in tokens), wide - len(end)) + end
+    return cut(" ".join(token.text for token in tokens), wide - len(end)) + end
 
 
-def _token_lines(
-    one: TokenExplanation, words: Sequence[str], number: int, room: int, wide: int, pretty: bool
-) -> list[str]:
-    from .page import against_rival, changes_words, name_of, probability_words, unknown_words
-
-    head = f"{one.text}  {one.label} {probability_words(one.probability)}"
-    lines = ["", _painted(head, pretty, bold=True) + f"   {against_rival(one)}"]
-    lines += [cut(f"  {note}", wide) for note in (changes_words(one, words),) if note]
-    rival = one.rival if one.rival is not None and not one.impossible else ""
-    header = f"  {'':>7}  {'':{BAR}}  {'':{room}}  {cut(one.label, 7):>7}"
-    lines.append(_painted(f"{header}  {cut(rival, 7):>7}".rstrip(), pretty, fg="grey"))
-    shown, rest = one.contributions[:number], one.contributions[number:]
-    largest = max((abs(part.difference) for part in shown), default=1.0)
-    for part in shown:
-        against = f"  {part.rival_weight:7.2f}" if rival else ""
-        sign = ("█" if pretty else "#") * round(BAR * abs(part.difference) / largest)
-        bar = _painted(f"{sign:{BAR}}", pretty, fg="green" if part.difference > 0 else "red")
-        name = cut_name(name_of(part, one, words), room)
-        lines.append(f"  {part.difference:+7.2f}  {bar}  {name:{room}}  {part.weight:7.2f}{against}")
-    if rest:
-        lines.append(f"  {sum(part.difference for part in rest):+7.2f}  {'':{BAR}}  {len(rest)} more")
-    lines += [_painted(cut(f"  {note}", wide), pretty, fg="grey") for note in (unknown_words(one),) if note]
-    return lines
+def _token_lines(token: TokenExplanation, words: list[str], number: int, room: int, wide: int) -> Iterator[str]:
+    yield ""
+    head = f"{token.text}  {token.label} {probability_words(token.probability)}"
+    yield f"{_painted(head, bold=True)}   {token.against_rival()}"
+    if note := token.with_rival(words):
+        yield cut(f"  {note}", wide)
+    rival = token.rival if token.rival is not None and not token.impossible else ""
+    header = f"  {'':>7}  {'':{BAR}}  {'':{room}}  {cut(token.label, 7):>7}"
+    yield _painted(f"{header}  {cut(rival, 7):>7}".rstrip(), fg="grey")
+    rows = token.rows(words, number)
+    largest = max((abs(addend.difference) for _, addend in rows), default=1.0)
+    for name, addend in rows:
+        against = f"  {addend.rival_weight:7.2f}" if rival else ""
+        sign = ("█" if sys.stdout.isatty() else "#") * round(BAR * abs(addend.difference) / largest)
+        bar = _painted(f"{sign:{BAR}}", fg="green" if addend.difference > 0 else "red")
+        yield f"  {addend.difference:+7.2f}  {bar}  {cut_name(name, room):{room}}  {addend.weight:7.2f}{against}"
+    n_more, rest = token.rest(number)
+    if n_more:
+        yield f"  {rest:+7.2f}  {'':{BAR}}  {n_more} more"
+    if note := token.without_weight():
+        yield _painted(cut(f"  {note}", wide), fg="grey")
 
 
-def _painted(words: str, pretty: bool, **how: Any) -> str:
-    return str(color(words, **how)) if pretty and supports_ansi() else words
+def _painted(words: str, **how: Any) -> str:
+    return str(color(words, **how)) if sys.stdout.isatty() and supports_ansi() else words

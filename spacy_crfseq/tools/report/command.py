@@ -8,32 +8,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
 from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of, made_of, text_style
+from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of
 from ...corpora import read_lines
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
 from ...evaluation.bootstrap import doubt
-from ...evaluation.errors import Familiarity, text_of
-from ...evaluation.judged import Judged, spans_of_tags
+from ...evaluation.judged import spans_of_tags
+from ...evaluation.spans import Familiarity, text_of
 from ...files import write_text
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
-from .report import Findings, Sequences, Weights, findings
+from . import Findings, findings
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
     from ...pipeline.component import CRFComponent
-    from ...pipeline.doc_posterior import DocPosterior
 
 LOG = "log.jsonl"
 """The log of `fit`, in the folder of the models."""
@@ -113,8 +111,9 @@ def report(
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
-    from ...cli.weights import label_groups
-    from .page import Subject, report_page
+    from .._pages.html import made_of, render, text_style
+    from .._pages.weights import largest_of_labels, named
+    from . import page
 
     file, format_name, given, log, corpus = sources
     check_output_file(output, file, log, corpus)
@@ -133,8 +132,8 @@ def report(
             bar.set_description(pipe.name)
             judged, answers = judge(pipe, examples, docs)
             found = findings(
-                pipe.name, judged, _sequences(judged, answers), _weights(pipe), curve=curves[pipe.name],
-                known=corpus_familiarity(pipe, seen), n_worst=n_worst, n_samples=n_samples,
+                pipe, judged, answers, curve=curves[pipe.name], known=corpus_familiarity(pipe, seen), n_worst=n_worst,
+                n_samples=n_samples,
             )  # fmt: skip
             bar.update()
             return found
@@ -146,29 +145,14 @@ def report(
         print(f"Left out: {reason}", file=sys.stderr)
     if warning := doubt(len(examples)):
         print(f"Warning: {warning}", file=sys.stderr)
-    subject = Subject(str(model), str(file), str(corpus or ""), text_style(nlp), n_samples, made_of(nlp))
-    largest = {name: label_groups(nlp, name, WEIGHTS) for name in results}
-    write_text(output, report_page(subject, list(results.values()), largest))
+    subject = {
+        "model": str(model), "file": str(file), "corpus": str(corpus or ""), "style": text_style(nlp),
+        "made": made_of(nlp), "n_samples": n_samples,
+    }  # fmt: skip
+    largest = {name: named(nlp, name, largest_of_labels(pipes[name], WEIGHTS)) for name in results}
+    shown = {"subject": subject, "components": list(results.values()), "largest": largest}
+    write_text(output, render("tools/report/page.html", view=page, **shown))
     return list(results.values())
-
-
-def _sequences(judged: Judged, answers: DocPosterior) -> Sequences:
-    sure = np.zeros(len(answers.offsets) - 1)
-    if judged.temperature is not None:
-        sure = answers.distribution.log_probabilities(answers.all_labels)
-    return Sequences(answers.offsets, answers.doc_offsets, sure)
-
-
-def _weights(pipe: CRFComponent) -> Weights:
-    from ...evaluation.weights import weights_by_template
-
-    views, n = pipe.crf.views, len(pipe.tags)
-    rules = pipe.annotation.constraints(pipe.tags)
-    steps = np.full((n + 1, n + 1), np.nan)
-    steps[:n, :n] = np.where(rules.step, views.transitions, np.nan)
-    steps[n, :n] = np.where(rules.start, views.start, np.nan)
-    steps[:n, n] = np.where(rules.end, views.end, np.nan)
-    return Weights(weights_by_template(pipe.crf, pipe.doc_model.features.plans()), (list(pipe.tags), steps))
 
 
 def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
@@ -189,28 +173,22 @@ def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -
 def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     beside = Path(model).parent / LOG
     log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
-    curves = {name: [] if log is None else read_log(log, name) for name in names}
+    entries = [] if log is None else _read_log(log)
+    curves = {name: [entry for entry in entries if entry["component"] == name] for name in names}
     if train is not None and not any(curves.values()):
         raise ConfigError(f"--train {train} has no iterations of {', '.join(names)}.")
     return curves
 
 
-def read_log(path: Path, component: str) -> list[dict[str, Any]]:
-    """Return the entries on a component in a log of `fit`.
-
-    RAISES FormatError: If the file is not such a log.
-    """
-    entries = []
-    advice = "--train takes the log.jsonl that fit writes."
+def _read_log(path: Path) -> list[dict[str, Any]]:
+    entries, advice = [], "--train takes the log.jsonl that fit writes."
     for number, line in read_lines(path, "utf8"):
-        if not line.strip():
-            continue
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise FormatError(path, number, f"not JSON ({error}). {advice}") from error
-        if not isinstance(entry, dict) or not {"component", "iteration", "objective"} <= entry.keys():
-            raise FormatError(path, number, f"not an iteration of training. {advice}")
-        if entry["component"] == component:
+        if line.strip():
+            try:
+                entry = json.loads(line)
+            except ValueError as error:
+                raise FormatError(path, number, f"not JSON ({error}). {advice}") from error
+            if not isinstance(entry, dict) or not {"component", "iteration", "objective"} <= entry.keys():
+                raise FormatError(path, number, f"not an iteration of training. {advice}")
             entries.append(entry)
     return entries

@@ -1,1 +1,1 @@
-"""Texts with their annotation: `show`."""
+"""The predictions of a component, each shaded by its probability: `show`."""

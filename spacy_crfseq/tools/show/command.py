@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from math import exp
 from pathlib import Path
@@ -14,10 +15,11 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, printer, reported_errors
-from ...cli.judging import first_texts, text_style, tokens_of
+from ...cli.judging import first_texts, tokens_of
 from ...corpora.layouts import Asked, Format, asked, layout_by_ending
 from ...corpora.outputs import check_output_file
 from ...corpora.presets import TEXTS
+from ...evaluation.judged import Tokens
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 
@@ -26,10 +28,19 @@ if TYPE_CHECKING:
 
     from ...pipeline.component import CRFComponent
     from ...pipeline.texts import Text
-    from .page import Entry
+    from .._pages.html import TextStyle
 
 BATCH = 100
 """Number of texts processed at a time."""
+
+
+class Entry(NamedTuple):
+    """A text, its predicted spans (start, end, label, probability), and the probability of the whole labelling."""
+
+    number: int
+    tokens: Tokens
+    spans: Sequence[tuple[int, int, str, float]]
+    probability: float
 
 
 @command("show", "Look", "visualize", "render")
@@ -85,7 +96,7 @@ def show(
 
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
-    from .page import show_page
+    from .._pages.html import text_style
 
     check_output_file(output, source)
     nlp = load_pipeline(model)
@@ -104,8 +115,6 @@ def show(
 
 
 def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]) -> list[Entry]:
-    from .page import Entry
-
     docs = run_between(nlp, [text.doc for text in texts], None, name)
     answers = pipe.posterior(docs, preset=True)
     whole = answers.log_probabilities().tolist()
@@ -113,3 +122,12 @@ def _entries(nlp: Language, name: str, pipe: CRFComponent, texts: Sequence[Text]
         Entry(text.line, tokens_of(doc), spans, exp(min(0.0, logarithm)))
         for text, doc, spans, logarithm in zip(texts, docs, answers.spans(), whole, strict=True)
     ]
+
+
+def show_page(model: str, component: str, entries: Sequence[Entry], style: TextStyle, unit: str = "text") -> str:
+    """Return the page as HTML; `unit` is what the number of a text counts."""
+    from .._pages.html import render
+
+    counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
+    names = {"model": model, "component": component, "unit": unit, "style": style}
+    return render("tools/show/page.html", entries=entries, counts=counts, **names)

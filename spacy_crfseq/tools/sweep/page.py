@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...pages.charts import Series, line_chart
-from ...pages.frame import columns, figure, page, section, table
+from .._pages.html import Series, columns, figure, line_chart, page, section, table
 from .results import IMPORTANCE, Result, importance_rows, is_number, result_rows
 from .search import Combination, varying
 

@@ -1,1 +1,156 @@
-"""The largest weights of a model: `top`."""
+"""The largest weights of a model, its transitions, and sums of weights by template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...corpora.layouts import Format
+from ...errors import ConfigError, suggest
+from ...model import LinearChainCRF
+from ...pipeline.labels import numbers_of
+from ...pipeline.select import load_pipeline, one_crf_of
+from ...types import Floats
+from .._pages.weights import Group, TemplateWeights, largest_of_labels, largest_weights, named, weights_by_template
+
+if TYPE_CHECKING:
+    from ...pipeline.component import CRFComponent
+
+
+class Top(NamedTuple):
+    """The largest weights of a model.
+
+    by_label (bool): Whether a group is a label; else it is a template.
+    transitions (Floats | None): From the label of the row to that of the column, with another row for the start and
+        another column for the end if these are learned; nan where there is none. None for a single label or template.
+    templates (list[TemplateWeights]): Empty for a single label or template.
+    """
+
+    model: str
+    component: str
+    groups: list[Group]
+    by_label: bool
+    labels: list[str]
+    transitions: Floats | None
+    templates: list[TemplateWeights]
+    has_texts: bool
+
+    @property
+    def steps(self) -> tuple[list[str], list[str]]:
+        """The names of the rows and columns of `transitions`."""
+        size = 0 if self.transitions is None else len(self.transitions)
+        return [*self.labels, "start"][:size], [*self.labels, "end"][:size]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the templates and their counts as the cells of a table."""
+        return [
+            (
+                row.name + (" (with the label before)" if row.kind == "bigram" else ""),
+                *(f"{n:,}" for n in row[2:5]),
+                f"{100 * row.density:.1f}",
+                f"{row.squares:,.1f}",
+            )
+            for row in self.templates
+        ]
+
+    def advice(self) -> str:
+        """Return how many features have no name and what to do, or an empty string if all have one."""
+        weights = [one for group in self.groups for one in (*group.positive, *group.negative)]
+        nameless = sum(not one.known for one in weights)
+        if not nameless:
+            return ""
+        what = "Give texts in which they occur, such as the training corpus, with --texts"
+        if self.has_texts:
+            what = "They do not occur in the texts given: give the training corpus with --texts"
+        return (
+            f"{nameless:,} of the {len(weights):,} weights shown have no name: the model keeps those of its largest "
+            f"weights. {what}, or train with keep_names = true."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return lists and dictionaries that JSON can hold."""
+        steps = None
+        if self.transitions is not None:
+            before, after = self.steps
+            steps = {
+                name: {other: value for other, value in zip(after, row, strict=True) if value == value}
+                for name, row in zip(before, self.transitions.tolist(), strict=True)
+            }
+        signs = ("positive", "negative")
+        weights = {
+            group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
+            for group in self.groups
+        }
+        templates = [one._asdict() for one in self.templates]
+        names = {"model": self.model, "component": self.component}
+        return {**names, "weights": weights, "transitions": steps, "templates": templates}
+
+
+def top(
+    model: str | Path,
+    *,
+    component: str | None = None,
+    label: str | None = None,
+    template: str | None = None,
+    number: int = 5,
+    texts: Path | None = None,
+    format_name: Format = None,
+) -> Top:
+    """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
+
+    RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
+    """
+    nlp = load_pipeline(model)
+    name, pipe = one_crf_of(nlp, component, str(model))
+    labels = None if label is None else numbers_of([label], pipe.annotation, pipe.tags)
+    if template is None:
+        groups = largest_of_labels(pipe, number, labels)
+    else:
+        groups = [
+            (title, largest_weights(pipe.crf, number, labels=labels, template=place))
+            for title, place in _templates_of(pipe, template)
+        ]
+    whole = label is None and template is None
+    return Top(
+        str(model),
+        name,
+        named(nlp, name, groups, texts, format_name),
+        template is None,
+        list(pipe.tags),
+        _transitions(pipe.crf) if whole else None,
+        weights_by_template(pipe.crf, pipe.doc_model.features.plans()) if whole else [],
+        texts is not None,
+    )
+
+
+def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
+    from ...features.attributes import BUILT_IN
+    from ...features.templates import parse
+
+    plans = pipe.doc_model.features.plans()
+    places = {
+        (block, one.name): (block, number)
+        for block, plan in enumerate(plans)
+        for number, one in enumerate(plan.templates)
+    }
+    attributes = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
+    names = [one.name for one in parse([text], attributes | BUILT_IN)]
+    missing = [name for name in names if not any((block, name) in places for block in (0, 1))]
+    if missing:
+        raise ConfigError(
+            f"--template {text}: the model has no template {missing[0]!r}. "
+            f"{suggest(missing[0], {name for _, name in places})}"
+        )
+    return [(name, places[block, name]) for name in names for block in (0, 1) if (block, name) in places]
+
+
+def _transitions(crf: LinearChainCRF) -> Floats:
+    n, views, steps = crf.layout.n_labels, crf.views, crf.layout.steps
+    inner = np.where(True if steps is None else steps, views.transitions, np.nan).astype(np.float64)
+    if not crf.layout.boundaries:
+        return inner
+    out = np.full((n + 1, n + 1), np.nan)
+    out[:n, :n], out[n, :n], out[:n, n] = inner, views.start, views.end
+    return out

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -17,18 +17,12 @@ from wasabi.tables import table as text_table
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import cut, cut_name, printer, reported_errors
-from ...corpora.layouts import Asked, Format
+from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
-from ...errors import ConfigError, suggest
 from ...files import write_text
-from ...pipeline.select import load_pipeline, one_crf_of
-
-if TYPE_CHECKING:
-    from ...evaluation.weights import TemplateWeights
-    from ...pages.weights import Group, NamedWeight
-    from ...pipeline.component import CRFComponent
-    from ...types import Floats
-    from .page import Top
+from ...types import Floats
+from .._pages.weights import Group, NamedWeight
+from . import Top, top
 
 SHOWN, ON_PAGE = 5, 15
 """Number of weights of each sign in the terminal and on a page."""
@@ -80,9 +74,9 @@ def top_cli(
             model, component=component, label=label, template=template, number=shown, texts=texts, format_name=said
         )
         if output is not None:
-            from .page import top_page
+            from .._pages.html import render
 
-            write_text(output, top_page(found))
+            write_text(output, render("tools/top/page.html", found=found))
         if as_json:
             print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
             return
@@ -94,80 +88,6 @@ def top_cli(
             printer().info(advice)
 
 
-def top(
-    model: str | Path,
-    *,
-    component: str | None = None,
-    label: str | None = None,
-    template: str | None = None,
-    number: int = SHOWN,
-    texts: Path | None = None,
-    format_name: Format = None,
-) -> Top:
-    """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
-
-    RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
-    """
-    from ...cli.weights import named
-    from ...evaluation.weights import entries, largest_weights, weights_by_template
-    from ...pipeline.labels import numbers_of
-    from .page import Top
-
-    nlp = load_pipeline(model)
-    name, pipe = one_crf_of(nlp, component, str(model))
-    crf = pipe.crf
-    tags = list(pipe.tags)
-    chosen = list(range(len(tags))) if label is None else numbers_of([label], pipe.annotation, tags)
-    weights = entries(crf)
-    if template is None:
-        found = [(tags[one], largest_weights(crf, number, labels=[one], weights=weights)) for one in chosen]
-    else:
-        labels = None if label is None else chosen
-        found = [
-            (title, largest_weights(crf, number, labels=labels, template=place, weights=weights))
-            for title, place in _templates_of(pipe, template)
-        ]
-    groups = named(nlp, name, found, texts, format_name)
-    whole = label is None and template is None
-    rows = weights_by_template(crf, pipe.doc_model.features.plans()) if whole else []
-    steps = _transitions(pipe) if whole else None
-    return Top(str(model), name, groups, template is None, tags, steps, rows, texts is not None)
-
-
-def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
-    from ...features.attributes import BUILT_IN
-    from ...features.templates import parse
-
-    plans = pipe.doc_model.features.plans()
-    known = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
-    if pipe.crf.templates is None:
-        raise ConfigError(
-            f"--template {text}: this model was stored without the templates of its attributes, by an earlier release. "
-            "Train it again."
-        )
-    each = ((block, number, one.name) for block, plan in enumerate(plans) for number, one in enumerate(plan.templates))
-    places = {(block, name): (block, number) for block, number, name in each}
-    names = [one.name for one in parse([text], known | BUILT_IN)]
-    missing = [name for name in names if not any((block, name) in places for block in (0, 1))]
-    if missing:
-        raise ConfigError(
-            f"--template {text}: the model has no template {missing[0]!r}. "
-            f"{suggest(missing[0], {name for _, name in places})}"
-        )
-    return [(name, places[block, name]) for name in names for block in (0, 1) if (block, name) in places]
-
-
-def _transitions(pipe: CRFComponent) -> Floats:
-    crf = pipe.crf
-    n, views, steps = crf.layout.n_labels, crf.views, crf.layout.steps
-    inner = np.where(True if steps is None else steps, views.transitions, np.nan).astype(np.float64)
-    if not crf.layout.boundaries:
-        return inner
-    out = np.full((n + 1, n + 1), np.nan)
-    out[:n, :n], out[n, :n], out[:n, n] = inner, views.start, views.end
-    return out
-
-
 def _lines(found: Top) -> list[str]:
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
@@ -177,7 +97,7 @@ def _lines(found: Top) -> list[str]:
         lines += ["", "Transitions, from the label of the row to that of the column", ""]
         lines += _transition_lines(*found.steps, found.transitions, wide)
     if found.templates:
-        lines += ["", "Weights by template", "", *_template_lines(found.templates, wide)]
+        lines += ["", "Weights by template", "", *_template_lines(found.rows(), wide)]
     return [*lines, ""]
 
 
@@ -194,8 +114,6 @@ def _side_by_side(group: Group, wide: int, *, with_label: bool) -> list[str]:
 
 
 def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floats, wide: int) -> list[str]:
-    from ...pages.weights import Group, NamedWeight
-
     margin = max(map(len, before))
     if margin + (CELL + 1) * len(after) <= min(wide, 200):
         cells = [[cut(name, CELL) for name in after]]
@@ -210,12 +128,9 @@ def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floa
     return [*lines, "", "  The largest ones; for all of them, write a page: --output page.html"]
 
 
-def _template_lines(rows: Sequence[TemplateWeights], wide: int) -> list[str]:
-    from .page import template_cells
-
+def _template_lines(rows: Sequence[tuple[str, ...]], wide: int) -> list[str]:
     header = ("template", "features", "weights", "nonzero", "%", "squares")
-    data = [template_cells(row) for row in rows]
-    room = max(20, wide - sum(max(len(row[i]) for row in [header, *data]) + 2 for i in range(1, 6)))
-    cells = [(cut(row[0], room), *row[1:]) for row in data]
+    room = max(20, wide - sum(max(len(row[i]) for row in [header, *rows]) + 2 for i in range(1, 6)))
+    cells = [(cut(row[0], room), *row[1:]) for row in rows]
     shown = text_table(cells, header=header, aligns=("l", *"rrrrr"), divider=True, spacing=2, max_col=10**6)
     return str(shown).strip("\n").split("\n")

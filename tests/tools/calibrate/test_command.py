@@ -12,10 +12,10 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.evaluation.calibration import calibration
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools._pages.calibration import calibration
 from spacy_crfseq.tools.calibrate.command import calibrate
-from tests.commands import Corpus, Run, refused, worked, write_corpus
+from tests.commands import Corpus, Run, refused, worked
 from tests.pipeline import helpers
 
 NAMES = ["crf_tagger", "crf_chunker", "crf_ner"]
@@ -132,25 +132,6 @@ def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_
     assert "are few" not in run("calibrate", ner, corpus.train, "-f conll2003").stderr
 
 
-def test_docbin_holds_columns_that_features_read(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
-    nlp = spacy.load(copy)
-    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
-    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
-    of_docs = worked(run("calibrate", copy, tmp_path / "dev.spacy", "--json"))
-    helpers.pipe_of(nlp, "crf_ner").cfg["temperature"] = 1.0
-    nlp.to_disk(copy)
-    of_columns = run("calibrate", copy, corpus.dev, "--format conll2003 --json")
-    assert json.loads(of_docs.stdout) == json.loads(of_columns.stdout)
-    # a chunker alone gets the tags that it reads from the file
-    nlp.remove_pipe("crf_tagger")
-    nlp.to_disk(tmp_path / "chunker")
-    for options in ([tmp_path / "dev.spacy"], [corpus.dev, "-f", "conll2003"]):
-        found = run("calibrate", tmp_path / "chunker", *options, "--json -p crf_chunker --force -o", tmp_path / "new")
-        chunks = json.loads(found.stdout)["crf_chunker"]["before"]
-        assert chunks["correct"] > 0.95
-        assert chunks["total"] == json.loads(of_columns.stdout)["crf_chunker"]["before"]["total"]
-
-
 def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path) -> None:
     lines = corpus.dev.read_text().splitlines()
     half = len(lines) // 2
@@ -176,8 +157,6 @@ def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str
 
 @pytest.mark.parametrize(("file", "options", "message"), [
     ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
-    ("dev.conll", ["-f", "spacy"], "not a file in spaCy's binary format"),
-    ("dev.conll", ["-f", "conll2003", "-p", "crf_nre"], "no CRF component 'crf_nre'"),
     ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),
 ])  # fmt: skip
 def test_refused(file: str, options: list[str], message: str, run: Run, copy: Path, corpus: Corpus) -> None:
@@ -207,32 +186,9 @@ def test_nothing_predicted(run: Run, copy: Path, tmp_path: Path) -> None:
     refused(run("calibrate", copy, tmp_path / "empty.spacy"), "holds no documents")
 
 
-def test_components_without_probabilities(run: Run, corpus: Corpus, local: Path, tmp_path: Path) -> None:
-    bare = spacy.blank("xx")
-    bare.to_disk(tmp_path / "empty")
-    bare.add_pipe("crf_ner")
-    bare.to_disk(tmp_path / "bare")
-    options = [corpus.dev, "-f", "conll2003"]
-    refused(run("calibrate", local, *options), "LocalLog", "normalised at each token")
-    refused(run("calibrate", tmp_path / "bare", *options), "'crf_ner' has no model yet")
-    refused(run("calibrate", tmp_path / "empty", *options), "no CRF component")
-
-
 def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "work.txt").write_text("of years")
     refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is not a pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
         calibrate("some_package", corpus.dev, "conll2003")
-
-
-def test_a_temperature_fits_other_text(ner: Path, tmp_path: Path) -> None:
-    one, other = (write_corpus(tmp_path / f"{seed}.conll", 200, seed) for seed in (5, 6))
-    new = tmp_path / "new"
-    fitted = calibrate(ner, one, "conll2003", output=new, force=True).results["crf_ner"].after
-    with_it = calibrate(new, other, "conll2003").results["crf_ner"]
-    without = calibrate(ner, other, "conll2003", output=new, force=True).results["crf_ner"].before
-    assert with_it.before.temperature == pytest.approx(fitted.temperature)
-    assert fitted.temperature > 1.2
-    assert with_it.before.whole.log_loss < 0.95 * without.whole.log_loss
-    assert with_it.after.temperature == pytest.approx(fitted.temperature, rel=0.2)

@@ -50,16 +50,6 @@ def test_scores_are_those_of_evaluate(done: Any, models: tuple[Path, Path], corp
     assert ner.whole.p < 0.05, "the second has learnt from thirty times as much"
 
 
-def test_pipelines_trained_on_sentences_and_on_passages_get_the_same_texts(
-    models: tuple[Path, Path], corpus: Corpus, tmp_path: Path
-) -> None:
-    nlp = spacy.load(models[1])
-    nlp.config["corpora"] = {"train": {"@readers": "spacy_crfseq.ConllReader.v1", "unit": "passage"}}
-    nlp.to_disk(tmp_path)
-    ner = named(compare(models[1], tmp_path, corpus.dev, "conll2003", n_samples=10), "crf_ner")
-    assert ner.whole.first == ner.whole.second
-
-
 def test_what_changed_is_counted_text_by_text(done: Any, models: tuple[Path, Path], corpus: Corpus) -> None:
     found = []
     for model in models:

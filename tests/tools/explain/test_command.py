@@ -12,8 +12,7 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.console import cut_name
-from spacy_crfseq.tools.explain.command import _lines, explain
-from spacy_crfseq.tools.explain.page import SURE, against_rival, explain_page
+from spacy_crfseq.tools.explain.command import SURE, _lines, explain
 from tests.commands import Run, refused, worked
 from tests.html import Page
 
@@ -34,25 +33,9 @@ def test_a_text(run: Run, trained: Path, component: str) -> None:
     heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
     words, labels, _ = zip(*heads, strict=True)
     assert (list(words), list(labels)) == (found.explanation.words, found.explanation.labels)
-    assert [rest for *_, rest in heads] == [against_rival(one) for one in found.explanation.tokens]
+    assert [rest for *_, rest in heads] == [one.against_rival() for one in found.explanation.tokens]
     shown = re.findall(r"^ +([+-]\d+\.\d\d)  ([#█]*) +(\S.*)$", result.stdout, re.MULTILINE)
     assert len(shown) == 6 * len(heads)  # five, and the sum of the others
-
-
-def test_contributions_in_the_terminal_sum_to_the_margin(run: Run, trained: Path) -> None:
-    result = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Oslo -n 3")
-    assert result.stdout.count("margin") == 1
-    numbers = [float(n) for n in re.findall(r"^ +([+-]\d+\.\d\d) ", result.stdout, re.MULTILINE)]
-    assert len(numbers) == 4
-    margin = float(re.findall(r"margin (\d+\.\d+)", result.stdout)[0])
-    assert sum(numbers) == pytest.approx(margin, abs=0.03)
-
-
-def test_why_not(run: Run, trained: Path) -> None:
-    result = worked(run("explain", trained / "model-best", TEXT, "-p crf_ner -t 5 -l ORG"))
-    assert re.search(r"^Oslo .* over .-ORG ", result.stdout, re.MULTILINE)
-    impossible = run("explain", trained / "model-best", TEXT, "-p crf_ner -t Ada -l L-PER")
-    assert "L-PER is impossible: no labelling" in impossible.stdout
 
 
 def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
@@ -162,21 +145,10 @@ def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert any("█" in line for line in lines)
 
 
-def test_pages_of_other_texts(trained: Path) -> None:
-    html = explain_page(explain(trained / "model-best", TEXT, component="crf_ner", tokens=["Oslo"]), 3)
-    assert tokens_of(html) == TEXT.split()
-    assert html.count("<article") == 1
-    assert html.count('<span class="token"') == 6
-
-
 @pytest.mark.parametrize(("arguments", "message"), [
     ((TEXT, "-p", "crf_ner", "-t", "Rome"), "--token Rome: no such token. Give a word as it is split here"),
     ((TEXT, "-p", "crf_ner", "-t", "7"), "or a number from 0 to 6: Ada sees a dog"),
     ((TEXT, "-p", "crf_ner", "-l", "LOCATION"), "no label 'LOCATION'"),
-    ((TEXT, "-p", "ner"), "no CRF component 'ner'"),
-    ((TEXT,), "Choose one: --component crf_chunker or crf_ner"),
-    (("none.txt", "-p", "crf_ner"), "no such file"),
-    (("  ", "-p", "crf_ner"), "holds no text"),
 ])  # fmt: skip
 def test_refused(run: Run, trained: Path, arguments: tuple[str, ...], message: str) -> None:
     refused(run("explain", trained / "model-best", *arguments), message)

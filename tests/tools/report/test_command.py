@@ -16,15 +16,13 @@ from spacy.tokens import Doc, DocBin
 
 import spacy_crfseq
 from spacy_crfseq.cli import evaluate
-from spacy_crfseq.cli.judging import judge
 from spacy_crfseq.evaluation.judged import LONGEST
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.calibrate.command import calibrate
+from spacy_crfseq.tools._pages.html import render
 from spacy_crfseq.tools.compare.command import compare
-from spacy_crfseq.tools.compare.page import compare_page
+from spacy_crfseq.tools.report import Findings
 from spacy_crfseq.tools.report.command import Sources
 from spacy_crfseq.tools.report.command import report as make_report
-from spacy_crfseq.tools.report.report import Findings
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 from tests.pipeline import helpers
@@ -95,12 +93,7 @@ def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path
     assert all(ner.familiar[f"unseen, {what}"].gold for what in ("of seen words", "with an unseen word"))
 
 
-def test_probabilities_are_those_of_calibrate(made: Any, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    done = calibrate(trained / "model-best", corpus.dev, "conll2003", output=tmp_path / "new").results
-    for name, result in done.items():
-        assert made[0][name].certainty.whole == pytest.approx(result.before.whole)
-        for mine, theirs in zip(made[0][name].certainty.bins, result.before.bins, strict=True):
-            assert mine == pytest.approx(theirs)
+def test_weights_and_curves_are_those_of_the_model(made: Any, trained: Path) -> None:
     pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
     one = made[0]["crf_ner"]
     assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights
@@ -229,16 +222,6 @@ def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Pa
     assert one.as_json()["calibration"] is None
 
 
-def test_unknown_tokens_do_not_count(trained: Path, tmp_path: Path) -> None:
-    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
-    (tmp_path / "part.conll").write_text("Ada NNP B-NP B-PER\nsees VBZ B-VP O\nOslo NNP B-NP -\n. . O O\n\n")
-    examples = list(read_examples(nlp, tmp_path / "part.conll", "conll2003"))
-    judged, _ = judge(helpers.pipe_of(nlp, "crf_ner"), examples, [example.predicted for example in examples])
-    assert judged.token_counts.tolist() == [[3, 3]]
-    assert [span.label for span in judged.found[0]] == ["PER"]
-    assert len(judged.probabilities[0]) == 1
-
-
 def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
     model, page = trained / "model-best", tmp_path / "page.html"
@@ -250,7 +233,7 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert not re.search(r"\bnan\b", page.read_text())
     done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"])
     (same,) = done.components
-    html = compare_page(("a", "b", "c"), done.components, done.doubts, done.style, n_shown=5, n_samples=9)
+    html = render("tools/compare/page.html", done=done, first="a", second="b", file="c", n_shown=5, n_samples=9)
     assert np.isnan(same.whole.difference)
     json.dumps(same.as_json(5), allow_nan=False)
     assert not re.search(r"\bnan\b", html)
@@ -258,10 +241,8 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("file", "options", "message"), [
     ("other.jsonl", [], "no annotated text in the file"),
-    ("dev.conll", ["-f", "conll2003", "-p", "none"], "no CRF component 'none'"),
     ("dev.conll", ["-f", "conll2003", "--train", "dev.conll"], "--train takes the log.jsonl that fit writes"),
     ("dev.conll", ["-f", "conll2003", "--train", "other.jsonl"], "has no iterations of"),
-    ("dev.conll", ["-f", "conll2003", "--corpus", "none.conll"], "no such file"),
     ("blind.conll", ["-f", "conll2002", "-p", "crf_ner"], "no gold annotation"),
 ])  # fmt: skip
 def test_refused(file: str, options: list[str], message: str, run: Run, trained: Path, tmp_path: Path) -> None:
@@ -271,11 +252,3 @@ def test_refused(file: str, options: list[str], message: str, run: Run, trained:
     options = [str(tmp_path / one) if "." in one else one for one in options]
     refused(run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message)
     assert not (tmp_path / "page.html").exists()
-
-
-def test_components_without_gold_annotation_are_named(run: Run, trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "tags.conll").write_text("Ada NNP B-PER\nsees VBZ O\na DT O\ndog NN O\n\n" * 3)
-    options = ["-f", "conll2002", "-o", tmp_path / "p.html"]
-    result = worked(run("report", trained / "model-best", tmp_path / "tags.conll", *options))
-    assert "Left out: Component 'crf_chunker'" in result.stderr
-    assert "crf_chunker" not in result.stdout

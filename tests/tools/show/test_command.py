@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_crfseq.cli.judging import text_style
 from spacy_crfseq.evaluation.judged import Tokens
-from spacy_crfseq.pages.marks import PALETTE, TextStyle, strength
-from spacy_crfseq.tools.show.command import show
-from spacy_crfseq.tools.show.page import Entry, show_page
+from spacy_crfseq.tools._pages.html import PALETTE, TextStyle, strength, text_style
+from spacy_crfseq.tools.show.command import Entry, show, show_page
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -131,35 +127,11 @@ def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
     assert len(set(colors)) == len(labels)
 
 
-@given(st.floats(0, 1), st.floats(0, 1))
-def test_shades(one: float, other: float) -> None:
-    assert 0 < strength(one) <= 1
-    assert strength(min(one, other)) <= strength(max(one, other))
-    assert strength(1 + 1e-7) == 1
-
-
 @pytest.mark.parametrize(("source", "message"), [
     ("none.txt", "no such file"),
-    ("folder/none", "no such file"),
-    (".", "this is a folder"),
     ("   ", "holds no text"),
-    ("", "holds no text"),
 ])  # fmt: skip
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / source if "." in source else source
     refused(run("show", model, path, "-o", tmp_path / "p.html"), message)
     assert not (tmp_path / "p.html").exists()
-
-
-def test_corpora(run: Run, model: Path, tmp_path: Path) -> None:
-    corpus, out = tmp_path / "eng.testb", tmp_path / "page.html"
-    corpus.write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
-    assert "detected --format conll2002" in worked(run("show", model, corpus, "-o", out)).stderr
-    worked(run("show", model, corpus, "-f conll2002 -o", out))
-    assert [text.split() for text in Marked(out.read_text(encoding="utf8")).texts] == [["Ada", "sings"], ["Oslo"]]
-    refused(run("show", model, corpus, "-f conl2000 -o", out), "Did you mean 'conll2000'?")
-
-
-def test_a_missing_file_is_no_text(run: Run, model: Path, tmp_path: Path) -> None:
-    refused(run("show", model, "nope.conll", "--output", tmp_path / "page.html"), "nope.conll: no such file")
-    refused(run("show", __file__, TEXT, "--output", tmp_path / "page.html"), "is a file. Give the folder")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from spacy_crfseq.cli.weights import NAMELESS
-from spacy_crfseq.pages.weights import NamedWeight
-from spacy_crfseq.tools.top.command import _lines, top
-from spacy_crfseq.tools.top.page import Top
+from spacy_crfseq.tools._pages.weights import NAMELESS, NamedWeight
+from spacy_crfseq.tools.top import Top, top
+from spacy_crfseq.tools.top.command import _lines
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -99,16 +97,6 @@ def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
     assert "have no name" not in run("top", model, "-n 50 --texts", texts).stdout
 
 
-def test_one_label(run: Run, model: Path) -> None:
-    result = run("top", model, "--label NP -n 2")
-    titles = re.findall(r"^(\S+)$", result.stdout, re.MULTILINE)
-    assert titles == ["B-NP", "I-NP"]
-    assert "Transitions" not in result.stdout
-    (tag,) = top(model, label="I-NP", number=2).groups
-    assert tag.title == "I-NP"
-    assert {one.label for one in (*tag.positive, *tag.negative)} == {"I-NP"}
-
-
 def test_one_template(run: Run, model: Path) -> None:
     found = top(model, template="LOWER[-1..0]", number=4)
     assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
@@ -181,24 +169,9 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     assert Page(html).seen.count("h2") == 2 + len(found.labels)
 
 
-def test_models_from_before_templates_were_stored(tmp_path: Path, run: Run) -> None:
-    nlp = helpers.trained("crf_ner")
-    helpers.pipe_of(nlp).crf.templates = None
-    helpers.pipe_of(nlp).doc_model._origins = None  # nor names
-    nlp.to_disk(tmp_path / "model")
-    found = top(tmp_path / "model")
-    assert [row.template for row in found.templates] == ["unknown", "", ""]
-    nameless = {one.attribute for one in weights_of(found) if not one.known}
-    assert nameless == {NAMELESS}
-    refused(run("top", tmp_path / "model", "--template LOWER"), "stored without the templates of its attributes")
-
-
 @pytest.mark.parametrize(("arguments", "message"), [
     (("--label", "NPP"), "no label 'NPP'. Did you mean "),
     (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
-    (("--template", "LOWER["), "cannot read the part"),
-    (("--template", "LOWERED"), "unknown attribute 'LOWERED'"),
-    (("--component", "ner"), "no CRF component 'ner'"),
     (("--texts", "none.txt"), "no such file"),
 ])  # fmt: skip
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:

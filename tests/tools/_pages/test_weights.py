@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.evaluation import weights as weights_module
-from spacy_crfseq.evaluation.weights import (
-    UNKNOWN,
-    entries,
-    features_with_largest_weights,
-    largest_weights,
-    weights_by_template,
-)
+from spacy_crfseq.evaluation.weights import features_with_largest_weights
 from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.features.plan import Plan
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.tools._pages.weights import entries, largest_weights, weights_by_template
 from tests.problems import BIGRAM_TEMPLATES, TEMPLATES, columns_of, make_encoder, training_problem
 
 LABELS = ["A", "B", "C"]
@@ -71,16 +66,6 @@ def test_weights_by_template(support: str, pairs: tuple[str, ...]) -> None:
     assert [row.weights for row in rows[-2:]] == [9, 6]
     assert sum(row.weights for row in rows) == model.layout.size
     assert sum(row.nonzero for row in rows) == np.count_nonzero(model.theta)
-    assert sum(row.squares for row in rows) == pytest.approx((model.theta**2).sum())
-
-
-@EVERY_KIND
-def test_templates_that_are_not_known(support: str, pairs: tuple[str, ...]) -> None:
-    model, plans, _ = make_model(support, pairs)
-    old = LinearChainCRF(LABELS, model.layout, model.theta, model.keys)
-    rows = weights_by_template(old, plans)
-    assert [row.template for row in rows] == [UNKNOWN] * (2 if pairs else 1) + ["", ""]
-    assert [row.features for row in rows[:-2]] == [len(keys) for keys in model.keys if len(keys)]
     assert sum(row.squares for row in rows) == pytest.approx((model.theta**2).sum())
 
 

@@ -10,22 +10,18 @@ The remaining spans are missed or spurious.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..schemes import Span
+from ...schemes import Span
 
 RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS = "right", "label", "boundary", "both", "missed", "spurious"
 KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
 NOTHING = ""
 """The label of a missing span in tables."""
-
-SEEN, OTHER = "seen with this label", "seen with another label"
-NEW, UNSEEN = "unseen, of seen words", "unseen, with an unseen word"
-FAMILIAR = (SEEN, OTHER, NEW, UNSEEN)
 
 
 class Pair(NamedTuple):
@@ -70,25 +66,6 @@ def _distance(gold: Span, found: Span) -> tuple[int, int]:
     return KINDS.index(BOUNDARY if gold.label == found.label else BOTH), -shared
 
 
-def span_counts(
-    gold: Sequence[Iterable[Span]],
-    found: Sequence[Iterable[Span]],
-    labels: Sequence[str],
-    label_of: Callable[[int, Span], str] = lambda _, span: span.label,
-) -> NDArray[np.int64]:
-    """Return for each of N texts and L labels the numbers of correct, predicted and gold spans [N, L, 3].
-
-    label_of (Callable): Maps the index of a text and a span in it to the label of the span.
-    """
-    counts = np.zeros((len(gold), len(labels), 3), np.int64)
-    number = {label: i for i, label in enumerate(labels)}
-    for i, (there, guessed) in enumerate(zip(gold, found, strict=True)):
-        for place, spans in enumerate((set(there) & set(guessed), set(guessed), set(there))):
-            for span in spans:
-                counts[i, number[label_of(i, span)], place] += 1
-    return counts
-
-
 def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
     """Return the counts of each kind by label: the gold label, for spurious spans their own."""
     table: dict[str, Counter[str]] = {}
@@ -109,37 +86,3 @@ def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.in
     a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
     counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
     return counts.reshape(n_labels, n_labels)
-
-
-class Familiarity(NamedTuple):
-    """The labels of each word or span text in a training corpus, and its words."""
-
-    labels: Mapping[str, frozenset[str]]
-    words: frozenset[str]
-
-    @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]], words: Iterable[str] = ()) -> Familiarity:
-        """Collect pairs of texts, words with a space between them, and labels; `words` are those outside of spans."""
-        labels: dict[str, set[str]] = {}
-        for text, label in pairs:
-            labels.setdefault(text, set()).add(label)
-        inside = (word for text in labels for word in text.split(" "))
-        return cls({text: frozenset(found) for text, found in labels.items()}, frozenset((*words, *inside)))
-
-    def status(self, text: str, label: str) -> str:
-        """Return which of `FAMILIAR` applies to a text with a label."""
-        found = self.labels.get(text)
-        if found is not None:
-            return SEEN if label in found else OTHER
-        return NEW if self.words.issuperset(text.split(" ")) else UNSEEN
-
-    def counts(
-        self, words: Sequence[Sequence[str]], gold: Sequence[Iterable[Span]], found: Sequence[Iterable[Span]]
-    ) -> NDArray[np.int64]:
-        """Return `span_counts` [N, 4, 3] with `FAMILIAR` in the place of labels, given the words of N texts."""
-        return span_counts(gold, found, FAMILIAR, lambda i, span: self.status(text_of(words[i], span), span.label))
-
-
-def text_of(words: Sequence[str], span: Span) -> str:
-    """Return the text of a span, as used by `Familiarity`."""
-    return " ".join(words[span.start : span.end])

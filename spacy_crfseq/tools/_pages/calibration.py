@@ -1,31 +1,22 @@
-"""Calibration: whether a share p of predictions with probability p is correct, and a temperature that improves it.
+"""Calibration: whether a share p of predictions with probability p is correct.
 
 The expected calibration error is the sum over bins b of n_b / n |share correct_b - mean probability_b| (Naeini, Cooper
-& Hauskrecht 2015; Guo, Pleiss, Sun & Weinberger 2017, equation 3).  A temperature divides the scores of a trained
-model: above 1 it makes probabilities less extreme, and the best labelling stays the same (Guo et al., section 4.2).
+& Hauskrecht 2015; Guo, Pleiss, Sun & Weinberger 2017, equation 3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import ConfigError, DataError
+from ...errors import ConfigError, DataError
+from ...evaluation.judged import Judged
 
 Values = NDArray[np.float64]
 
-SPREAD = 1.0
-"""Standard deviation of the normal prior on log T.  It has less weight than one prediction, and keeps the temperature
-of a small sample finite if all predictions are correct or all are wrong."""
-HOTTEST = 3.0
-"""Temperatures are between exp(-3) and exp(3)."""
-GRID = 13
-"""Number of initial temperatures, equidistant in log T, because the loss may have several minima."""
-TOLERANCE = 1e-3
-"""Tolerance of log T."""
 SMALLEST = 1e-7
 """Minimum distance of probabilities from 0 and 1 in logarithms, because scores have single precision."""
 SLACK = 1e-4
@@ -75,6 +66,13 @@ class Certainty(NamedTuple):
     bins: list[Bin]
     whole: Calibration
     labels: dict[str, Calibration]
+
+    def rows(self, digits: int = 3) -> list[list[str]]:
+        """Return the cells of the reliability table: ends of a bin with some digits, number, mean, share correct."""
+        return [
+            [f"{b.low:.{digits}f} to {b.high:.{digits}f}", f"{b.total:,}", f"{b.predicted:.3f}", f"{b.correct:.3f}"]
+            for b in self.bins
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures for JSON, without those of single labels."""
@@ -131,47 +129,30 @@ def calibration(
     return Calibration(len(p), *map(float, means))
 
 
+def certainty(judged: Judged, n_bins: int = 10, *, equal_mass: bool = False) -> Certainty | None:
+    """Return the reliability of a component's probabilities, None without; parameters as in `reliability`."""
+    if judged.temperature is None:
+        return None
+    p, right = judged.certainties()
+    labels = np.array([span.label for spans in judged.found for span in spans], np.str_)
+
+    def of(chosen: NDArray[np.bool_]) -> Calibration:
+        return calibration(p[chosen], right[chosen], n_bins, equal_mass=equal_mass)
+
+    return Certainty(
+        judged.temperature,
+        reliability(p, right, n_bins, equal_mass=equal_mass),
+        of(np.ones(len(p), np.bool_)),
+        {str(label): of(labels == label) for label in np.unique(labels)},
+    )
+
+
 def log_losses(probabilities: ArrayLike, correct: ArrayLike) -> Values:
     """Return the log loss [S] of each prediction: -log p if correct, -log(1 - p) if wrong."""
     p, right = _checked(probabilities, correct)
     p = np.clip(p, SMALLEST, 1 - SMALLEST)
     losses: Values = -np.log(np.where(right > 0, p, 1 - p))
     return losses
-
-
-def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: ArrayLike) -> float:
-    """Return the temperature that minimises the log loss of S predictions.
-
-    probabilities_at (Callable): Maps a temperature to their probabilities [S].
-    correct: [S] whether they are correct.
-    RAISES DataError: If there are no predictions.
-    """
-    if not np.size(correct):
-        raise DataError("There are no predictions to fit a temperature to.")
-
-    def cost(log_temperature: float) -> float:
-        losses = log_losses(probabilities_at(float(np.exp(log_temperature))), correct)
-        return float(losses.sum() + 0.5 * (log_temperature / SPREAD) ** 2)
-
-    grid = np.linspace(-HOTTEST, HOTTEST, GRID)
-    best = int(np.argmin([cost(float(point)) for point in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)]
-    return float(np.exp(golden_section(cost, float(around[0]), float(around[1]), TOLERANCE)))
-
-
-def golden_section(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """Return the minimum of a unimodal function between `low` and `high` (Kiefer 1953)."""
-    share = (5**0.5 - 1) / 2
-    left, right = high - share * (high - low), low + share * (high - low)
-    at_left, at_right = function(left), function(right)
-    while high - low > tolerance:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            at_left = function(left := high - share * (high - low))
-        else:
-            low, left, at_left = left, right, at_right
-            at_right = function(right := low + share * (high - low))
-    return (low + high) / 2
 
 
 def _checked(probabilities: ArrayLike, correct: ArrayLike) -> tuple[Values, Values]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from spacy.displacy.render import EntityRenderer
 
-from spacy_crfseq.pages.frame import STYLE
-from spacy_crfseq.pages.marks import PALETTE, strength
+from spacy_crfseq.tools._pages import html
+from spacy_crfseq.tools._pages.html import PALETTE, strength
 
+STYLE = Path(html.__file__).with_name("style.css").read_text(encoding="utf8")
 Color = tuple[float, float, float]
 LIGHT, DARK = (
     dict(re.findall(r"(--[a-z0-9]+): ([^;}]+?) ?;", part))
