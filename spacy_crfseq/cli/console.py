@@ -131,7 +131,8 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
         raise  # the reader of the output has gone; typer exits quietly
     except (OSError, ValueError, ImportError) as error:
         if re.match(r"\[E\d", str(error)):  # spaCy numbers its messages to users
-            fail("spaCy raised an error", f"{error}{_unknown_factory(str(error))}")
+            factory = re.search(r"Can't find factory for '([^']+)'", str(error))
+            fail("spaCy raised an error", f"{error}\n{suggest(factory[1], FACTORIES)}" if factory else str(error))
         if not isinstance(error, OSError):
             raise
         first = error.args[0][0][-1] if isinstance(error, shutil.Error) else error  # of a copy: a list of all
@@ -251,11 +252,6 @@ def _unknown_section(path: Sequence[str], block: Any) -> str:
             return _unknown_key(key, set(block) if isinstance(block, dict) else set())
         block = block[key]
     return ""
-
-
-def _unknown_factory(message: str) -> str:
-    found = re.search(r"Can't find factory for '([^']+)'", message)
-    return f"\n{suggest(found[1], FACTORIES)}" if found else ""
 
 
 def _format_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> str:

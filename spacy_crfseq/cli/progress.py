@@ -20,14 +20,6 @@ WIDTHS = (12, 4, 11, 9, 10, 8, 6, 7, 1)
 ALIGNS = ("l", *"rrrrrrr", "l")
 
 
-def add_to(curve: LiveCurve, progress: Progress) -> None:
-    """Add an iteration to the curves of the objective and the score."""
-    if math.isfinite(progress.report.value):
-        curve.add("objective", progress.report.value, log=True)
-    if progress.score is not None:
-        curve.add("score", 100 * progress.score)
-
-
 class Reporter:
     """Shows and logs the progress of one component after another; an instance is a callback of `fit`.
 
@@ -57,7 +49,10 @@ class Reporter:
             self._log.writelines(lines)
         self._log.write(log_line(self._name, progress.iteration, progress.seconds, report, *figures))
         self._log.flush()
-        add_to(self._curve, progress)
+        if math.isfinite(report.value):
+            self._curve.add("objective", report.value, log=True)
+        if progress.score is not None:
+            self._curve.add("score", 100 * progress.score)
         due = progress.iteration % self._every == 0 or progress.report.converged
         if progress.score is not None or (due and not self._scored):
             self._curve.hide()
