@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
-from inspect import signature
 from itertools import chain, compress, pairwise, product
 from numbers import Integral
 from operator import eq
@@ -27,19 +27,16 @@ from . import registry, threads
 from .corpora.crfsuite_model import MAGIC, read_crfsuite_model
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
-from .features.encoder import Encoded, Ids
 from .features.entries import attribute_of, entries_in, shown
-from .features.index import BagStore
 from .features.interned import MOST_BAGS, Attributes, Bags, Text, group
 from .files import replacing
 from .inference.posterior import Posterior, make_posterior
 from .model import LinearChainCRF, check_finite
 from .optimizers.online import seeded
-from .potentials.layout import Layout, bigram_columns
+from .potentials.layout import DenseRows, Layout, Rows, bigram_columns, cells, rows_of, taken
 from .potentials.linear import Linear
-from .potentials.protocol import Potential, Source
-from .potentials.rows import DenseRows, Rows, SparseRows
-from .potentials.sums import Sum, SumSource
+from .potentials.protocol import Potential
+from .potentials.sums import Sum
 from .potentials.values import ListedValues
 from .training.compatibility import check_plugins
 from .training.dataset import Dataset
@@ -74,6 +71,7 @@ _SAME_RESULT = {
 """The settings that only change how CRFsuite gets to its result; those of the other algorithms are "epsilon"."""
 
 
+@dataclass(eq=False, repr=False)
 class CRF:
     """Linear-chain CRF with the interface of ``sklearn_crfsuite.CRF``.
 
@@ -102,27 +100,44 @@ class CRF:
     zero), ``size_`` (bytes), ``training_log_``, and ``tagger_``, the estimator itself.
     """
 
-    model_filename: str | None
-    n_threads: int
-    precision: str
-    verbose: bool
-    training_log_: SimpleNamespace | None = None
-    _fitted: _Model | None = None
+    algorithm: Any = None
+    min_freq: Any = None
+    all_possible_states: Any = None
+    all_possible_transitions: Any = None
+    c1: Any = None
+    c2: Any = None
+    max_iterations: Any = None
+    num_memories: Any = None
+    epsilon: Any = None
+    period: Any = None
+    delta: Any = None
+    linesearch: Any = None
+    max_linesearch: Any = None
+    calibration_eta: Any = None
+    calibration_rate: Any = None
+    calibration_samples: Any = None
+    calibration_candidates: Any = None
+    calibration_max_trials: Any = None
+    pa_type: Any = None
+    c: Any = None
+    error_sensitive: Any = None
+    averaging: Any = None
+    variance: Any = None
+    gamma: Any = None
+    verbose: Any = False
+    model_filename: Any = None
+    keep_tempfiles: Any = False
+    trainer_cls: Any = None
+    _: KW_ONLY
+    loss: Any = None
+    regularizer: Any = None
+    optimizer: Any = None
+    random_state: Any = None
+    n_threads: Any = 0
+    precision: Any = "float32"
 
-    def __init__(
-        self, algorithm: Any = None, min_freq: Any = None, all_possible_states: Any = None,
-        all_possible_transitions: Any = None, c1: Any = None, c2: Any = None, max_iterations: Any = None,
-        num_memories: Any = None, epsilon: Any = None, period: Any = None, delta: Any = None, linesearch: Any = None,
-        max_linesearch: Any = None, calibration_eta: Any = None, calibration_rate: Any = None,
-        calibration_samples: Any = None, calibration_candidates: Any = None, calibration_max_trials: Any = None,
-        pa_type: Any = None, c: Any = None, error_sensitive: Any = None, averaging: Any = None, variance: Any = None,
-        gamma: Any = None, verbose: Any = False, model_filename: Any = None, keep_tempfiles: Any = False,
-        trainer_cls: Any = None, *, loss: Any = None, regularizer: Any = None, optimizer: Any = None,
-        random_state: Any = None, n_threads: Any = 0, precision: Any = "float32",
-    ) -> None:  # fmt: skip
-        given = locals()
-        self.__dict__.update((name, given[name]) for name in _NAMES)
-
+    training_log_: SimpleNamespace | None = field(default=None, init=False)
+    _fitted: _Model | None = field(default=None, init=False)
     tagger_ = property(lambda self: self._fitted and self)
     classes_ = property(lambda self: self._fitted and self.labels())
     attributes_ = property(lambda self: self._fitted and list(self._fitted.attributes.names))
@@ -186,13 +201,14 @@ class CRF:
             def evaluate(theta: Floats) -> float:
                 return float(np.mean(np.array(training.model(theta).labels(*dev)) == held_out))
 
-        training = _Training(
-            settings, attributes, text, offsets, gold, list(map(str, dict.fromkeys([*gold, *held_out])))
-        )
-        objective = training.objective(*method[:2])
+        labels = list(map(str, dict.fromkeys([*gold, *held_out])))
+        training = _Training(settings, attributes, text, offsets, gold, labels)
+        loss, regularizer, optimizer = method
+        terms = [Term(training.data, loss)]
+        objective = Objective(training.potential, terms, regularizer, n_threads=settings["n_threads"])
         theta, iterations = np.zeros(objective.potential.size, self.precision), list[dict[str, Any]]()
         note = partial(_note, iterations, self.verbose)
-        result = fit(objective, method[2], theta, evaluate=evaluate, patience=0, callback=note)
+        result = fit(objective, optimizer, theta, evaluate=evaluate, patience=0, callback=note)
         check_finite(result.last, "CRF")
         self._fitted = training.model(result.last).compact()
         last = iterations[-1] if iterations else {}
@@ -248,7 +264,7 @@ class CRF:
         return self._fitted
 
 
-_NAMES = {name: each.default for name, each in signature(CRF).parameters.items()}
+_NAMES = {each.name: each.default for each in fields(CRF) if each.init}
 """The settings and their defaults."""
 
 
@@ -264,15 +280,13 @@ class _Model(NamedTuple):
         with _READING:
             if self.bags.store.size > MOST_BAGS:
                 self.bags.forget()
-            encoded = _encoded(self.bags.encode(text), offsets)
-            source: Source = self.crf.source(encoded)
-        attributes, listed = text.listed(self.bags.groups)
+            source = self.crf.source(self.bags.encode(text, offsets))
+        attributes, inputs = text.listed(self.bags.groups)
         if len(attributes):
+            rows, places = taken(self.crf.layout.unigrams, attributes)
             weights = np.zeros((len(attributes), len(self.crf.labels)), self.crf.theta.dtype)
-            here, places = _places_of(self.crf.layout.unigrams, attributes)
-            weights[places] = self.crf.views.unigrams[here]
-            values = ListedValues(np.ones(weights.shape, np.bool_))
-            source = SumSource((source, values.source(weights.ravel(), encoded._replace(inputs=(listed,)))))
+            weights.ravel()[cells(rows)] = self.crf.views.unigrams[places]
+            source.add(ListedValues(np.ones(weights.shape, np.bool_)), weights.ravel(), inputs)
         free = np.ones(len(self.crf.labels), np.bool_)
         step = np.ones((len(free), len(free)), np.bool_)
         return make_posterior(source, Constraints(free, step, free, ~step, ~free))
@@ -284,11 +298,10 @@ class _Model(NamedTuple):
 
     def state_features(self) -> dict[tuple[str, str], float]:
         """Return the weights that are not zero by attribute and label."""
-        rows, weights = self.crf.layout.unigrams, self.crf.views.unigrams
         names, labels = list(self.attributes.names), self.crf.labels
-        here, places = _places_of(rows, np.arange(rows.n_rows))
-        found = zip(*(each.tolist() for each in (*places, weights[here])), strict=True)
-        return {(names[a], labels[k]): weight for a, k, weight in found if weight}
+        rows, columns = np.divmod(cells(self.crf.layout.unigrams), len(labels))
+        weights = zip(rows.tolist(), columns.tolist(), self.crf.views.unigrams.tolist(), strict=True)
+        return {(names[a], labels[k]): weight for a, k, weight in weights if weight}
 
     def transition_features(self) -> dict[tuple[str, str], float]:
         """Return the weights of transitions that are not zero by both labels."""
@@ -315,10 +328,10 @@ class _Model(NamedTuple):
         if not data.startswith(MAGIC):
             return cls.from_bytes(data, str(path))
         labels, weights, _, transitions, _ = read_crfsuite_model(path)
-        n, n_rows, order = len(labels), len(weights.names), np.lexsort((weights.columns, weights.rows))
-        ptr = np.append(0, np.cumsum(np.bincount(weights.rows, minlength=n_rows))).astype(np.int64)
-        rows = SparseRows(ptr, weights.columns[order].astype(np.int32), n)
-        theta = np.concatenate([weights.values[order], transitions.ravel(), np.zeros(2 * n)])
+        n, n_rows = len(labels), len(weights.names)
+        places = weights.rows.astype(np.int64) * n + weights.columns
+        rows, values = rows_of([np.sort(places)], n_rows, n), weights.values[np.argsort(places)]
+        theta = np.concatenate([values, transitions.ravel(), np.zeros(2 * n)])
         keys = np.arange(n_rows).astype(np.uint64), np.zeros(0, np.uint64)
         crf = LinearChainCRF(labels, Layout(n, rows, DenseRows(0, n * n), None, False), theta, keys)
         return cls(Attributes(weights.names, frozen=True), Bags(np.zeros(n_rows, np.int32)), crf)
@@ -347,53 +360,45 @@ class _Training:
         self, settings: Settings, attributes: Attributes, text: Text, offsets: Offsets, gold: list[str],
         labels: list[str],
     ) -> None:  # fmt: skip
-        number = {label: i for i, label in enumerate(labels)}
+        number, n = {label: i for i, label in enumerate(labels)}, len(labels)
         tags = np.fromiter(map(number.__getitem__, gold), np.int32, len(gold))
-        self._settings, self._attributes, self._labels = settings, attributes, labels
-        self._bags = Bags(group(text, attributes))
-        observed, steps = self._observed(text, offsets, tags)
+        self._attributes, self._labels, self._bags = attributes, labels, Bags(group(text, attributes))
+        observed, steps = _observed(settings, text, tags, (len(attributes.names), n), bigram_columns(tags, offsets, n))
         rows: Rows = DenseRows(*observed.shape)
         if not observed.all():
-            ptr = np.append(0, np.cumsum(observed.sum(1))).astype(np.int64)
-            rows = SparseRows(ptr, np.nonzero(observed)[1].astype(np.int32), len(labels))
-        self._layout = Layout(len(labels), rows, DenseRows(0, steps.size), None if steps.all() else steps, False)
+            rows = rows_of([np.flatnonzero(observed)], *observed.shape)
+        self._layout = Layout(n, rows, DenseRows(0, steps.size), None if steps.all() else steps, False)
         self._listed, inputs = text.listed(self._bags.groups)
-        self._values = ListedValues(observed[self._listed])
-        encoded = _encoded(self._bags.encode(text), offsets)._replace(inputs=(inputs,))
-        self._data = Dataset(encoded, tags, np.ones(len(offsets) - 1))
-
-    def _observed(self, text: Text, offsets: Offsets, tags: Ints) -> tuple[Bools, Bools]:
-        """Return which weights [F, L] and which transitions [L, L] the model has."""
-        n, least = len(self._labels), self._settings["min_freq"] or 0
-        numbers, values = text.decoded()
-        size = len(self._attributes.names) * n
-        pairs = np.multiply(numbers, n, dtype=np.int32 if size < 2**31 else np.int64)
-        pairs += tags[text.tokens]
-        following = bigram_columns(tags, offsets, n)
-        counts = np.bincount(following[following >= 0], minlength=n * n)
-        if least > 0:
-            seen = np.bincount(pairs, values, size) >= least
-            steps = counts >= least
-        else:
-            seen = np.full(size, bool(self._settings["all_possible_states"]))
-            seen[pairs] = True
-            steps = (counts > 0) | bool(self._settings["all_possible_transitions"])
-        return seen.reshape(-1, n), steps.reshape(n, n)
-
-    def objective(self, loss: Any, regularizer: Any) -> Objective:
-        """Return the objective."""
-        potential: Potential = Linear(self._layout)
-        if len(self._listed):
-            potential = Sum((potential, self._values))
-        return Objective(potential, [Term(self._data, loss)], regularizer, n_threads=self._settings["n_threads"])
+        encoded = self._bags.encode(text, offsets)._replace(inputs=(inputs,))
+        self.data, linear = Dataset(encoded, tags, np.ones(len(offsets) - 1)), Linear(self._layout)
+        values = [ListedValues(observed[self._listed])] if len(self._listed) else []
+        self.potential: Potential = Sum(linear, values) if values else linear
 
     def model(self, theta: Floats) -> _Model:
         """Return the model with these parameters of the objective."""
         theta, values = theta[: self._layout.size].copy(), theta[self._layout.size :]
-        here, places = _places_of(self._layout.unigrams, self._listed)
-        theta[: self._layout.unigrams.size][here] = values.reshape(-1, len(self._labels))[places]
+        rows, places = taken(self._layout.unigrams, self._listed)
+        theta[places] = values[cells(rows)]  # those of unigrams are the first
         keys = np.arange(self._layout.unigrams.n_rows).astype(np.uint64), np.zeros(0, np.uint64)
         return _Model(self._attributes, self._bags, LinearChainCRF(self._labels, self._layout, theta, keys))
+
+
+def _observed(
+    settings: Settings, text: Text, tags: Ints, shape: tuple[int, int], following: Ints
+) -> tuple[Bools, Bools]:
+    """Return which weights [F, L] and which transitions [L, L] the model has; `following` [T] are those of the text."""
+    (n_attributes, n), least = shape, settings["min_freq"] or 0
+    numbers, values = text.decoded()
+    pairs = np.multiply(numbers, n, dtype=np.int32 if n_attributes * n < 2**31 else np.int64)
+    pairs += tags[text.tokens]
+    counts = np.bincount(following[following >= 0], minlength=n * n)
+    if least > 0:
+        seen, steps = np.bincount(pairs, values, n_attributes * n) >= least, counts >= least
+    else:
+        seen = np.full(n_attributes * n, bool(settings["all_possible_states"]))
+        seen[pairs] = True
+        steps = (counts > 0) | bool(settings["all_possible_transitions"])
+    return seen.reshape(shape), steps.reshape(n, n)
 
 
 def _note(iterations: list[dict[str, Any]], verbose: bool, progress: Progress) -> None:
@@ -519,17 +524,3 @@ def _labels(sequences: Iterable[Any], offsets: Offsets, name: str) -> list[str]:
 
 def _split(values: list[Any], offsets: Offsets) -> NDArray[Any]:
     return np.array([values[begin:end] for begin, end in pairwise(offsets.tolist())], dtype=object)
-
-
-def _encoded(ids: Ids, offsets: Offsets) -> Encoded:
-    nothing = np.zeros((len(ids.bags), 0), np.int32)
-    return Encoded(ids, Ids(nothing, nothing, BagStore()), offsets)
-
-
-def _places_of(rows: Rows, chosen: NDArray[Any]) -> tuple[Offsets, tuple[Offsets, Ints]]:
-    """Return the places of the weights of some rows; and, of each, the place of its row in `chosen`, and its column."""
-    ptr, width = (rows.ptr, 1) if isinstance(rows, SparseRows) else (np.arange(rows.n_rows + 1), rows.width)
-    begins, sizes = ptr[chosen] * width, (ptr[chosen + 1] - ptr[chosen]) * width
-    here = np.arange(sizes.sum()) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)
-    columns: Ints = rows.cols[here] if isinstance(rows, SparseRows) else here % width
-    return here, (np.repeat(np.arange(len(chosen)), sizes), columns)

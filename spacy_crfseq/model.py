@@ -22,18 +22,19 @@ from .features.encoder import Encoded
 from .features.protocol import Stateful
 from .files import collecting
 from .inference.posterior import Posterior, make_posterior
-from .potentials.layout import Layout, Views
-from .potentials.linear import Linear, WeightTables
-from .potentials.protocol import Potential, Source
-from .potentials.rows import DenseRows, Rows, SparseRows, active_rows, cells, used_rows
-from .potentials.small import Small, TokenScores
-from .potentials.sums import Sum, SumSource
-from .potentials.tag_dictionary import EmissionMask, MaskedSource, TagDictionary, without_dictionary
+from .potentials.layout import DenseRows, Layout, Rows, SparseRows, cells, used_rows, widened
+from .potentials.linear import CachedSums, Linear, Source
+from .potentials.protocol import Potential
+from .potentials.sums import Small, Sum, TokenScores
+from .potentials.tag_dictionary import EmissionMask, TagDictionary
 from .types import Bools, Constraints, Floats, Hashes, Numbers, OccurrenceRules, SupportPotential, TokenPotential
 
 FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION = 1
-"""A release that does not know tag dictionaries, or that zeros are left out, must refuse such a file."""
+BLOCKS = "state", "pair"
+"""Names of both blocks of features in a file."""
+DENSE_FROM = 0.8
+"""Share of used weights in used rows from which dense rows take less memory than sparse ones."""
 Added: TypeAlias = TokenPotential | SupportPotential
 
 
@@ -44,8 +45,7 @@ class LinearChainCRF:
     theta (Floats): [D] parameters as the layout orders them, then those of the added potentials.
     keys (tuple[Hashes, Hashes]): Feature keys of the unigram and of the bigram block.
     dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.words``, may have.
-    templates (tuple[Numbers, Numbers] | None): The number of each feature's template, by block; None in models from
-        before these were stored.
+    templates (tuple[Numbers, Numbers] | None): The number of each feature's template, by block; None without templates.
     added (tuple[Added, ...]): Potentials whose scores are added.
     """
 
@@ -67,7 +67,7 @@ class LinearChainCRF:
             else TokenScores(one, layout.n_labels, number)
             for number, one in enumerate(added)
         ]
-        self._mask = None if dictionary is None else EmissionMask(dictionary)
+        self._mask, self.linear = None if dictionary is None else EmissionMask(dictionary), Linear(layout)
         self.set_theta(theta)
 
     def __repr__(self) -> str:
@@ -84,12 +84,8 @@ class LinearChainCRF:
 
     def set_theta(self, theta: Floats) -> None:
         """Use these parameters from now on."""
-        self._theta, self._tables = theta, WeightTables(Linear(self.layout), theta[: self.layout.size])
-
-    @property
-    def views(self) -> Views:
-        """Groups of parameters, without a copy."""
-        return self._tables.views
+        self._theta, self.views = theta, self.layout.views(theta[: self.layout.size])
+        self._tables = [CachedSums(*each) for each in zip(self.linear.rows, self.views, strict=False)]
 
     @property
     def added_views(self) -> list[Floats]:
@@ -100,17 +96,12 @@ class LinearChainCRF:
     @property
     def cached_bytes(self) -> int:
         """The memory of sums for the bags of an encoder, dropped when it has forgotten these."""
-        return self._tables.n_bytes
-
-    @property
-    def linear(self) -> Linear:
-        """The linear potential, whose parameters are the first in theta."""
-        return self._tables.potential
+        return sum(table.n_bytes for table in self._tables)
 
     @property
     def potential(self) -> Potential:
         """The potential that the parameters belong to."""
-        return Sum((self.linear, *self.small)) if self.added else self.linear
+        return Sum(self.linear, self.small) if self.added else self.linear
 
     def at(self, theta: Floats) -> LinearChainCRF:
         """Return the same model with other parameters [D]."""
@@ -118,13 +109,8 @@ class LinearChainCRF:
 
     def source(self, encoded: Encoded) -> Source:
         """Return the scores of a text under the present parameters and the tag dictionary."""
-        source: Source = self._tables.source(encoded)
-        if self.added:
-            added = zip(self.small, self.added_views, strict=True)
-            source = SumSource((source, *(one.source(theta, encoded) for one, theta in added)))
-        if self._mask is None or encoded.words is None:
-            return source
-        return MaskedSource(source, self._mask, encoded.words)
+        small = list(zip(self.small, self.added_views, strict=True)) if self.small else ()
+        return Source(self._tables, self.views, encoded, small, self._mask)
 
     def by_label(self, factors: Floats) -> Floats:
         """Return the factor of each weight [D] given those of the labels [L]; two labels have the larger one."""
@@ -146,7 +132,7 @@ class LinearChainCRF:
 
         This adds to shared tables; the result does not, so other threads may encode, score and train at the same time.
         """
-        source = without_dictionary(self.source(encoded), allowed, constraints)
+        source = self.source(encoded).without_restricted(allowed, constraints)
         return make_posterior(source, constraints, allowed, temperature, rules)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
@@ -158,8 +144,8 @@ class LinearChainCRF:
         n = len(labels)
         moved = np.array([list(labels).index(label) for label in self.labels], np.int64)
         pairs = (moved[:, None] * n + moved).ravel()
-        unigrams, unigram_places = self.layout.unigrams.widened(moved, n)
-        bigrams, bigram_places = self.layout.bigrams.widened(pairs, n * n)
+        unigrams, unigram_places = widened(self.layout.unigrams, moved, n)
+        bigrams, bigram_places = widened(self.layout.bigrams, pairs, n * n)
         steps = None
         if self.layout.steps is not None:
             steps = np.full((n, n), transitions)
@@ -183,47 +169,48 @@ class LinearChainCRF:
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
         threshold 0 the scores of every text stay the same.  A kernel needs all features.
         """
-        if self._needs_features:
-            return self
-        weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
-        kept = np.abs(weights) > threshold
+        kept = np.abs(self._theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
-            _keep_dense(rows, part)
-        layout, theta = self.layout.restricted(kept), self.layout.move(weights, kept)
-        theta[np.abs(theta) <= threshold] = 0
-        return self._restricted(layout, np.concatenate([theta, rest]))
+            if isinstance(rows, DenseRows):
+                table = part.reshape(rows.n_rows, rows.width)
+                used = table.any(1)
+                if table.sum() >= DENSE_FROM * used.sum() * rows.width:
+                    table[used] = True
+        return self._restricted(kept, threshold)
 
     def without_unused(self) -> LinearChainCRF:
         """Return the model without features whose weights are all zero, of which it keeps every other weight.
 
         The scores of every text stay the same; training can continue with the remaining features.
         """
-        if self._needs_features:
-            return self
-        blocks = self.layout.unigrams, self.layout.bigrams
-        return self.with_features([active_rows(*each)[0] for each in zip(blocks, self.views, strict=False)])
+        blocks = zip((self.layout.unigrams, self.layout.bigrams), self.views, strict=False)
+        counts = [np.diff(np.append(0, np.cumsum(part != 0))[rows.bounds]) for rows, part in blocks]
+        return self.with_features([count > 0 for count in counts])
 
     def with_features(self, wanted: Sequence[Bools]) -> LinearChainCRF:
         """Return the model with the features [F] of each block that are wanted, and their weights."""
-        weights, rest = self._theta[: self.layout.size], self._theta[self.layout.size :]
         kept = np.ones(self.layout.size, np.bool_)
         blocks = self.layout.unigrams, self.layout.bigrams
         for rows, part, mine in zip(blocks, self.layout.views(kept), wanted, strict=False):
             part[:] = mine[cells(rows) // max(1, rows.width)]
-        if kept.all():
+        return self if kept.all() else self._restricted(kept)
+
+    def _restricted(self, kept: Bools, threshold: float = -1.0) -> LinearChainCRF:
+        """Return the model with these weights [size of the layout], and the features that have any."""
+        if any(one.needs_features for one in self.small):
             return self
-        return self._restricted(self.layout.restricted(kept), np.concatenate([self.layout.move(weights, kept), rest]))
-
-    @property
-    def _needs_features(self) -> bool:
-        return any(one.needs_features for one in self.small)
-
-    def _restricted(self, layout: Layout, theta: Floats) -> LinearChainCRF:
-        # the model with this layout of the same features, less those that have no place in it
-        used = used_rows(layout.unigrams), used_rows(layout.bigrams)
-        keys = self.keys[0][used[0]], self.keys[1][used[1]]
-        templates = None if self.templates is None else (self.templates[0][used[0]], self.templates[1][used[1]])
-        layout = _densest(layout.without_empty())
+        layout, theta = self.layout.restricted(kept), self.layout.move(self._theta[: self.layout.size], kept)
+        theta[np.abs(theta) <= threshold] = 0
+        used, other = used_rows(layout.unigrams), used_rows(layout.bigrams)
+        keys, templates = (self.keys[0][used], self.keys[1][other]), self.templates
+        templates = None if templates is None else (templates[0][used], templates[1][other])
+        layout = layout.without_empty()
+        unigrams, bigrams = (
+            DenseRows(rows.n_rows, rows.width) if rows.size == rows.n_rows * rows.width else rows
+            for rows in (layout.unigrams, layout.bigrams)
+        )
+        layout = layout._replace(unigrams=unigrams, bigrams=bigrams)
+        theta = np.concatenate([theta, self._theta[self.layout.size :]])
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
 
     def to_bytes(self) -> bytes:
@@ -235,17 +222,16 @@ class LinearChainCRF:
             "labels": self.labels,
             "boundaries": self.layout.boundaries,
             "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
-            "theta": self._theta,
+            "theta": self._theta[used],
+            "used": np.packbits(used),
+            "n_theta": len(used),
         }
-        if not used.all():
-            message |= {"theta": self._theta[used], "used": np.packbits(used), "n_theta": len(used)}
-        for name, rows, keys in zip(
-            ("state", "pair"), (self.layout.unigrams, self.layout.bigrams), self.keys, strict=True
-        ):
-            message[name] = {"keys": keys, **_pack_rows(rows)}
-        if self.templates is not None:
-            for name, templates in zip(("state", "pair"), self.templates, strict=True):
-                message[name]["templates"] = _shrink(templates)
+        for number, (name, rows) in enumerate(zip(BLOCKS, (self.layout.unigrams, self.layout.bigrams), strict=True)):
+            message[name] = {"keys": self.keys[number], "kind": "dense"}
+            if isinstance(rows, SparseRows):
+                message[name] |= {"kind": "sparse", "lengths": _shrink(np.diff(rows.ptr)), "cols": _shrink(rows.cols)}
+            if self.templates is not None:
+                message[name]["templates"] = _shrink(self.templates[number])
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
@@ -265,17 +251,16 @@ class LinearChainCRF:
         """
         message = _unpack(data, source)
         try:
-            labels, steps = _unpack_labels(message["labels"]), message["steps"]
-            n = len(labels)
-            layout = Layout(
-                n,
-                _unpack_rows(message["state"], n),
-                _unpack_rows(message["pair"], n * n),
-                None if steps is None else np.array(steps, np.bool_),
-                bool(message["boundaries"]),
+            labels, steps = message["labels"], message["steps"]
+            names = labels if isinstance(labels, list) else []
+            if not names or any(type(name) is not str for name in names) or len(set(names)) < len(names):
+                raise ValueError(f"the labels are {labels!r} instead of a list of distinct names")
+            n = len(names)
+            (unigrams, keys, numbers), (bigrams, pair_keys, pair_numbers) = (
+                _unpack_block(message[name], width) for name, width in zip(BLOCKS, (n, n * n), strict=True)
             )
-            keys = _unpack_keys(message["state"]), _unpack_keys(message["pair"])
-            templates = _unpack_templates(message["state"]), _unpack_templates(message["pair"])
+            steps = None if steps is None else np.array(steps, np.bool_)
+            layout = Layout(n, unigrams, bigrams, steps, bool(message["boundaries"]))
             theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
             own = [one for one in added if isinstance(one, Stateful)]
@@ -285,37 +270,9 @@ class LinearChainCRF:
             raise ModelFileError(
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
-        _check(layout, theta, keys, source, sum(one.size(n) for one in added))
-        numbers = None if templates[0] is None or templates[1] is None else (templates[0], templates[1])
-        return cls(labels, layout, theta, keys, dictionary, numbers, added)
-
-
-DENSE_FROM = 0.8
-"""Share of used weights in used rows from which dense rows take less memory than sparse ones."""
-
-
-def _keep_dense(rows: Rows, kept: Bools) -> None:
-    """Mark whole rows in kept [size] where a dense block takes less memory."""
-    if isinstance(rows, DenseRows):
-        table = kept.reshape(rows.n_rows, rows.width)
-        used = table.any(1)
-        if table.sum() >= DENSE_FROM * used.sum() * rows.width:
-            table[used] = True
-
-
-def _densest(layout: Layout) -> Layout:
-    """Return a layout whose rows are dense where every row has all columns."""
-
-    def dense(rows: Rows) -> Rows:
-        return DenseRows(rows.n_rows, rows.width) if rows.size == rows.n_rows * rows.width else rows
-
-    return layout._replace(unigrams=dense(layout.unigrams), bigrams=dense(layout.bigrams))
-
-
-def _pack_rows(rows: Rows) -> dict[str, Any]:
-    if isinstance(rows, DenseRows):
-        return {"kind": "dense"}
-    return {"kind": "sparse", "lengths": _shrink(np.diff(rows.ptr)), "cols": _shrink(rows.cols)}
+        _check(layout, theta, source, sum(one.size(n) for one in added))
+        templates = None if numbers is None or pair_numbers is None else (numbers, pair_numbers)
+        return cls(labels, layout, theta, (keys, pair_keys), dictionary, templates, added)
 
 
 def _shrink(values: NDArray[Any]) -> NDArray[Any]:
@@ -348,90 +305,68 @@ def check_version(stored: Any, known: int, source: str) -> None:
         raise ModelFileError(f"{source}: stored in version {stored!r} of the format. Train or copy it again.")
 
 
-def _unpack_labels(stored: Any) -> list[str]:
-    is_list = isinstance(stored, list) and all(isinstance(label, str) for label in stored)
-    if not is_list or not stored or len(set(stored)) < len(stored):
-        raise ValueError(f"the labels are {stored!r} instead of a list of distinct names")
-    return list(stored)
-
-
 def _unpack_theta(stored: dict[str, Any]) -> Floats:
-    values = np.array(stored["theta"])
-    if "used" not in stored:
-        return values
-    size, packed = int(stored["n_theta"]), np.array(stored["used"], np.uint8)
+    values, size, packed = np.array(stored["theta"]), int(stored["n_theta"]), np.array(stored["used"], np.uint8)
     if packed.ndim != 1 or values.ndim != 1 or size < 0 or len(packed) != -(-size // 8):
         raise ValueError(f"{values.size} parameters where {size} are marked")
     used = np.unpackbits(packed, count=size).astype(np.bool_)
     if len(values) != used.sum():
         raise ValueError(f"{values.size} parameters where {used.sum()} are needed")
+    if values.dtype not in (np.float32, np.float64):
+        raise ValueError(f"parameters of type {values.dtype.str}, not float32 or float64")
     theta = np.zeros(size, values.dtype)
     theta[used] = values
     return theta
 
 
-def _unpack_keys(stored: dict[str, Any]) -> Hashes:
-    keys = np.array(stored["keys"])
+def _unpack_keys(stored: Any) -> Hashes:
+    keys = np.array(stored)
     if keys.ndim != 1 or keys.dtype != np.uint64:
         raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
     return keys
 
 
-def _unpack_templates(stored: dict[str, Any]) -> Numbers | None:
-    if "templates" not in stored:
-        return None
-    numbers = np.array(stored["templates"])
-    if numbers.shape != (len(stored["keys"]),) or numbers.dtype not in (np.uint8, np.uint16):
-        raise ValueError("the numbers of the templates do not fit the features")
-    return numbers.astype(np.uint16)
-
-
 def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
-    words = _unpack_keys({"keys": stored["words"]})
+    words = _unpack_keys(stored["words"])
     allowed = np.unpackbits(np.array(stored["allowed"], np.uint8), axis=1)[:, :n_labels].astype(np.bool_)
     if allowed.shape != (len(words), n_labels) or not allowed.any(1).all():
         raise ValueError("the tag dictionary does not fit the labels")
     return TagDictionary(words, allowed)
 
 
-def _unpack_rows(stored: dict[str, Any], width: int) -> Rows:
+def _unpack_block(stored: dict[str, Any], width: int) -> tuple[Rows, Hashes, Numbers | None]:
+    """Return the rows, keys and templates of a block, whose arrays fit each other: kernels do not check bounds."""
+    keys, templates = _unpack_keys(stored["keys"]), None
+    if "templates" in stored:
+        numbers = np.array(stored["templates"])
+        if numbers.shape != keys.shape or numbers.dtype not in (np.uint8, np.uint16):
+            raise ValueError("the numbers of the templates do not fit the features")
+        templates = numbers.astype(np.uint16)
     if stored["kind"] == "dense":
-        return DenseRows(len(stored["keys"]), width)
+        return DenseRows(len(keys), width), keys, templates
     if stored["kind"] != "sparse":
-        raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not known")
+        raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not supported")
     lengths, cols = np.asarray(stored["lengths"]), np.asarray(stored["cols"])
-    if any(len(part) and part.dtype.kind not in "iu" for part in (lengths, cols)):
+    if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in (lengths, cols)):
         raise ValueError("the places of the weights are not whole numbers")
     if cols.size and not 0 <= cols.min() <= cols.max() < width:
         raise ValueError("weights of labels that are not there")
-    ptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return SparseRows(ptr, cols.astype(np.int32), width)
+    ptr = np.append(0, np.cumsum(lengths, dtype=np.int64)).astype(np.int64)
+    if len(lengths) != len(keys) or ptr[-1] != len(cols) or (np.diff(ptr) < 0).any():
+        raise ValueError("features and weights do not fit together")
+    return SparseRows(ptr, cols.astype(np.int32), width), keys, templates
 
 
-def _check(layout: Layout, theta: Floats, keys: tuple[Hashes, Hashes], source: str, n_added: int) -> None:
-    """Refuse a model whose arrays do not fit each other, since kernels do not check bounds."""
-
-    def sound(rows: Rows, n_keys: int) -> bool:
-        if rows.n_rows != n_keys:
-            return False
-        if isinstance(rows, DenseRows):
-            return True
-        if rows.cols.ndim != 1 or rows.ptr[-1] != len(rows.cols) or (np.diff(rows.ptr) < 0).any():
-            return False
-        return bool((rows.cols >= 0).all() and (rows.cols < rows.width).all())
-
+def _check(layout: Layout, theta: Floats, source: str, n_added: int) -> None:
+    """Refuse parameters that do not fit the layout."""
     wrong = ""
-    if not (sound(layout.unigrams, len(keys[0])) and sound(layout.bigrams, len(keys[1]))):
-        wrong = "its features and weights do not fit together; train or copy it again."
-    elif layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
+    if layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
         wrong = f"its transitions do not fit its {layout.n_labels} labels; copy it again."
-    elif theta.ndim != 1 or len(theta) != layout.size + n_added:
+    elif len(theta) != layout.size + n_added:
         wrong = (
             f"{theta.size} parameters where {layout.size + n_added} are needed. Copy it again, with the config beside "
             "it: [potentials] must be those of the training."
         )
-    elif theta.dtype not in (np.float32, np.float64):
-        wrong = f"parameters of type {theta.dtype.str}, not float32 or float64; copy it again."
     if wrong:
         raise ModelFileError(f"{source}: {wrong}")
     check_finite(theta, source)

@@ -555,7 +555,7 @@ class SupportPotential(Protocol):
         """Return the number of parameters, R * L."""
 
     def potential(self, n_labels: int, number: int) -> Any:
-        """Return the potential of its scores, a `potentials.small.Small`; `number` is that of its inputs."""
+        """Return the potential of its scores, a `potentials.sums.Small`; `number` is that of its inputs."""
 
     def to_state(self) -> Any:
         """Return what `bind` has found as values of msgpack; NumPy arrays are allowed."""

@@ -18,15 +18,14 @@ from spacy.vocab import Vocab
 
 from spacy_crfseq import registry
 from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
-from spacy_crfseq.features.encoder import AnyIds, Columns, Encoded, Encoder
+from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids, LexemeValues
 from spacy_crfseq.features.index import HashIndex
-from spacy_crfseq.features.plan import make_plan
-from spacy_crfseq.features.templates import parse
+from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.model import LinearChainCRF
-from spacy_crfseq.potentials.layout import Layout, make_layout
-from spacy_crfseq.potentials.linear import Linear
-from spacy_crfseq.potentials.rows import Rows, SparseRows
+from spacy_crfseq.potentials.layout import Layout, Rows, SparseRows, make_layout
+from spacy_crfseq.potentials.linear import CachedSums, Linear, Source
+from spacy_crfseq.potentials.sums import Sum
 from spacy_crfseq.potentials.tag_dictionary import make_dictionary
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.dataset import CandidateTable, Dataset
@@ -250,12 +249,13 @@ class Vocabulary:
     def text_of(self, number: int) -> str:
         return self._texts[number]
 
-    def values_of(self, attributes: Sequence[str]) -> Callable[[int], list[int]]:
-        """Return the function an encoder asks for the values of `attributes` of a word."""
+    def values_of(self, attributes: Sequence[str]) -> LexemeValues:
+        """Return the function an encoder asks for the values of `attributes` of words."""
 
-        def values(orth: int) -> list[int]:
-            texts = [_text_value(name, self._texts[orth]) for name in attributes]
-            return [0 if text is None else self.add(text) for text in texts]
+        def values(orths: Sequence[int]) -> np.ndarray:
+            texts = [[_text_value(name, self._texts[orth]) for name in attributes] for orth in orths]
+            numbers = [[0 if text is None else self.add(text) for text in row] for row in texts]
+            return np.array(numbers, np.uint64).reshape(len(orths), len(attributes))
 
         return values
 
@@ -293,13 +293,12 @@ def columns_of(vocabulary: Vocabulary, encoder: Encoder, sentences: Sequence[Sen
     return Columns(np.array(words, np.uint64), context, offsets)
 
 
-def ids_of_tokens(ids: AnyIds) -> list[list[int]]:
+def ids_of_tokens(ids: Ids) -> list[list[int]]:
     """Return the attribute ids of each token, bags opened, in ascending order."""
-    ids = ids.plain()
     contents = [part.tolist() for part in np.split(ids.store.ids, ids.store.ptr[1:-1])]
     return [
         sorted([a for bag in bags for a in contents[bag]] + attrs[attrs >= 0].tolist())
-        for bags, attrs in zip(ids.bags, ids.attrs, strict=True)
+        for bags, attrs in zip(*ids.expanded(), strict=True)
     ]
 
 
@@ -420,8 +419,8 @@ def plain_scores(layout: Layout, theta: Floats, encoded: Encoded) -> Scores:
     return Scores(unigrams, transitions, views.start, views.end)
 
 
-def _plain_sums(rows: Rows, weights: Floats, ids: AnyIds) -> Floats:
-    dense, out = np.zeros((rows.n_rows, rows.width)), np.zeros((len(ids.plain().bags), rows.width))
+def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:
+    dense, out = np.zeros((rows.n_rows, rows.width)), np.zeros((ids.columns.shape[0], rows.width))
     if isinstance(rows, SparseRows):
         dense[np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.cols] = weights
     else:
@@ -429,6 +428,15 @@ def _plain_sums(rows: Rows, weights: Floats, ids: AnyIds) -> Floats:
     for target, attributes in zip(out, ids_of_tokens(ids), strict=True):
         target += dense[attributes].sum(0)
     return out
+
+
+def source_of(potential: Linear | Sum, theta: Floats, text: Encoded) -> Source:
+    """Return the scores of a text for prediction."""
+    linear, small = (potential.linear, potential.small) if isinstance(potential, Sum) else (potential, ())
+    own, *others = potential.split(theta) if isinstance(potential, Sum) else [theta]
+    views = linear.layout.views(own)
+    tables = [CachedSums(*each) for each in zip(linear.rows, views, strict=False)]
+    return Source(tables, views, text, list(zip(small, others, strict=True)))
 
 
 def newton_optimum(objective: Objective) -> tuple[Floats, float]:

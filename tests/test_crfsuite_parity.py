@@ -18,9 +18,8 @@ import pytest
 from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.potentials.layout import make_layout
+from spacy_crfseq.potentials.layout import SparseRows, make_layout
 from spacy_crfseq.potentials.linear import Linear
-from spacy_crfseq.potentials.rows import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.fit import fit

@@ -206,9 +206,9 @@ def test_the_sets_of_a_token_have_its_attributes(tokens: list[list[str]], most: 
         bags = Bags(group(text, attributes))
     names = list(attributes.names)
     for _ in range(2):
-        ids = bags.encode(text)
+        ids = bags.encode(text, np.array([0, len(tokens)])).unigrams
         ptr, members = ids.store.ptr, ids.store.ids
-        found = [[names[a] for bag in row for a in members[ptr[bag] : ptr[bag + 1]]] for row in ids.bags]
+        found = [[names[a] for bag in row for a in members[ptr[bag] : ptr[bag + 1]]] for row in ids.columns]
         assert list(map(sorted, found)) == list(map(sorted, tokens))
 
 

@@ -140,10 +140,6 @@ def test_gold_labels_are_always_allowed_in_training() -> None:
     assert other.sample().value_and_grad(theta)[1] == pytest.approx(loss)
 
 
-def test_without_a_dictionary_nothing_is_forbidden() -> None:
-    assert training_problem(3).objective.allowed is None
-
-
 # --- the model ------------------------------------------------------------------------------------------------------
 
 
@@ -154,12 +150,6 @@ def test_a_stored_model_keeps_it() -> None:
         np.testing.assert_array_equal(mine, theirs)
     one, other = (m.posterior(training.encoded, all_allowed(N_LABELS)) for m in (again, model))
     np.testing.assert_array_equal(one.marginals(), other.marginals())
-
-
-def test_a_model_without_one_is_stored_without_one() -> None:
-    model, _ = make_model()
-    without = LinearChainCRF(model.labels, model.layout, model.theta, model.keys)
-    assert LinearChainCRF.from_bytes(without.to_bytes()).dictionary is None
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def kept(task: Task) -> dict[str, list[int]]:
     from spacy_crfseq.tools._pages.weights import weights_by_template
 
     pipe = task.pipe
-    found = weights_by_template(pipe.crf, pipe.method.features.plans())
+    found = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
     return {
         PATTERNS[one.kind].format(SYMBOLS[one.template.partition("[")[0]]): [one.weights, one.nonzero]
         for one in found

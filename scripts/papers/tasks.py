@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from spacy_crfseq.features.encoder import Active
-    from spacy_crfseq.potentials.layout import Layout
-    from spacy_crfseq.potentials.rows import Rows
+    from spacy_crfseq.potentials.layout import Layout, Rows
     from spacy_crfseq.training.dataset import Dataset
     from spacy_crfseq.training.objective import Objective
     from spacy_crfseq.types import Floats, Optimizer

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import DataError
-from ..features.encoder import AnyIds, Block
+from ..features.encoder import Block, Ids
 
 
 class TemplateUse(NamedTuple):
@@ -28,11 +28,11 @@ class TemplateUse(NamedTuple):
         return self.tokens == 0 or (self.features == 1 and self.tokens == n_tokens)
 
 
-def template_uses(block: Block, ids: AnyIds) -> list[TemplateUse]:
+def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
     """Return the use of each template of a block, in their order.
 
     block (Block): A block with names (`Encoder.keep_names`) that is not frozen.
-    ids (AnyIds): The whole text that it was built from.
+    ids (Ids): The whole text that it was built from.
     RAISES DataError: If the block has no names.
     """
     if block.origins is None:
@@ -43,7 +43,7 @@ def template_uses(block: Block, ids: AnyIds) -> list[TemplateUse]:
     once = np.bincount(origins[counts == 1], minlength=n)
     tokens = np.bincount(origins, counts, n)
     sets = block.plan.set_slots  # a token can have many features of these; their bags are the last ones
-    bags = ids.plain().bags.T
+    bags = ids.expanded()[0].T
     for number, column in zip(sets, bags[len(bags) - len(sets) :], strict=True):
         tokens[number] = np.count_nonzero(column)
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..model import LinearChainCRF
-from ..potentials.rows import DenseRows, Rows
+from ..potentials.layout import DenseRows, Rows
 from ..types import Offsets
 
 NAMED_OF_LABEL, NAMED_OF_TEMPLATE = 15, 5

@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
+from .attributes import PADDED
 from .index import BagStore, Growable, HashIndex, Packed
-from .lexicon import LexemeValues, Lexicon, pad_names, pad_values
-from .plan import ColumnSlot, Plan, column_names, lexical_names
-from .templates import Part
+from .templates import Part, Plan, column_names, lexical_names, pad_names, pad_values
 from .token_sets import TokenSets
 
 UNKNOWN = -2
-Tokens: TypeAlias = Ints | Offsets | slice
 KNOWN = -1
 """In `Block.origins`, the template of features that came from a trained model; their values are their keys."""
 BLOCK_TOKENS, BLOCK_SEQUENCES = 1 << 16, 1 << 10
 """Numbers of tokens or sequences whose ids are read or changed at a time, to limit the size of temporary arrays."""
+Tokens: TypeAlias = Ints | Offsets | slice
+LexemeValues: TypeAlias = Callable[[Sequence[int]], Hashes]
+"""Maps the hashes [W] of words to the values [W, A] of the lexical attributes, 0 for attributes without a value."""
 
 
 class Columns(NamedTuple):
@@ -47,67 +48,76 @@ class Columns(NamedTuple):
     inputs: tuple[NDArray[Any], ...] = ()
 
 
-class Ids(NamedTuple):
-    """The features of tokens in one block: numbers [T, B] of bags in `store`, and single ids [T, A], -1 for none."""
+class WordSlots(NamedTuple):
+    """What words switch on around them: a bag or a single id for each row of the lexicon in each of S slots.
 
-    bags: Ints
-    attrs: Ints
-    store: BagStore
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the ids and their bags."""
-        return self.bags.nbytes + self.attrs.nbytes + self.store.n_bytes
-
-    def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
-        """Return the ids of some tokens, which are the sequences offsets [N + 1]."""
-        return Ids(np.ascontiguousarray(self.bags[tokens]), np.ascontiguousarray(self.attrs[tokens]), self.store)
-
-    def parts(self) -> Iterator[tuple[slice, Ids]]:
-        """Yield ranges of tokens and their ids."""
-        yield slice(None), self
-
-    def plain(self) -> Ids:
-        """Return all ids."""
-        return self
-
-
-class StoredIds(NamedTuple):
-    """The ids of a large text, in a third of the memory: those of words are looked up by the words' numbers.
-
-    packed (Packed): [T, *] see `Block.columns`.
-    offsets (Offsets): [N + 1].
-    table (Growable): The ids of each word.
+    table (Growable): [rows, S], `UNKNOWN` where a word has not been met.
+    distances (Offsets): [S] the offset of each slot.
+    targets (Offsets): [S] its column among the bags, or -1 minus its column among the single ids.
+    width (int): Of the lexicon's padding.
     """
 
-    block: Block
-    packed: Packed
-    offsets: Offsets
     table: Growable
+    distances: Offsets
+    targets: Offsets
+    width: int
+
+
+class Ids(NamedTuple):
+    """The features of tokens in one block: numbers of bags, and single ids, -1 for none.
+
+    Those that follow from the words are looked up when the ids are used, so that a text takes a third of the memory.
+    columns (Ints | Packed): [T, C] rows of the lexicon, if `words` are given; then bags; then single ids.
+    n_singles (int): How many columns are single ids.
+    offsets (Offsets): [N + 1].
+    words (WordSlots | None): What follows from the words.
+    """
+
+    columns: Ints | Packed
+    n_singles: int
+    offsets: Offsets
     store: BagStore
+    words: WordSlots | None = None
 
     @property
     def n_bytes(self) -> int:
         """Memory of the ids, of those of each word, and of all bags."""
-        return self.packed.bytes.n_bytes + self.table.n_bytes + self.store.n_bytes
+        columns = self.columns.bytes.n_bytes if isinstance(self.columns, Packed) else self.columns.nbytes
+        return columns + self.store.n_bytes + (0 if self.words is None else self.words.table.n_bytes)
 
     def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
-        """Return the ids of some whole sequences, offsets [N + 1]."""
-        return self.block.expanded(self.packed.take(tokens), offsets, self.table, self.store)
+        """Return the ids of some whole sequences, which get the offsets [N + 1]."""
+        return self._replace(columns=self.columns[tokens], offsets=offsets)
 
-    def parts(self) -> Iterator[tuple[slice, Ids]]:
-        """Yield ranges of tokens and their ids."""
+    def expanded(self, part: tuple[int, int] | None = None) -> tuple[Ints, Ints]:
+        """Return the bags [T, B] and the single ids [T, A] of the sequences first..last-1 of a part, or of all."""
+        first, last = part or (0, len(self.offsets) - 1)
+        offsets = self.offsets[first : last + 1]
+        columns, words = self.columns[int(offsets[0]) : int(offsets[-1])], self.words
+        singles = columns.shape[1] - self.n_singles
+        if words is None:
+            return np.ascontiguousarray(columns[:, :singles]), np.ascontiguousarray(columns[:, singles:])
+        n_attrs = int((words.targets < 0).sum())
+        n_bags = len(words.targets) - n_attrs
+        bags = np.empty((len(columns), n_bags + singles - 1), np.int32)
+        attrs = np.empty((len(columns), n_attrs + self.n_singles), np.int32)
+        bags[:, n_bags:], attrs[:, n_attrs:] = columns[:, 1:singles], columns[:, singles:]
+        table = words.table.array, words.targets, bags, attrs, UNKNOWN
+        kernels.hashing.lexeme_ids(columns[:, 0].copy(), offsets - offsets[0], words.distances, words.width, *table)
+        return bags, attrs
+
+    def parts(self) -> Iterator[tuple[slice, Ints, Ints]]:
+        """Yield ranges of tokens, their bags and their single ids."""
         for first in range(0, len(self.offsets) - 1, BLOCK_SEQUENCES):
-            offsets = self.offsets[first : first + BLOCK_SEQUENCES + 1]
-            tokens = slice(int(offsets[0]), int(offsets[-1]))
-            yield tokens, self.take(tokens, offsets - offsets[0])
+            last = min(first + BLOCK_SEQUENCES, len(self.offsets) - 1)
+            yield slice(int(self.offsets[first]), int(self.offsets[last])), *self.expanded((first, last))
 
     def plain(self) -> Ids:
-        """Return all ids."""
-        return self.take(slice(None), self.offsets)
-
-
-AnyIds: TypeAlias = Ids | StoredIds
+        """Return the same ids with all of them in the columns, so that tokens need not stay in their sequences."""
+        if self.words is None:
+            return self._replace(columns=self.columns[:])
+        bags, attrs = self.expanded()
+        return Ids(np.concatenate([bags, attrs], axis=1), attrs.shape[1], self.offsets, self.store)
 
 
 class Encoded(NamedTuple):
@@ -117,11 +127,16 @@ class Encoded(NamedTuple):
     inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
     """
 
-    unigrams: AnyIds
-    bigrams: AnyIds
+    unigrams: Ids
+    bigrams: Ids
     offsets: Offsets
     words: Ints | None = None
     inputs: tuple[NDArray[Any], ...] = ()
+
+    @property
+    def blocks(self) -> tuple[Ids, Ids]:
+        """The ids that score labels, and those that score label pairs."""
+        return self.unigrams, self.bigrams
 
     @property
     def n_tokens(self) -> int:
@@ -131,8 +146,7 @@ class Encoded(NamedTuple):
     def slice(self, first: int, last: int) -> Encoded:
         """Return the sequences first..last-1, without a copy."""
         offsets = self.offsets[first : last + 1]
-        tokens = slice(int(offsets[0]), int(offsets[-1]))
-        return self._of(tokens, offsets - offsets[0])
+        return self._of(slice(int(offsets[0]), int(offsets[-1])), offsets - offsets[0])
 
     def _of(self, tokens: Tokens, offsets: Offsets) -> Encoded:
         words = None if self.words is None else self.words[tokens]
@@ -164,10 +178,10 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
     if any(part.unigrams.store is not parts[0].unigrams.store for part in parts):
         raise ValueError("Encoded texts can only be joined if they come from one encoder with the same caches.")
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    blocks = zip(*([ids.plain() for ids in part.blocks] for part in parts), strict=True)
     unigrams, bigrams = (
-        Ids(np.concatenate([ids.bags for ids in block]), np.concatenate([ids.attrs for ids in block]), block[0].store)
-        for block in ([part.unigrams.plain() for part in parts], [part.bigrams.plain() for part in parts])
+        block[0]._replace(columns=np.concatenate([ids.columns for ids in block]), offsets=offsets) for block in blocks
     )
     words = [part.words for part in parts if part.words is not None]
     inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
@@ -177,9 +191,53 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
 def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
     """Return some sequences of an encoded text in the given order, and the numbers of their tokens."""
     lengths = np.diff(encoded.offsets)[sequences]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     tokens = np.arange(offsets[-1]) + np.repeat(encoded.offsets[:-1][sequences] - offsets[:-1], lengths)
     return encoded._of(tokens, offsets), tokens
+
+
+class Lexicon:
+    """One row of attribute values for each distinct word, known by its spaCy hash (ORTH).
+
+    The first rows are padding: with width K, rows 0..K-1 are 1..K positions before the start of a sequence, and rows
+    K..2K-1 are 1..K positions after its end.
+    """
+
+    def __init__(self, attributes: Sequence[str], width: int, values_of: LexemeValues) -> None:
+        self.places = {name: place for place, name in enumerate(attributes)}
+        self.width, self._values_of, self._orths = width, values_of, HashIndex()
+        self.values = Growable(np.uint64, len(attributes))
+        self.values.append(np.outer(pad_values(width), np.array([name in PADDED for name in attributes], np.uint64)))
+
+    @property
+    def size(self) -> int:
+        """The number of rows, padding included."""
+        return self.values.size
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all rows."""
+        return self._orths.n_bytes + self.values.n_bytes
+
+    def rows(self, orths: Hashes) -> Ints:
+        """Return the rows of words given by their hashes [T], adding new words."""
+        ids, n_unknown = self._orths.find(orths)
+        if n_unknown:
+            ids, new = self._orths.add(orths)
+            try:
+                self.values.append(self._values_of(orths[new].tolist()))
+            except BaseException:  # if a user's function raises, words and values must stay in step
+                self._orths = HashIndex(self._orths.keys[: self.size - 2 * self.width])
+                raise
+        return ids + np.int32(2 * self.width)
+
+    def shifted(self, rows: Ints, offsets: Offsets, distance: int) -> Ints:
+        """Return the rows [T] of the words `distance` tokens later, including padding."""
+        if not distance:
+            return rows
+        out = np.empty_like(rows)
+        kernels.hashing.shift(rows, offsets, distance, self.width, out)
+        return out
 
 
 class Block:
@@ -189,33 +247,13 @@ class Block:
     """
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
-        self.plan = plan
-        self.index = HashIndex(keys)
-        self.frozen = keys is not None
-        self._n_known = 0
+        self.plan, self.index, self.frozen = plan, HashIndex(keys), keys is not None
         self.origins: list[tuple[int, Hashes]] | None = None
+        self._n_known, self._n_changes, self._new_ids = 0, 0, np.zeros(0, np.int32)
         self._template_of = Growable(np.uint16)
-        self._new_ids: Ints | None = None
-        self._lexicon, self._columns, self._width = lexicon, list(columns), lexicon.width
-        self._pads = pad_values(lexicon.width)
-        self._distances = np.array([slot.offset for slot in plan.lexeme_slots], np.int64)
-        are_bags = np.array([len(slot.templates) > 1 for slot in plan.lexeme_slots], np.bool_)
-        self._n_bags, self._n_attrs = int(are_bags.sum()), int((~are_bags).sum())
-        self._targets = np.where(
-            are_bags, np.cumsum(are_bags, dtype=np.int64) - 1, -np.cumsum(~are_bags, dtype=np.int64)
-        )
-        self._reset_caches()
-
-    def _reset_caches(self) -> None:
-        self.store = BagStore()
-        self.table = Growable(np.int32, len(self.plan.lexeme_slots))
-        self.table.resize(self._lexicon.size, UNKNOWN)  # known words are entered where they are met
-        self._forget_equals()
-        self._column_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.column_slots]
-        self._set_bags = [(HashIndex(), Growable(np.int32)) for _ in self.plan.set_slots]
-
-    def _forget_equals(self) -> None:
-        self._equals = HashIndex(), Growable(np.int32)
+        self._columns, self._pads = list(columns), pad_values(lexicon.width)
+        self._seeds = [template.seed for template in plan.templates]
+        self.forget(lexicon)
 
     def begin_with(self, keys: Hashes, templates: Numbers) -> None:
         """Give the first ids to the features [F] of a trained model, of these templates; `freeze` keeps them all."""
@@ -226,110 +264,84 @@ class Block:
 
     def forget(self, lexicon: Lexicon) -> None:
         """Start with empty caches and a new lexicon; feature ids stay."""
-        self._lexicon = lexicon
-        self._reset_caches()
+        slots = self.plan.lexeme_slots
+        are_bags = np.array([len(slot.templates) > 1 for slot in slots], np.bool_)
+        targets = np.where(are_bags, np.cumsum(are_bags) - 1, 0 - np.cumsum(~are_bags)).astype(np.int64)
+        distances = np.array([slot.key for slot in slots], np.int64)
+        self.words = WordSlots(Growable(np.int32, len(slots)), distances, targets, lexicon.width)
+        self.store, self._lexicon = BagStore(), lexicon
+        # whether every word that a text can have is in the table: none was met before the features were known
+        self._is_complete = self.frozen and lexicon.values.size == 2 * lexicon.width
+        if not self._is_complete:
+            self.words.table.resize(lexicon.values.size, UNKNOWN)
 
     @property
     def n_bytes(self) -> int:
         """The memory of the caches."""
-        columns = sum(index.n_bytes + numbers.n_bytes for index, numbers in (self._equals, *self._column_bags))
-        return self.store.n_bytes + self.table.n_bytes + columns
+        return self.store.n_bytes + self.words.table.n_bytes
+
+    @property
+    def template_of(self) -> Numbers:
+        """[F] indices into ``plan.templates`` of the features collected here."""
+        return self._template_of.array
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text, whose words have the rows [T] of the lexicon."""
-        n_bags, n_attrs = self._n_bags, self._n_attrs
-        n_columns, n_sets = len(self.plan.column_slots), len(self.plan.set_slots)
-        bags = np.empty((len(rows), n_bags + n_columns + n_sets), np.int32)
-        attrs = np.empty((len(rows), n_attrs + len(self.plan.single_slots)), np.int32)
-        if self.plan.lexeme_slots:
-            self._encode_lexemes(rows, text, bags, attrs)
-        for i, column_slot in enumerate(self.plan.column_slots):
-            bags[:, n_bags + i] = self._encode_columns(column_slot, *self._column_bags[i], rows, text)
-        for i, number in enumerate(self.plan.set_slots):
-            bags[:, n_bags + n_columns + i] = self._encode_sets(number, *self._set_bags[i], text)
-        read: dict[Any, Hashes] = {}
-        for i, number in enumerate(self.plan.single_slots):
-            attrs[:, n_attrs + i] = self._attributes(number, self._values(number, rows, text, read))
-        return Ids(bags, attrs, self.store)
+        plan, read, columns = self.plan, self._reader(rows, text), list[Ints]()
+        if plan.lexeme_slots:
+            self._enter_words(rows, text.offsets)
+            columns.append(rows)
+        for slot in plan.column_slots:
+            values = read(slot.key)  # absent parts also distinguish bags
+            members = partial(self._members, slot.templates, read)
+            columns.append(self.store.of(self._keys(slot.key, values + np.uint64(1)), members))
+        for number in plan.set_slots:
+            keys, sets, offset = self._set_keys(number, text)
+            columns.append(self.store.of(self._keys(number, keys[None]), partial(self._set, number, sets, offset)))
+        columns += [self._features(number, read(number)) for number in plan.single_slots]
+        table = np.empty((len(rows), len(columns)), np.int32)
+        for i, column in enumerate(columns):
+            table[:, i] = column
+        return Ids(table, len(plan.single_slots), text.offsets, self.store, self.words if plan.lexeme_slots else None)
 
-    def columns(self, rows: Ints, ids: Ids) -> Ints:
-        """Return what `expanded` needs [T, *]: rows of the lexicon, if words switch on ids, and all other ids."""
-        words = rows[:, None][:, : len(self.plan.lexeme_slots)]
-        return np.concatenate([words, ids.bags[:, self._n_bags :], ids.attrs[:, self._n_attrs :]], axis=1)
+    def _members(self, templates: Sequence[int], read: Callable[[int], Hashes], new: Bools) -> tuple[Ints]:
+        return (np.stack([self._features(n, read(n).compress(new, axis=1)) for n in templates], axis=1),)
 
-    def expanded(self, columns: Ints, offsets: Offsets, table: Growable, store: BagStore) -> Ids:
-        """Return the ids of sequences, given their `columns`; see `StoredIds`."""
-        n_bags, n_attrs, rest = self._n_bags, self._n_attrs, min(1, len(self.plan.lexeme_slots))
-        singles = columns.shape[1] - len(self.plan.single_slots)
-        bags = np.empty((len(columns), n_bags + singles - rest), np.int32)
-        attrs = np.empty((len(columns), n_attrs + columns.shape[1] - singles), np.int32)
-        bags[:, n_bags:], attrs[:, n_attrs:] = columns[:, rest:singles], columns[:, singles:]
-        if rest:
-            self._look_up(columns[:, 0].copy(), offsets, table, bags, attrs)
-        return Ids(bags, attrs, store)
+    def _set(self, number: int, sets: TokenSets, offset: int, new: Bools) -> tuple[Ints, Offsets]:
+        sizes, values = sets.take(np.flatnonzero(new) + offset)
+        return self._features(number, values[None]), sizes
 
-    def _look_up(self, rows: Ints, offsets: Offsets, table: Growable, bags: Ints, attrs: Ints) -> int:
-        slots = self._distances, self._width, table.array, self._targets
-        return kernels.hashing.lexeme_ids(rows, offsets, *slots, bags, attrs, UNKNOWN)
-
-    def _encode_lexemes(self, rows: Ints, text: Columns, bags: Ints, attrs: Ints) -> None:
-        known = self.table.size
-        if known < self._lexicon.size:
-            self.table.resize(self._lexicon.size, UNKNOWN)
-            for i in range(len(self.plan.lexeme_slots) if self.frozen else 0):  # at once, as most will be met in all
-                self._enter(i, np.arange(known, self.table.size, dtype=np.int32))
-
-        if self._look_up(rows, text.offsets, self.table, bags, attrs):
-            self._meet(rows, text.offsets)
-            self._look_up(rows, text.offsets, self.table, bags, attrs)
-
-    def _meet(self, rows: Ints, offsets: Offsets) -> None:
-        """Assign ids to words that are new in a slot."""
-        for i, slot in enumerate(self.plan.lexeme_slots):
-            words = self._lexicon.shifted(rows, offsets, slot.offset)
-            new = np.unique(words[self.table.array[words, i] == UNKNOWN])
+    def _enter_words(self, rows: Ints, offsets: Offsets) -> None:
+        """Assign ids to words in the slots where they are met; in prediction, to new words at once in all slots."""
+        table, n_words = self.words.table, self._lexicon.values.size
+        first, slots = table.size, self.plan.lexeme_slots
+        if first < n_words:
+            table.resize(n_words, UNKNOWN)
+            for i in range(len(slots) if self.frozen else 0):
+                self._enter(i, np.arange(first, n_words))
+        for i, slot in enumerate(() if self._is_complete else slots):
+            words = self._lexicon.shifted(rows, offsets, slot.key)
+            new = np.unique(words[table.array[words, i] == UNKNOWN])
             if len(new):
                 self._enter(i, new)
 
-    def _enter(self, i: int, words: Ints) -> None:
+    def _enter(self, i: int, words: Ints | Offsets) -> None:
         """Enter the ids of words [R] in a slot."""
-        members = [self._word_features(n, words) for n in self.plan.lexeme_slots[i].templates]
-        self.table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
+        values, places, templates = self._lexicon.values.array[words], self._lexicon.places, self.plan.templates
+        members = []
+        for number in self.plan.lexeme_slots[i].templates:
+            own = [places[part.attribute] for part in templates[number].parts]
+            members.append(self._features(number, np.ascontiguousarray(values[:, own].T)))
+        self.words.table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
 
     def _bags(self, members: Ints) -> Ints:
         """Return the bags [B] of features [B, S]; in prediction, words of equal features, as numbers, share one."""
         if not self.frozen:
             return self.store.add(members)
-        keys = np.ones(len(members), np.uint64)
+        keys = np.full(len(members), 1 + self._n_changes, np.uint64)  # other ids have other keys
         for column in members.T:
             kernels.hashing.mix_values((column + 2).astype(np.uint64), keys)
-        index, numbers = self._equals
-        found, new = index.add(keys)
-        numbers.append(self.store.add(members[new]))
-        bags: Ints = numbers.array[found]
-        return bags
-
-    def _encode_columns(self, slot: ColumnSlot, index: HashIndex, numbers: Growable, rows: Ints, text: Columns) -> Ints:
-        one_more = self._values(slot.key, rows, text) + np.uint64(1)  # absent parts also distinguish bags
-        keys = self._mixed(slot.key, one_more)
-        found, unknown = index.find(keys)
-        if unknown:
-            found, new = index.add(keys)
-            members = [self._attributes(n, self._values(n, rows, text).compress(new, axis=1)) for n in slot.templates]
-            numbers.append(self.store.add(np.stack(members, axis=1)))
-        bags: Ints = numbers.array[found]
-        return bags
-
-    def _encode_sets(self, template: int, index: HashIndex, numbers: Growable, text: Columns) -> Ints:
-        keys, sets, offset = self._set_keys(template, text)
-        found, unknown = index.find(keys)
-        if unknown:
-            found, new = index.add(keys)
-            sizes, values = sets.take(np.flatnonzero(new) + offset)
-            numbers.append(self.store.add_ragged(self._attributes(template, values[None]), sizes))
-        bags = np.zeros(len(found), np.int32)  # the empty set is the empty bag
-        bags[found >= 0] = numbers.array[found[found >= 0]]
-        return bags
+        return self.store.of(keys, lambda new: (members[new],))
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
         """Return the keys [T] of the sets that a template uses, all sets, and its offset."""
@@ -337,51 +349,16 @@ class Block:
         sets = text.sets[name]
         return self._shifted(sets.keys, text.offsets, offset, np.zeros_like(self._pads)), sets, offset
 
-    def _mixed(self, number: int, values: Hashes) -> Hashes:
+    def _keys(self, number: int, values: Hashes) -> Hashes:
         """Return the keys [M] of a template, given the values [parts, M] behind them."""
-        keys = np.full(values.shape[1], self.plan.templates[number].seed, np.uint64)
+        keys = np.full(values.shape[1], self._seeds[number], np.uint64)
         for part in values:
             kernels.hashing.mix_values(part, keys)
         return keys
 
-    def _word_features(self, number: int, words: Ints) -> Ints:
-        """Return the feature ids [R] of a lexeme slot's template for rows [R] of the lexicon."""
-        parts = self.plan.templates[number].parts
-        return self._attributes(number, np.stack([self._lexicon.column(part.attribute)[words] for part in parts]))
-
-    def _values(self, number: int, rows: Ints, text: Columns, read: dict[Any, Any] | None = None) -> Hashes:
-        """Return [parts, T] values of a template for every token; `read` keeps those of parts for other templates."""
-        read = {} if read is None else read
-        parts = self.plan.templates[number].parts
-        values = np.empty((len(parts), len(rows)), np.uint64)
-        for out, part in zip(values, parts, strict=True):
-            if part not in read:
-                read[part] = self._part_values(part, rows, text, read)
-            out[:] = read[part]
-        return values
-
-    def _part_values(self, part: Part, rows: Ints, text: Columns, read: dict[Any, Any]) -> Hashes:
-        if part.attribute in self._columns:
-            column = text.context[:, self._columns.index(part.attribute)]
-            return self._shifted(column, text.offsets, part.offset, self._pads)
-        if part.offset not in read:
-            read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
-        values: Hashes = self._lexicon.column(part.attribute)[read[part.offset]]
-        return values
-
-    def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
-        """Return the values [T] of a column `distance` tokens later, `pads` beyond the ends of sequences."""
-        rows = np.arange(len(pads), len(pads) + len(column), dtype=np.int32)
-        return np.concatenate([pads, column])[self._lexicon.shifted(rows, offsets, distance)]
-
-    @property
-    def template_of(self) -> Numbers:
-        """[F] indices into ``plan.templates`` of the features collected here."""
-        return self._template_of.array
-
-    def _attributes(self, number: int, values: Hashes) -> Ints:
+    def _features(self, number: int, values: Hashes) -> Ints:
         """Return the feature ids [M] of a template, given the values [parts, M] behind them."""
-        keys = self._mixed(number, values)
+        keys = self._keys(number, values)
         if self.frozen:
             return self.index.find(keys)[0]
         ids, new = self.index.add(keys)
@@ -390,36 +367,58 @@ class Block:
             self.origins.append((number, values[:, new]))
         return ids
 
+    def _reader(self, rows: Ints, text: Columns) -> Callable[[int], Hashes]:
+        """Return a function to the values [parts, T] of a template, which reads each part of templates once."""
+        read: dict[Part | int, Any] = {}
+
+        def values(number: int) -> Hashes:
+            parts = self.plan.templates[number].parts
+            for part in parts:
+                if part in read:
+                    continue
+                if part.attribute in self._columns:
+                    column = text.context[:, self._columns.index(part.attribute)]
+                    read[part] = self._shifted(column, text.offsets, part.offset, self._pads)
+                    continue
+                if part.offset not in read:
+                    read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
+                read[part] = self._lexicon.values.array[read[part.offset], self._lexicon.places[part.attribute]]
+            return np.stack([read[part] for part in parts])
+
+        return values
+
+    def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
+        """Return the values [T] of a column `distance` tokens later, `pads` beyond the ends of sequences."""
+        if not distance:
+            return np.ascontiguousarray(column)
+        rows = np.arange(len(pads), len(pads) + len(column), dtype=np.int32)
+        return np.concatenate([pads, column])[self._lexicon.shifted(rows, offsets, distance)]
+
     def active(self, rows: Ints, text: Columns) -> list[Active]:
         """Return the features of each template; the words have the rows [T] of the lexicon."""
-        found = []
+        read, present = self._reader(rows, text), list[Active]()
         for number in range(len(self.plan.templates)):
             if number in self.plan.set_slots:
-                found.append(self._active_sets(number, text))
-                continue
-            values = self._values(number, rows, text)
-            keys = self._mixed(number, values)
-            tokens = np.flatnonzero(keys)
-            found.append(Active(number, tokens, self.index.find(keys[tokens])[0], values[:, tokens]))
-        return found
+                keys, sets, offset = self._set_keys(number, text)
+                tokens = np.flatnonzero(keys)
+                sizes, names = sets.take(tokens + offset)
+                tokens, values = np.repeat(tokens, sizes), names[None]
+            else:
+                tokens = np.flatnonzero(self._keys(number, read(number)))
+                values = read(number)[:, tokens]
+            present.append(Active(number, tokens, self.index.find(self._keys(number, values))[0], values))
+        return present
 
-    def _active_sets(self, number: int, text: Columns) -> Active:
-        keys, sets, offset = self._set_keys(number, text)
-        tokens = np.flatnonzero(keys)
-        sizes, values = sets.take(tokens + offset)
-        known = self.index.find(self._mixed(number, values[None]))[0]
-        return Active(number, np.repeat(tokens, sizes), known, values[None])
-
-    def count(self, ids: AnyIds) -> Offsets:
+    def count(self, ids: Ids) -> Offsets:
         """Return the number of tokens [F] that have each feature."""
         bag_counts, counts = np.zeros(self.store.size, np.int64), np.zeros(self.index.size, np.int64)
-        for _, part in ids.parts():
-            bag_counts += np.bincount(part.bags.ravel(), minlength=self.store.size)
-            counts += np.bincount(part.attrs[part.attrs >= 0], minlength=self.index.size)
+        for _, bags, attrs in ids.parts():
+            bag_counts += np.bincount(bags.ravel(), minlength=self.store.size)
+            counts += np.bincount(attrs[attrs >= 0], minlength=self.index.size)
         np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
         return counts
 
-    def freeze(self, texts: Sequence[AnyIds], min_count: int) -> None:
+    def freeze(self, texts: Sequence[Ids], min_count: int) -> None:
         """Drop new features of fewer than `min_count` tokens of texts and accept no further ones; see `renumber`."""
         self.frozen = True
         if min_count <= 1:
@@ -428,12 +427,6 @@ class Block:
         kept = np.sum([self.count(ids) for ids in texts], axis=0) >= min_count
         kept[: self._n_known] = True
         self.keep(kept)
-
-    def adopted(self, ids: AnyIds, other: Block) -> Ids:
-        """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""
-        ids = ids.plain()
-        new_ids = np.append(self.index.find(other.index.keys)[0], np.int32(-1))  # -1 stays -1
-        return Ids(ids.bags, new_ids[ids.attrs], self.store)
 
     def keep(self, kept: Bools) -> None:
         """Drop the features for which kept [F] is false; see `renumber`."""
@@ -456,35 +449,33 @@ class Block:
 
     def _use(self, keys: Hashes, ids: Ints) -> None:
         """Replace the ids of features by others [F] in the caches."""
-        new_ids = np.append(ids, -1).astype(np.int32)  # -1 stays -1
-        self.index = HashIndex(keys)
+        self._new_ids = new_ids = np.append(ids, -1).astype(np.int32)  # -1 stays -1
+        self.index, self._n_changes = HashIndex(keys), self._n_changes + 1
         self.store.renumber(new_ids)
-        self._forget_equals()
-        for slot, column in zip(self.plan.lexeme_slots, self.table.array.T, strict=True):
+        for slot, column in zip(self.plan.lexeme_slots, self.words.table.array.T, strict=True):
             if len(slot.templates) == 1:
-                met = column != UNKNOWN
-                column[met] = new_ids[column[met]]
-        self._new_ids = new_ids
+                column[column != UNKNOWN] = new_ids[column[column != UNKNOWN]]
 
-    def renumber(self, ids: AnyIds) -> None:
+    def renumber(self, ids: Ids) -> None:
         """Replace the ids from before the last `freeze`, `keep` or `number_as` by the current ones, in place."""
-        if self._new_ids is None:
-            return
-        size = ids.packed.bytes.size if isinstance(ids, StoredIds) else len(ids.attrs)
-        for tokens in (slice(first, first + BLOCK_TOKENS) for first in range(0, size, BLOCK_TOKENS)):
-            if isinstance(ids, StoredIds):  # those of words are in its table
-                columns = ids.packed.take(tokens)
-                singles = columns[:, columns.shape[1] - len(self.plan.single_slots) :]
-                singles[:] = self._new_ids[singles]
-                ids.packed.replace(tokens, columns)
-            else:
-                ids.attrs[tokens] = self._new_ids[ids.attrs[tokens]]
+        columns, singles = ids.columns, ids.columns.shape[1] - ids.n_singles
+        for first in range(0, len(self._new_ids) and columns.shape[0], BLOCK_TOKENS):
+            part = columns[first : first + BLOCK_TOKENS]
+            part[:, singles:] = self._new_ids[part[:, singles:]]
+            columns[first : first + BLOCK_TOKENS] = part
+
+    def adopted(self, ids: Ids, other: Block) -> Ids:
+        """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""
+        ids = ids.plain()
+        bags, attrs = ids.expanded()
+        new_ids = np.append(self.index.find(other.index.keys)[0], np.int32(-1))  # -1 stays -1
+        return ids._replace(columns=np.concatenate([bags, new_ids[attrs]], axis=1), store=self.store)
 
 
 class Encoder:
     """Both blocks of a model's features over one lexicon.
 
-    values_of (LexemeValues): Maps a word's hash to the values of `lexical_names(unigrams, bigrams)`, in that order.
+    values_of (LexemeValues): Maps hashes of words to the values of `lexical_names(unigrams, bigrams)`, in that order.
     words (HashIndex | None): Words of a tag dictionary; new ones get indices until `freeze`.
     pinned (bool): Keep the caches regardless of their size; set while encoded texts will be joined.
     """
@@ -495,12 +486,10 @@ class Encoder:
     def __init__(
         self, unigrams: Plan, bigrams: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
-        self.columns = column_names(unigrams, bigrams)
-        self._new_lexicon = partial(
-            Lexicon, lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width), values_of
-        )
-        self.pinned = False
+        names, width = lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width)
+        self.columns, self.pinned = column_names(unigrams, bigrams), False
         self.words: HashIndex | None = None
+        self._new_lexicon = partial(Lexicon, names, width, values_of)
         self._lexicon = self._new_lexicon()
         self.unigrams, self.bigrams = (
             Block(plan, self._lexicon, self.columns, own)
@@ -536,18 +525,14 @@ class Encoder:
         """Record the origin of each new feature, for `feature_names`."""
         self.unigrams.origins, self.bigrams.origins = [], []
 
-    def rows(self, text: Columns) -> Ints:
-        """Return the rows [T] of the words in the lexicon, for `StoredIds`."""
-        return self._lexicon.rows(text.orths)
-
     def encode(self, text: Columns) -> Encoded:
         """Return the ids of a text."""
-        sizes = (self._lexicon.size, self.unigrams.store.size, self.bigrams.store.size)
-        if self.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
+        sizes = self._lexicon.values.size, self.unigrams.store.size, self.bigrams.store.size
+        if self.unigrams.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
             self._forget()
         try:
-            rows = self._lexicon.rows(text.orths)
-            unigrams, bigrams, words = self.unigrams.encode(rows, text), self.bigrams.encode(rows, text), None
+            rows, words = self._lexicon.rows(text.orths), None
+            unigrams, bigrams = self.unigrams.encode(rows, text), self.bigrams.encode(rows, text)
             if self.words is not None:
                 words = (self.words.find(text.orths) if self.frozen else self.words.add(text.orths))[0]
             return Encoded(unigrams, bigrams, text.offsets, words, text.inputs)
@@ -581,10 +566,11 @@ class Encoder:
 
     def renumber(self, texts: Sequence[Encoded]) -> None:
         """See `Block.renumber`; ids that several texts share are replaced once."""
-        for ids in {id(text.unigrams): text.unigrams for text in texts}.values():
-            self.unigrams.renumber(ids)
-        for ids in {id(text.bigrams): text.bigrams for text in texts}.values():
-            self.bigrams.renumber(ids)
+        for block, each in zip(
+            (self.unigrams, self.bigrams), zip(*(text.blocks for text in texts), strict=True), strict=False
+        ):
+            for ids in {id(ids.columns): ids for ids in each}.values():
+                block.renumber(ids)
 
     def _forget(self) -> None:
         self._lexicon = self._new_lexicon()

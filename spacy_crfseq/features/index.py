@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -18,29 +19,32 @@ def hash_of_name(name: str) -> int:
 
 
 class Growable:
-    """An array that grows along its first axis at amortised constant cost, by an eighth at a time."""
+    """An array that grows along its first axis at amortised constant cost, by an eighth at a time.
+
+    room (NDArray): The whole array, of which the first `size` entries are used.
+    """
 
     def __init__(self, dtype: DTypeLike, width: int | None = None) -> None:
         shape = (16,) if width is None else (16, width)
-        self._array: NDArray[Any] = np.zeros(shape, dtype)
+        self.room: NDArray[Any] = np.zeros(shape, dtype)
         self.size = 0
 
     @property
     def array(self) -> NDArray[Any]:
         """The used part; a view that becomes stale when the array grows."""
-        return self._array[: self.size]
+        return self.room[: self.size]
 
     @property
     def n_bytes(self) -> int:
         """Number of bytes, including reserved space."""
-        return self._array.nbytes
+        return self.room.nbytes
 
     def reserve(self, size: int) -> NDArray[Any]:
         """Return the whole array, with space for at least `size` entries."""
-        capacity = len(self._array)
+        capacity = len(self.room)
         if size > capacity:
             self._reallocate(max(size, capacity + max(capacity >> 3, 16)))
-        return self._array
+        return self.room
 
     def resize(self, size: int, fill: int = 0) -> NDArray[Any]:
         """Make the array `size` long, new entries set to `fill`, and return it."""
@@ -56,24 +60,24 @@ class Growable:
 
     def trim(self) -> None:
         """Free the memory beyond the used part."""
-        if self.size < len(self._array):
+        if self.size < len(self.room):
             self._reallocate(self.size)
 
     def _reallocate(self, capacity: int) -> None:
         try:  # large arrays move without a copy
-            self._array.resize((capacity, *self._array.shape[1:]))
+            self.room.resize((capacity, *self.room.shape[1:]))
         except ValueError:  # a view of the array exists
-            other = np.zeros((capacity, *self._array.shape[1:]), self._array.dtype)
-            used = min(self.size, capacity, len(self._array))
-            other[:used] = self._array[:used]
-            self._array = other
+            other = np.zeros((capacity, *self.room.shape[1:]), self.room.dtype)
+            used = min(self.size, capacity, len(self.room))
+            other[:used] = self.room[:used]
+            self.room = other
 
 
 class Packed:
     """Rows [n, C] of whole numbers from -1 on, each column in as many bytes as its largest number needs."""
 
     def __init__(self, width: int) -> None:
-        self._width, self._places = width, 4 * np.arange(width)  # of the bytes that are kept, among all of a row
+        self.shape, self._places = (0, width), 4 * np.arange(width)  # of the bytes that are kept, among all of a row
         self.bytes = Growable(np.uint8, width)
 
     def append(self, rows: Ints) -> None:
@@ -87,18 +91,19 @@ class Packed:
             self.bytes.resize(old.size)[:, np.searchsorted(places, self._places)] = old.array
             self._places = places
         self.bytes.append(numbers.view(np.uint8)[:, self._places])
+        self.shape = self.bytes.size, self.shape[1]
 
-    def take(self, rows: Any) -> Ints:
+    def __getitem__(self, rows: Any) -> Ints:
         """Return some rows, given by their numbers or a slice."""
         array = self.bytes.array
-        found = array[rows] if isinstance(rows, slice) else np.take(array, rows, axis=0)
-        numbers = np.zeros((len(found), 4 * self._width), np.uint8)
-        numbers[:, self._places] = found
+        chosen = array[rows] if isinstance(rows, slice) else np.take(array, rows, axis=0)
+        numbers = np.zeros((len(chosen), 4 * self.shape[1]), np.uint8)
+        numbers[:, self._places] = chosen
         out: Ints = numbers.view("<i4")
         out -= 1
         return out
 
-    def replace(self, rows: slice, by: Ints) -> None:
+    def __setitem__(self, rows: slice, by: Ints) -> None:
         """Replace rows by numbers that are no larger."""
         self.bytes.array[rows] = (by + 1).astype("<u4").view(np.uint8)[:, self._places]
 
@@ -110,10 +115,9 @@ class HashIndex:
     """
 
     def __init__(self, keys: Hashes | None = None) -> None:
-        self._keys = Growable(np.uint64)
+        self._keys, self._slots = Growable(np.uint64), np.zeros(0, np.int32)
         if keys is not None:
             self._keys.append(keys)
-        self._slots = np.zeros(0, np.int32)
 
     @property
     def size(self) -> int:
@@ -136,42 +140,44 @@ class HashIndex:
         chunk = 1 << 16  # limits the reserved memory
         for start in range(0, len(keys), chunk):
             part = slice(start, start + chunk)
-            room = self._reserve(self.size + len(keys[part]))
-            self._keys.size = kernels.hashing.insert(keys[part], room, self._slots, self.size, ids[part], new[part])
+            self._reserve(self._keys.size + len(keys[part]))
+            table = self._keys.room, self._slots, self._keys.size
+            self._keys.size = kernels.hashing.insert(keys[part], *table, ids[part], new[part])
         return ids, new
 
     def find(self, keys: Hashes) -> tuple[Ints, int]:
         """Return the ids of `keys` [T], -1 if unknown, and the number of unknown non-zero keys."""
         ids = np.empty(len(keys), np.int32)
-        return ids, kernels.hashing.look_up(keys, self._reserve(self.size), self._slots, ids)
+        if not len(self._slots):
+            self._reserve(self._keys.size)
+        return ids, kernels.hashing.look_up(keys, self._keys.room, self._slots, ids)
 
-    def _reserve(self, size: int) -> Hashes:
-        """Return the keys with space for `size`, with at most half of the slots in use."""
-        room = self._keys.reserve(size)
+    def _reserve(self, size: int) -> None:
+        """Make space for `size` keys, with at most half of the slots in use."""
+        self._keys.reserve(size)
         if 2 * max(size, 1) > len(self._slots):
             self._slots = np.zeros(0, np.int32)  # free the old slots before allocating new ones
             slots = np.zeros(max(64, 1 << (2 * size).bit_length()), np.int32)
-            kernels.hashing.rehash(self.size, room, slots)
+            kernels.hashing.rehash(self._keys.size, self._keys.room, slots)
             self._slots = slots
-        return room
 
 
 class BagStore:
-    """Feature ids of numbered bags; bag 0 is empty."""
+    """Feature ids of numbered bags, and the numbers of those that are looked up by keys; bag 0 is empty.
+
+    size (int): The number of bags.
+    """
 
     def __init__(self) -> None:
-        self._ptr, self._ids = Growable(np.int64), Growable(np.int32)
+        self.size, self._ptr, self._ids = 1, Growable(np.int64), Growable(np.int32)
         self._ptr.resize(2)
-
-    @property
-    def size(self) -> int:
-        """The number of bags."""
-        return self._ptr.size - 1
+        self._index, self._numbers = HashIndex(), Growable(np.int32)
+        self._numbers.resize(1)
 
     @property
     def n_bytes(self) -> int:
-        """Memory of all bags."""
-        return self._ptr.n_bytes + self._ids.n_bytes
+        """Memory of all bags and keys."""
+        return self._ptr.n_bytes + self._ids.n_bytes + self._index.n_bytes + self._numbers.n_bytes
 
     @property
     def ptr(self) -> Offsets:
@@ -183,23 +189,37 @@ class BagStore:
         """Concatenated feature ids of all bags."""
         return self._ids.array
 
-    def add(self, members: Ints) -> Ints:
-        """Add one bag for each row of `members` [B, S] (-1 for none) and return the indices [B] of the new bags."""
-        return self.add_ragged(members.ravel(), np.full(len(members), members.shape[1], np.int64))
+    def add(self, members: Ints, sizes: Offsets | None = None) -> Ints:
+        """Add bags and return their numbers [B].
 
-    def add_ragged(self, members: Ints, sizes: Offsets) -> Ints:
-        """Add bags of these sizes [B], with concatenated members (-1 for none); see `add`."""
-        ends = np.append(0, np.cumsum(members >= 0))[np.cumsum(sizes)] + self._ids.size
-        first = self.size
-        self._ids.append(members[members >= 0])
-        self._ptr.append(ends)
+        members (Ints): [B, S], -1 for none; or, with sizes [B], the members of all bags one after another.
+        """
+        if sizes is None:
+            sizes = np.full(len(members), members.shape[-1], np.int64)
+            members = members.ravel()
+        first, present = self.size, members >= 0
+        self._ptr.append(np.append(0, np.cumsum(present))[np.cumsum(sizes)] + self._ids.size)
+        self._ids.append(members[present])
+        self.size = first + len(sizes)
         return np.arange(first, self.size, dtype=np.int32)
+
+    def of(self, keys: Hashes, members: Callable[[Bools], tuple[Any, ...]]) -> Ints:
+        """Return the numbers [T] of the bags with these keys, 0 for key 0.
+
+        members (Callable): Returns the bags of the keys that a mask [T] marks, as `add` takes them.  It is called if
+            some are new, with the first place of each.
+        """
+        places, n_unknown = self._index.find(keys)
+        if n_unknown:
+            places, new = self._index.add(keys)
+            self._numbers.append(self.add(*members(new)))
+        bags: Ints = self._numbers.room[places + 1]
+        return bags
 
     def renumber(self, new_ids: Ints) -> None:
         """Replace every feature id a by ``new_ids[a]``, or drop it if that is negative."""
         replaced = new_ids[self.ids]
-        kept = np.concatenate([[0], np.cumsum(replaced >= 0)])
-        ptr = kept[self.ptr]
+        ptr = np.append(0, np.cumsum(replaced >= 0))[self.ptr]
         self._ids, self._ptr = Growable(np.int32), Growable(np.int64)
         self._ids.append(replaced[replaced >= 0])
         self._ptr.append(ptr)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..types import Hashes, Ints, Offsets
-from .encoder import Ids
+from ..types import Bools, Hashes, Ints, Offsets
+from .encoder import Encoded, Ids
 from .entries import attribute_of, entries_in
-from .index import BagStore, Growable, HashIndex
+from .index import BagStore
 
 NOTHING, ZERO, VALUED = -1, -2, 1 << 30
 """Codes of entries other than attributes with the value 1: an unknown attribute; ``ZERO - a`` for attribute a with the
@@ -167,32 +168,27 @@ class Bags:
     """
 
     def __init__(self, groups: Ints) -> None:
-        self.groups = groups
+        self.groups, self.store = groups, BagStore()
         # the last is for entries without an attribute
         self._group_of = np.append(np.maximum(groups, 0), 0).astype(np.int64)
         self._hashes = np.append(np.where(groups < 0, np.uint64(0), _hashes(len(groups))), np.uint64(0))
-        self.forget()
 
     def forget(self) -> None:
         """Start with empty caches."""
         self.store = BagStore()
-        self._known = [(HashIndex(), Growable(np.int32)) for _ in range(int(self._group_of.max()) + 1)]
 
-    def encode(self, text: Text) -> Ids:
+    def encode(self, text: Text, offsets: Offsets) -> Encoded:
         """Return the sets of the tokens; a set has the attributes with the value 1, repeated ones as often."""
-        n, tokens = len(text.sizes), text.tokens
-        numbers = np.minimum(text.codes.view(np.uint32), len(self.groups))  # negative ones are large
-        keys = np.zeros((len(self._known), n), np.uint64)  # sums, in which the order of attributes does not matter
+        n, tokens, n_groups = len(text.sizes), text.tokens, int(self._group_of.max()) + 1
+        numbers = np.minimum(text.codes.view(np.uint32), len(self.groups)).astype(np.int32)  # negative ones are large
+        keys = np.zeros((n_groups, n), np.uint64)  # sums, in which the order of attributes does not matter
         np.add.at(keys.ravel(), self._group_of[numbers] * n + tokens, self._hashes[numbers])
-        bags = np.zeros((n, len(keys)), np.int32)
-        for number, (index, places) in enumerate(self._known):
-            found, unknown = index.find(keys[number])
-            if unknown:
-                found, new = index.add(keys[number])
-                members = np.flatnonzero(new[tokens])
-                own = numbers[members]
-                members = members[(self._group_of[own] == number) & (self._hashes[own] > 0)]
-                sizes = np.bincount(tokens[members], minlength=n)[new]
-                places.append(self.store.add_ragged(numbers[members].astype(np.int32), sizes))
-            bags[:, number] = np.append(places.array, np.int32(0))[found]  # the empty set is the empty bag
-        return Ids(bags, np.zeros((n, 0), np.int32), self.store)
+
+        def members(group: int, new: Bools) -> tuple[Ints, Offsets]:
+            places = np.flatnonzero(new[tokens])
+            places = places[(self._group_of[numbers[places]] == group) & (self._hashes[numbers[places]] > 0)]
+            return numbers[places], np.bincount(tokens[places], minlength=n)[new]
+
+        columns = [self.store.of(keys[group], partial(members, group)) for group in range(n_groups)]
+        ids = Ids(np.stack(columns, axis=1), 0, offsets, self.store)
+        return Encoded(ids, Ids(np.zeros((n, 0), np.int32), 0, offsets, BagStore()), offsets)

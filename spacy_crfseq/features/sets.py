@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import ConfigError, suggest
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
-from .plan import Plan, make_plan
-from .protocol import DocAttributes, LabelAttributes
-from .templates import parse
+from .protocol import Attributes, DocAttributes, LabelAttributes, WordAttributes
+from .templates import Plan, make_plan, parse
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,30 @@ class FeatureSet:
         known = {*BUILT_IN, *self.functions, *self.set_names}
         unigrams, bigrams = (parse(texts, known) for texts in (self.templates, self.bigram_templates))
         return make_plan(unigrams, self.set_names), make_plan(bigrams, self.set_names)
+
+    def with_attributes(self, attributes: Mapping[str, Attributes]) -> FeatureSet:
+        """Return the features with the attributes of plug-ins, given by the names of their blocks.
+
+        RAISES ConfigError: If two attributes share a name, or a name or a template cannot be read.
+        """
+        functions, templates = dict[str, LexemeFunction](self.functions), list(self.templates)
+        in_docs = dict[str, DocAttributes | LabelAttributes]()
+        taken = {*BUILT_IN, *functions, *self.token_functions}
+        for name, plugin in attributes.items():
+            block = name.upper()
+            if not (block.isascii() and block.isidentifier()):
+                raise ConfigError(f"[attributes.{name}]: rename the block, to letters, digits and underscores.")
+            own = plugin.functions(block) if isinstance(plugin, WordAttributes) else {}
+            names = set(own)
+            if isinstance(plugin, DocAttributes | LabelAttributes):
+                in_docs[block] = plugin
+                names.update(plugin.names(block))
+            if twice := names & taken:
+                raise ConfigError(f"The attributes {sorted(twice)} are there twice; rename the block {name!r}.")
+            taken |= names
+            functions.update(own)
+            templates += plugin.templates(block)
+        return replace(self, templates=tuple(templates), functions=functions, doc_attributes=in_docs)
 
     @property
     def set_names(self) -> set[str]:

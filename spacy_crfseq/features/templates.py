@@ -9,6 +9,12 @@ A template is one or more parts joined by ``|``; a part is an attribute and an o
 
 You can omit ``[0]``.  Beyond the ends of a sequence, a part has the value ``_B-1``, ``_B-2``, ... before the
 start and ``_B+1``, ``_B+2``, ... after the end, as in CRF++.
+
+Templates are grouped into *slots*, so that weights are summed only once per distinct set of features.  Templates of the
+word at one offset form a *lexeme slot*: the word determines their features, a *bag*.  Templates that use only token
+columns, such as tags, share a *column slot* if their parts all occur in a larger template, whose key determines the
+bag.  A token function is a *set slot*: the whole set of names determines its bag.  Other templates are *single slots*
+with one feature per token.
 """
 
 from __future__ import annotations
@@ -17,7 +23,11 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from ..errors import ConfigError, suggest
+from ..types import Hashes
+from .attributes import TOKEN_COLUMNS
 from .index import hash_of_name
 
 MAX_OFFSET = 16
@@ -85,3 +95,114 @@ def _parse_part(part: str, text: str, known: Collection[str]) -> list[Part]:
     if max(abs(first), abs(last)) > MAX_OFFSET:
         raise ConfigError(f"Template {text!r}: offsets beyond {MAX_OFFSET} are not supported.")
     return [Part(name, offset) for offset in range(first, last + 1)]
+
+
+def pad_names(width: int) -> list[str]:
+    """Return ``_B-1 ... _B-K, _B+1 ... _B+K``, the values beyond the ends of sequences."""
+    return [f"_B{sign}{k}" for sign in "-+" for k in range(1, width + 1)]
+
+
+def pad_values(width: int) -> Hashes:
+    """Return the hashes of `pad_names`."""
+    return np.array([hash_of_name(name) for name in pad_names(width)], np.uint64)
+
+
+class Slot(NamedTuple):
+    """Templates with common bags.
+
+    key (int): The offset of their word; or that of them whose parts are those of all.
+    """
+
+    key: int
+    templates: tuple[int, ...]
+
+
+class Plan(NamedTuple):
+    """Slots of a list of templates; a template is identified by its position in the list."""
+
+    templates: tuple[Template, ...]
+    lexeme_slots: tuple[Slot, ...]
+    column_slots: tuple[Slot, ...]
+    single_slots: tuple[int, ...]
+    set_slots: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The token columns in use."""
+        return [name for name in TOKEN_COLUMNS if name in self._attributes()]
+
+    @property
+    def lexical(self) -> list[str]:
+        """The attributes of words in use, sorted."""
+        return sorted(self._attributes() - set(TOKEN_COLUMNS) - self.functions)
+
+    @property
+    def functions(self) -> set[str]:
+        """The token functions in use."""
+        return {self.templates[number].parts[0].attribute for number in self.set_slots}
+
+    @property
+    def width(self) -> int:
+        """The largest offset, at least 1."""
+        return max([1, *(abs(part.offset) for template in self.templates for part in template.parts)])
+
+    def _attributes(self) -> set[str]:
+        return {part.attribute for template in self.templates for part in template.parts}
+
+
+def lexical_names(*plans: Plan) -> list[str]:
+    """Return the attributes of words that any of the plans uses, sorted."""
+    return sorted({name for plan in plans for name in plan.lexical})
+
+
+def column_names(*plans: Plan) -> list[str]:
+    """Return the token columns that any of the plans uses, each once."""
+    return list(dict.fromkeys(name for plan in plans for name in plan.columns))
+
+
+def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) -> Plan:
+    """Assign every template to exactly one slot.
+
+    functions (Collection[str]): Names of token functions.
+    RAISES ConfigError: If such a name is in a conjunction.
+    """
+    templates = tuple(templates)
+    by_offset: dict[int, list[int]] = {}
+    over_columns, singles, sets = list[int](), list[int](), list[int]()
+    for number, template in enumerate(templates):
+        if any(part.attribute in functions for part in template.parts):
+            if len(template.parts) > 1:
+                raise ConfigError(
+                    f"Template {template.name!r}: a token function returns several values for a token and cannot be "
+                    "used in a conjunction. Let the function return the joint value, for example "
+                    '"word+tag=" + sentence[i].text + "/" + sentence[i].tag_.'
+                )
+            sets.append(number)
+            continue
+        kinds = {part.attribute in TOKEN_COLUMNS for part in template.parts}
+        offsets = {part.offset for part in template.parts}
+        if kinds == {False} and len(offsets) == 1:
+            by_offset.setdefault(offsets.pop(), []).append(number)
+        elif kinds == {True}:
+            over_columns.append(number)
+        else:
+            singles.append(number)
+    groups = _cover(templates, over_columns)
+    return Plan(
+        templates,
+        tuple(Slot(offset, tuple(by_offset[offset])) for offset in sorted(by_offset)),
+        tuple(Slot(key, tuple(members)) for key, members in groups.items() if len(members) > 1),
+        (*(key for key, members in groups.items() if len(members) == 1), *singles),
+        tuple(sets),
+    )
+
+
+def _cover(templates: tuple[Template, ...], numbers: Collection[int]) -> dict[int, list[int]]:
+    """Assign each template to the first of the largest ones that has all of its parts."""
+    largest_first = sorted(numbers, key=lambda number: -len(templates[number].parts))
+    groups: dict[int, list[int]] = {}
+    for number in largest_first:
+        parts = set(templates[number].parts)
+        home = next((key for key in groups if parts <= set(templates[key].parts)), number)
+        groups.setdefault(home, []).append(number)
+    return groups

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..decoders._possible import check_possible
 from ..errors import ConfigError
-from ..potentials.protocol import Part, Source, tokens_of
+from ..potentials.linear import Source
+from ..potentials.protocol import Part, tokens_of
 from ..threads import over
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 
@@ -290,7 +291,7 @@ class Posterior(NamedTuple):
             yield from (piece,) if self.rules is None else piece.under(self.rules)
 
     def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
-        scores, _ = self.source.forward(part)
+        scores = self.source.scores(part)
         if self.temperature != 1:
             scores = Scores(*(array / array.dtype.type(self.temperature) for array in scores))
         offsets = self.offsets[part[0] : part[1] + 1]

@@ -21,7 +21,7 @@ FAR, NEAR = 8, 4
 def add_split(
     ids: Ints, heads: Floats, dense: Floats, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats
 ) -> None:
-    """Add rows that `potentials.row_sums.split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
+    """Add rows that `potentials.linear.split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
     length, n_slots = ids.shape
     n_dense, n = dense.shape
     for t in range(length):

@@ -24,10 +24,8 @@ from ..corpora import check_file
 from ..errors import ConfigError, FormatError
 from ..features.attributes import BUILT_IN, LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
 from ..features.encoder import Active, Columns, Encoder
-from ..features.lexicon import pad_names, pad_values
-from ..features.plan import make_plan
-from ..features.templates import Part, Template, parse
-from ..types import Ints
+from ..features.templates import Part, Template, make_plan, pad_names, pad_values, parse
+from ..types import Hashes, Ints
 from ._expected import ROUNDING
 
 _SHARE = re.compile(r"(?P<label>.+)[=:](?P<low>[0-9.eE+-]+?)(?:(?:\.\.|,)(?P<high>[0-9.eE+-]+))?")
@@ -149,9 +147,10 @@ class FeatureSets:
             return int(value == "1")
         return int(self._pads.get(value) or self._vocab.strings[value])
 
-    def _values_of(self, orth: int) -> list[int]:
-        lexeme = self._vocab[orth]
-        return [self._value(name, lexeme) for name in self._plan.lexical]
+    def _values_of(self, orths: Sequence[int]) -> Hashes:
+        lexemes, names = [self._vocab[orth] for orth in orths], self._plan.lexical
+        values = [[self._value(name, lexeme) for name in names] for lexeme in lexemes]
+        return np.array(values, np.uint64).reshape(len(orths), len(names))
 
     def _value(self, name: str, lexeme: Any) -> int:
         if name in LEXEME_HASHES or name in LEXEME_FLAGS:

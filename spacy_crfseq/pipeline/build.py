@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from .. import threads
 from ..errors import ConfigError
 from ..features.encoder import BLOCK_TOKENS, Encoded, Encoder
-from ..features.plan import Plan
+from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
-from ..potentials.layout import Layout, make_layout
-from ..potentials.rows import Rows, cells, used_rows
+from ..potentials.layout import Layout, Rows, cells, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import needs_labels, part_name
 from ..training.dataset import Dataset, join

@@ -16,7 +16,7 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
-from ..features.plan import column_names
+from ..features.templates import column_names
 from ..model import LinearChainCRF
 from ..registry import check_types
 from ..training.compatibility import check_global

@@ -20,8 +20,8 @@ from thinc.api import Model
 from .. import threads
 from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
-from ..features.plan import lexical_names
 from ..features.sets import FeatureSet, columns_read
+from ..features.templates import lexical_names
 from ..model import LinearChainCRF
 from ..training.compatibility import check_candidates
 from ..training.dataset import Dataset
@@ -375,7 +375,7 @@ class DocModel:
             crf = self.crf
             encoded, columns = self.encode(list(docs))
             source = crf.source(encoded)
-            parts = [source.forward(part)[0].emissions for part in source.parts()]
+            parts = [source.scores(part).emissions for part in source.parts()]
         whole = np.concatenate([np.zeros((0, len(self.labels.tags)), crf.theta.dtype), *parts])
         return np.split(whole, columns.doc_offsets[1:-1])
 

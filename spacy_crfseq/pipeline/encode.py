@@ -17,7 +17,7 @@ from spacy.training import Example, validate_examples
 from spacy.util import minibatch
 
 from ..errors import NoExamplesError
-from ..features.encoder import Columns, Encoded, Encoder, StoredIds, take_sequences
+from ..features.encoder import Columns, Encoded, Encoder, Ids, take_sequences
 from ..features.index import Growable, Packed
 from ..training.compatibility import part_name
 from ..training.dataset import Dataset
@@ -65,18 +65,18 @@ class _Texts:
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
         self._packed: list[Packed] = []
+        self._blocks: tuple[Ids, ...] = ()
         self._words = Growable(np.int32)
         self._inputs: list[tuple[NDArray[Any], ...]] = []
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
 
-    def append(self, part: Encoded, rows: Ints) -> None:
-        """Append a text, whose words have the rows [T] of the lexicon."""
-        blocks = (self._encoder.unigrams, part.unigrams), (self._encoder.bigrams, part.bigrams)
-        each = [block.columns(rows, ids.plain()) for block, ids in blocks]
-        self._packed = self._packed or [Packed(columns.shape[1]) for columns in each]
-        for packed, columns in zip(self._packed, each, strict=True):
-            packed.append(columns)
+    def append(self, part: Encoded) -> None:
+        """Append a text."""
+        self._blocks = part.unigrams, part.bigrams
+        self._packed = self._packed or [Packed(ids.columns.shape[1]) for ids in self._blocks]
+        for packed, ids in zip(self._packed, self._blocks, strict=True):
+            packed.append(ids.columns[:])
         if part.words is not None:
             self._words.append(part.words)
         self._inputs.append(part.inputs)
@@ -88,11 +88,8 @@ class _Texts:
     def joined(self) -> Encoded:
         for column in (*(packed.bytes for packed in self._packed), self._words, self._offsets):
             column.trim()
-        offsets, blocks = self._offsets.array, (self._encoder.unigrams, self._encoder.bigrams)
-        unigrams, bigrams = (
-            StoredIds(block, packed, offsets, block.table, block.store)
-            for block, packed in zip(blocks, self._packed, strict=True)
-        )
+        offsets, each = self._offsets.array, zip(self._blocks, self._packed, strict=True)
+        unigrams, bigrams = (ids._replace(columns=packed, offsets=offsets) for ids, packed in each)
         inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
         words = None if self._encoder.words is None else self._words.array
         return Encoded(unigrams, bigrams, offsets, words, inputs)
@@ -174,11 +171,11 @@ class _Corpus:
         self._n_docs += len(chunk)
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
-        encoded, rows = self._encoder.encode(text), self._encoder.rows(text)
-        self._known.append(encoded, rows)
+        encoded = self._encoder.encode(text)
+        self._known.append(encoded)
         if self._seen is not None:
             # encoding the text as it is adds no feature: all its features occur with the column, too
-            self._seen.append(encoded if seen is text else self._encoder.encode(seen), rows)
+            self._seen.append(encoded if seen is text else self._encoder.encode(seen))
         self._gold.append(labels.astype(type_for(labels)))
         self._weights.append(weights)
 

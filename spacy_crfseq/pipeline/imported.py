@@ -16,11 +16,10 @@ from ..corpora.crfsuite_model import LEAST, MOST, NO_WEIGHTS, NamedWeights, Save
 from ..errors import DataError, ModelFileError, NotFittedError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
+from ..features.template_file import DOLLAR
 from ..features.token_sets import make_token_sets
-from ..features.wapiti_patterns import DOLLAR
 from ..model import LinearChainCRF
-from ..potentials.layout import Layout
-from ..potentials.rows import SparseRows
+from ..potentials.layout import Layout, SparseRows
 from ..potentials.values import Values
 from ..types import Floats
 from .component import CRFComponent

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from spacy.vocab import Vocab
 from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
-from ..features.encoder import Columns, Encoder
+from ..features.encoder import Columns, Encoder, LexemeValues
 from ..features.entries import names_in
 from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
@@ -360,47 +360,29 @@ def lexeme_reader(
     names: Sequence[str],
     functions: Mapping[str, LexemeFunction],
     strings: dict[int, str] | None = None,
-) -> Callable[[int], list[int]]:
-    """Return a function from a word's hash to the values of the attributes `names`, 0 for those without a value.
+) -> LexemeValues:
+    """Return a function from hashes of words [W] to the values [W, A] of the attributes `names`, 0 for none.
 
     vocab (Callable): Returns the vocab that holds the words at hand.
     strings (dict | None): As in `read_docs`.
     """
-    readers = [_reader(name, functions, strings) for name in names]
 
-    def values_of(orth: int) -> list[int]:
-        lexeme = vocab()[orth]
-        text = lexeme.text
-        return [read(lexeme, text) for read in readers]
+    def values_of(orths: Sequence[int]) -> Hashes:
+        lexemes = list(map(vocab().__getitem__, orths))
+        texts, table = [lexeme.text for lexeme in lexemes], np.zeros((len(orths), len(names)), np.uint64)
+        for i, name in enumerate(names):
+            if name in LEXEME_HASHES or name in LEXEME_FLAGS:
+                table[:, i] = np.fromiter(map(attrgetter(name.lower()), lexemes), np.uint64, len(orths))
+                continue
+            values = list(map(functions[name] if name in functions else TEXT_FUNCTIONS[name], texts))
+            # once for each value, because words share affixes and shapes
+            keys = {value: int(get_string_id(value)) for value in set(values) if value}
+            table[:, i] = np.fromiter((keys[value] if value else 0 for value in values), np.uint64, len(orths))
+            if strings is not None:
+                strings.update((key, value) for value, key in keys.items())
+        return table
 
     return values_of
-
-
-def _reader(
-    name: str, functions: Mapping[str, LexemeFunction], strings: dict[int, str] | None
-) -> Callable[[Any, str], int]:
-    field = name.lower()
-    if name in LEXEME_HASHES:
-        return lambda lexeme, text: int(getattr(lexeme, field))
-    if name in LEXEME_FLAGS:
-        return lambda lexeme, text: int(bool(getattr(lexeme, field)))
-    function = functions[name] if name in functions else TEXT_FUNCTIONS[name]
-
-    def read(lexeme: Any, text: str) -> int:
-        value = function(text)
-        if not value:
-            return 0
-        key = _hash_of(value)
-        if strings is not None:
-            strings[key] = value
-        return key
-
-    return read
-
-
-@lru_cache(maxsize=1 << 14)  # words share their affixes and shapes
-def _hash_of(value: str) -> int:
-    return int(get_string_id(value))
 
 
 class _Hashes(dict[str, int]):

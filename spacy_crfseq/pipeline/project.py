@@ -323,7 +323,7 @@ def _annotate(pipe: Any, examples: list[Example]) -> None:
 
 
 def _warn_of_sentences(setup: Setup, name: str, pipe: CRFComponent) -> None:
-    from ..features.document_words import DocumentWords
+    from ..features.documents import DocumentWords
     from ..features.protocol import LabelAttributes
     from .columns import unit_of
 

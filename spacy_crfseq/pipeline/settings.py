@@ -155,11 +155,9 @@ class Method(NamedTuple):
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
 
     def feature_set(self) -> FeatureSet:
-        """Return the features with those of the attribute plug-ins.  RAISES ConfigError: As in `with_attributes`."""
-        from ..features.combined import with_attributes
-
+        """Return the features, with those of the attribute plug-ins; errors as in `FeatureSet.with_attributes`."""
         numbers = any(getattr(one, "reads_numbers", False) for one in self.potentials.values())
-        return replace(with_attributes(self.features, self.attributes), numbers=numbers)
+        return replace(self.features.with_attributes(self.attributes), numbers=numbers)
 
     def first_stage(self) -> "Method | None":
         """Return the method of the stage whose labels attributes read; None if none do."""

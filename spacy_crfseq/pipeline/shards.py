@@ -29,8 +29,7 @@ from ..evaluation.weights import features_with_largest_weights
 from ..features.encoder import Encoder
 from ..features.index import HashIndex
 from ..model import LinearChainCRF
-from ..potentials.layout import Layout
-from ..potentials.rows import DenseRows, Rows, cells, rows_of
+from ..potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..regularizers.none import NoRegularizer
 from ..training.dataset import Dataset

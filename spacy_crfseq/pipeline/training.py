@@ -31,8 +31,7 @@ from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
-from ..potentials.small import Given
-from ..potentials.sums import Sum
+from ..potentials.sums import Given, Sum
 from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
@@ -539,8 +538,8 @@ class Training:
     def _objective_with(self, data: Dataset, found: Mapping[int, Given]) -> Objective:
         """Return the objective on data with the scores of networks, by the numbers of their inputs."""
         crf, _ = self.model.trained()
-        others = (found.get(number, potential) for number, potential in enumerate(crf.small))
-        return self.objective(data, (), Sum((crf.linear, *others)))
+        others = [found.get(number, potential) for number, potential in enumerate(crf.small)]
+        return self.objective(data, (), Sum(crf.linear, others))
 
     # All at once
 

@@ -1,25 +1,145 @@
 """The layout of the parameters of a linear potential in theta [D].
 
 The parameters are the weights of the *unigram* block (features that score a label), those of the *bigram* block
-(features that score a label together with the previous one), transitions, start and end scores.
+(features that score a label together with the previous one), transitions, start and end scores.  The weights of a block
+are rows, one per feature: dense ones for every label, as in CRF++, or sparse ones for the labels of the training, as in
+CRFsuite.  The *cell* of a weight is ``row * width + column``; both kinds store weights in the order of their cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import kernels
-from ..features.encoder import AnyIds, Encoded
+from ..features.encoder import Encoded, Ids
 from ..types import Bools, Floats, Hashes, Ints, Offsets, RowBlock
-from .rows import EVERYWHERE, DenseRows, Rows, SparseRows, restricted_rows, united, without_empty
 
+EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
 SHARD_FLOATS = 1 << 18
 """Number of scores that are computed at a time, so that they stay in the cache."""
 BLOCK_BITS = 1 << 20
 """Number of possible weights looked at at a time."""
+
+
+class DenseRows(NamedTuple):
+    """Weights for every column (label or label pair) of every row (feature), stored row by row."""
+
+    n_rows: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return self.n_rows * self.width
+
+    @property
+    def bounds(self) -> Offsets:
+        """[R + 1] the start of each row."""
+        return np.arange(self.n_rows + 1, dtype=np.int64) * self.width
+
+    @property
+    def places(self) -> tuple[Offsets, Ints]:
+        """See `RowBlock`."""
+        return EVERYWHERE
+
+    def matrix(self, weights: Floats) -> Floats:
+        """Return the weights [size], or an array like them, as [R, C]."""
+        return weights.reshape(self.n_rows, self.width)
+
+    def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
+        """Add the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]."""
+        kernels.gather.add_ragged(ptr, ids, self.matrix(weights), out)
+
+
+class SparseRows(NamedTuple):
+    """Weights for some columns of each row: row r has the columns ``cols[ptr[r]:ptr[r + 1]]``, ascending."""
+
+    ptr: Offsets
+    cols: Ints
+    width: int
+
+    @property
+    def n_rows(self) -> int:
+        """R, features."""
+        return len(self.ptr) - 1
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return len(self.cols)
+
+    @property
+    def bounds(self) -> Offsets:
+        """[R + 1] the start of each row."""
+        return self.ptr
+
+    @property
+    def places(self) -> tuple[Offsets, Ints]:
+        """See `RowBlock`."""
+        return self.ptr, self.cols
+
+    def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
+        """Add the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]."""
+        kernels.gather.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
+
+
+Rows: TypeAlias = DenseRows | SparseRows
+
+
+def cells(rows: Rows) -> NDArray[np.int64]:
+    """Return ``row * width + column`` of each weight [size]."""
+    if isinstance(rows, DenseRows):
+        return np.arange(rows.size, dtype=np.int64)
+    return np.repeat(np.arange(rows.n_rows, dtype=np.int64), np.diff(rows.ptr)) * rows.width + rows.cols
+
+
+def rows_of(places: Sequence[Offsets], n_rows: int, width: int) -> SparseRows:
+    """Return rows with the weights whose `cells` are in one of some arrays, each of which is sorted."""
+    every = places[0]
+    if len(places) > 1:
+        every = np.sort(np.concatenate(places), kind="stable")
+        every = every[np.append(True, every[1:] > every[:-1])[: len(every)]]
+    bounds = np.arange(n_rows + 1, dtype=np.int64) * width
+    return SparseRows(np.searchsorted(every, bounds), (every % max(1, width)).astype(np.int32), width)
+
+
+def used_rows(rows: Rows) -> Bools:
+    """Return which rows [R] have a weight."""
+    used: Bools = np.diff(rows.bounds) > 0
+    return used
+
+
+def widened(rows: Rows, old_columns: NDArray[np.int64], width: int) -> tuple[Rows, NDArray[np.int64]]:
+    """Return rows of a larger width, where column c is ``old_columns[c]``, and the new place of each weight."""
+    row, column = np.divmod(cells(rows), max(1, rows.width))
+    moved = row * width + old_columns[column]
+    if isinstance(rows, DenseRows):
+        return DenseRows(rows.n_rows, width), moved
+    new_columns = np.setdiff1d(np.arange(width), old_columns)
+    added = np.arange(rows.n_rows, dtype=np.int64)[:, None] * width + new_columns
+    every = np.sort(np.concatenate([moved, added.ravel()]))
+    return rows_of([every], rows.n_rows, width), np.searchsorted(every, moved)
+
+
+def united(rows: Rows, first: Rows) -> Rows:
+    """Return rows that also have the weights of other rows, which are the first ones, of the same width."""
+    return rows if isinstance(rows, DenseRows) else rows_of([cells(rows), cells(first)], rows.n_rows, rows.width)
+
+
+def taken(rows: Rows, numbers: Ints) -> tuple[Rows, Offsets]:
+    """Return some rows, by their numbers, -1 for an empty one, and the places of their weights among all."""
+    bounds, is_dense, present = rows.bounds, isinstance(rows, DenseRows), numbers >= 0
+    sizes = np.where(present, np.diff(bounds, append=bounds[-1])[numbers], 0)
+    ptr = np.append(0, np.cumsum(sizes)).astype(np.int64)
+    places = np.arange(ptr[-1]) + np.repeat(np.where(present, bounds[numbers], 0) - ptr[:-1], sizes)
+    if is_dense and present.all():
+        return DenseRows(len(numbers), rows.width), places
+    columns = places % rows.width if isinstance(rows, DenseRows) else rows.cols[places]
+    return SparseRows(ptr, columns.astype(np.int32), rows.width), places
 
 
 class Layout(NamedTuple):
@@ -69,13 +189,11 @@ class Layout(NamedTuple):
         """
         views = self.views(kept)
         steps = views.transitions.copy() if self.steps is None else self.steps & views.transitions
-        return Layout(
-            self.n_labels,
-            restricted_rows(self.unigrams, views.unigrams),
-            restricted_rows(self.bigrams, views.bigrams),
-            None if steps.all() else steps,
-            self.boundaries,
+        unigrams, bigrams = (
+            rows_of([cells(rows)[part]], rows.n_rows, rows.width)
+            for rows, part in zip((self.unigrams, self.bigrams), views, strict=False)
         )
+        return Layout(self.n_labels, unigrams, bigrams, None if steps.all() else steps, self.boundaries)
 
     def move(self, theta: Floats, kept: Bools) -> Floats:
         """Return theta [D] in the order of `restricted`; shared scores that are not kept become zero."""
@@ -91,7 +209,11 @@ class Layout(NamedTuple):
 
     def without_empty(self) -> Layout:
         """Return the layout without features that have no weight; the positions of parameters do not change."""
-        return self._replace(unigrams=without_empty(self.unigrams), bigrams=without_empty(self.bigrams))
+        unigrams, bigrams = (
+            rows if isinstance(rows, DenseRows) else rows._replace(ptr=rows.ptr[np.append(True, used_rows(rows))])
+            for rows in (self.unigrams, self.bigrams)
+        )
+        return self._replace(unigrams=unigrams, bigrams=bigrams)
 
     def trainable(self) -> Bools:
         """Return which of the L * (L + 2) shared scores are trainable."""
@@ -136,7 +258,7 @@ def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: i
 
 
 def observed_rows(
-    ids: AnyIds, columns: Ints, n_rows: int, width: int, everywhere: tuple[Bools, Bools] | None = None
+    ids: Ids, columns: Ints, n_rows: int, width: int, everywhere: tuple[Bools, Bools] | None = None
 ) -> SparseRows:
     """Return rows with the columns [T] that each feature occurs with; negative ones are skipped.
 
@@ -145,10 +267,10 @@ def observed_rows(
     words = (width + 63) // 64
     marks = np.zeros((n_rows, words), np.uint64)
     bag_marks = np.zeros((ids.store.size, words), np.uint64)
-    for tokens, part in ids.parts():
-        here = columns[tokens].astype(np.int32, copy=False)
-        kernels.rows.mark_columns(part.attrs, here, marks)
-        kernels.rows.mark_columns(part.bags, here, bag_marks)
+    for tokens, bags, attrs in ids.parts():
+        marked = columns[tokens].astype(np.int32, copy=False)
+        kernels.rows.mark_columns(attrs, marked, marks)
+        kernels.rows.mark_columns(bags, marked, bag_marks)
     kernels.rows.spread_marks(ids.store.ptr, ids.store.ids, bag_marks, marks)
     if everywhere is not None:
         bits = np.zeros(64 * words, np.bool_)

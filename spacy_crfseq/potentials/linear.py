@@ -3,49 +3,37 @@
     emissions[t, y]      = sum of W[a, y] over the features a of token t
     transitions[t, i, j] = A[i, j] + sum of V[b, i, j] over the bigram features b of token t
 
-`layout` defines the positions of W, V, A, start and end scores in theta [D].  `assemble` combines the scores; the
-strategies of `row_sums` sum the rows.
+`layout` defines the positions of W, V, A, start and end scores in theta [D].  Rows are summed in three ways: in passes
+over one text, once per distinct bag (`PassSums`); in mini-batches, from one list of ids per token (`listed`); in
+prediction, with cached sums of bags (`CachedSums`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..features.encoder import Encoded
-from ..threads import cached_property, run
-from ..types import Floats, RowBlock, RowGradient, Scores
-from .layout import Layout, Views, shards
-from .protocol import Part, tokens_of
-from .row_sums import CachedSums, ListedSums, PassSums, listed
+from .. import kernels
+from ..features.encoder import Encoded, Ids
+from ..features.index import BagStore
+from ..threads import cached_property, parts, run
+from ..types import Bools, Constraints, Floats, Ints, Offsets, RowGradient, Scores
+from .layout import DenseRows, Layout, Rows, SparseRows, Views, shards
+from .protocol import Addend, Part, tokens_of
+from .tag_dictionary import EmissionMask, without_restricted
 
 ROUND_FLOATS = 1 << 23
 """Number of gradients of scores, 32 MiB in float32, that threads compute before adding them to that of theta."""
 LARGER = 2
 """Factor of the size of parts in training, because losses group sequences of similar lengths."""
-
 Adder: TypeAlias = Callable[[Floats], None]
 """Adds the weight rows of some tokens to an array [T, C]."""
-
-
-def assemble(views: Views, emissions: Floats, add_unigrams: Adder, add_bigrams: Adder | None) -> Scores:
-    """Return the scores of some tokens: shared scores, and the rows of their features.
-
-    emissions (Floats): [T, L] zeros, which become part of the result.
-    add_pair (Adder | None): None without label-pair templates, when all positions share the transitions.
-    """
-    add_unigrams(emissions)
-    transitions = views.transitions[None]
-    if add_bigrams is not None:
-        length, n = emissions.shape
-        transitions = np.empty((length, n, n), emissions.dtype)
-        transitions[:] = views.transitions
-        add_bigrams(transitions.reshape(length, n * n))
-    return Scores(emissions, transitions, views.start, views.end)
 
 
 class Linear:
@@ -53,13 +41,9 @@ class Linear:
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.n_labels, self.size = layout, layout.n_labels, layout.size
-        self.score_width = layout.n_labels**2 if layout.bigrams.n_rows else layout.n_labels
-
-    def blocks(self) -> list[RowBlock]:
-        return self.layout.blocks()
-
-    def zero_frozen(self, grad: Floats) -> None:
-        self.layout.zero_frozen(grad)
+        self.rows: tuple[Rows, ...] = (layout.unigrams, layout.bigrams)[: 2 if layout.bigrams.n_rows else 1]
+        self.score_width = self.rows[-1].width
+        self.blocks, self.zero_frozen = layout.blocks, layout.zero_frozen
 
     def passes(self, text: Encoded, n_threads: int) -> LinearPasses:
         return LinearPasses(self, text, n_threads)
@@ -67,56 +51,153 @@ class Linear:
     def batches(self) -> LinearBatches:
         return LinearBatches(self)
 
-    def source(self, theta: Floats, text: Encoded) -> LinearSource:
-        return WeightTables(self, theta).source(text)
+
+def assemble(views: Views, emissions: Floats, adders: Sequence[Adder]) -> Scores:
+    """Return the scores of some tokens: shared scores, and the rows of their features.
+
+    emissions (Floats): [T, L] zeros, which become part of the result.
+    adders (Sequence[Adder]): For unigrams and, with label-pair templates, for bigrams; without them all positions share
+        the transitions.
+    """
+    adders[0](emissions)
+    transitions = views.transitions[None]
+    if len(adders) > 1:
+        length, n = emissions.shape
+        transitions = np.empty((length, n, n), emissions.dtype)
+        transitions[:] = views.transitions
+        adders[1](transitions.reshape(length, n * n))
+    return Scores(emissions, transitions, views.start, views.end)
 
 
-class WeightTables:
-    """The weights of a linear potential, with cached sums for prediction."""
-
-    def __init__(self, potential: Linear, theta: Floats) -> None:
-        self.potential, self.views = potential, potential.layout.views(theta)
-        layout = potential.layout
-        self._tables = CachedSums(layout.unigrams, self.views.unigrams), CachedSums(layout.bigrams, self.views.bigrams)
-
-    @property
-    def n_bytes(self) -> int:
-        """Number of bytes of the sums."""
-        return sum(table.n_bytes for table in self._tables)
-
-    def source(self, text: Encoded) -> LinearSource:
-        """Return the scores of a text.  This extends the tables; the result does not, so threads can share it."""
-        unigrams, bigrams = self._tables
-        return LinearSource(self, text, unigrams, bigrams if self.potential.layout.bigrams.n_rows else None)
+def added(first: Scores, second: Scores) -> Scores:
+    """Return the sum of two scores; transitions are per position if those of either are."""
+    return Scores(*(a + b for a, b in zip(first, second, strict=True)))
 
 
-class LinearSource:
-    """Implements `protocol.Source`; made by `WeightTables.source`."""
+class Listed(NamedTuple):
+    """The ids of each token in one list, with expanded bags: ptr [T + 1], ids [ptr[T]]."""
 
-    def __init__(self, tables: WeightTables, text: Encoded, unigrams: CachedSums, bigrams: CachedSums | None) -> None:
-        self._potential, self._views, self._text = tables.potential, tables.views, text
-        self.n_labels, self.offsets = tables.potential.n_labels, text.offsets
-        self._add_unigrams = unigrams.adder(text.unigrams)
-        self._add_bigrams = None if bigrams is None else bigrams.adder(text.bigrams)
+    ptr: Offsets
+    ids: Ints
 
-    def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        return shards(self.offsets, self._potential.score_width, n_threads=n_threads)
 
-    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        tokens = tokens_of(self.offsets, part)
-        emissions = np.zeros((tokens.stop - tokens.start, self.n_labels), self._views.start.dtype)
-        add_bigrams = None if self._add_bigrams is None else partial(self._add_bigrams, tokens)
-        scores = assemble(self._views, emissions, partial(self._add_unigrams, tokens), add_bigrams)
-        return scores, partial(self._backprop, part)
+def listed(ids: Ids) -> Listed:
+    """Return bags and single features as one list per token."""
+    bags, attrs = ids.expanded()
+    room = int(np.diff(ids.store.ptr)[bags].sum()) + attrs.size
+    ptr, out = np.empty(len(attrs) + 1, np.int64), np.empty(room, np.int32)
+    size = kernels.rows.expand(bags, attrs, ids.store.ptr, ids.store.ids, ptr, out)
+    return Listed(ptr, out[:size])
 
-    def _backprop(self, part: Part, d: Scores) -> Floats:
-        grad = np.zeros(self._potential.size, d.start.dtype)
-        passes = self._potential.passes(self._text.slice(*part), 1)
-        passes.begin(np.zeros_like(grad), grad)
-        passes.take((0, part[1] - part[0]), d)
-        passes.flush()
-        passes.finish()
-        return grad
+
+class RowLists:
+    """The rows ``ids[ptr[t]:ptr[t + 1]]`` of each token, or of each bag, in many passes.
+
+    Dense rows are read from the weights.  Sparse rows with `FEWEST` or more entries are written to a dense table at the
+    start of a pass, where adding one takes two or three vectors.  The entries of other rows, most often one, are listed
+    for each token.
+    """
+
+    FEWEST = 3
+
+    def __init__(self, rows: Rows, ptr: Offsets, ids: Ints) -> None:
+        self._rows, self._tabled, self._entries = rows, np.zeros(0, np.int32), None
+        self._ptr, self._ids = ptr, ids
+        if isinstance(rows, DenseRows):
+            return
+        used = np.zeros(rows.n_rows, np.bool_)
+        used[ids[ids >= 0]] = True  # others may belong to another group
+        self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
+        tables = np.full(rows.n_rows, -1, np.int32)
+        tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
+        # the first call counts rows in the table and listed entries, the second writes them
+        bounds, nothing = np.empty((2, len(ptr)), np.int64), np.empty(0, np.int32)
+        source = ptr, ids, tables, rows.ptr, rows.cols
+        kernels.rows.split(*source, (bounds[0], nothing), (bounds[1], nothing, nothing))
+        self._ptr, self._ids = bounds[0], np.empty(int(bounds[0, -1]), np.int32)
+        size = int(bounds[1, -1])
+        self._entries = bounds[1], np.empty(size, np.int32), np.empty(size, np.int32)
+        kernels.rows.split(*source, (self._ptr, self._ids), self._entries)
+
+    def begin(self, weights: Floats, grad: Floats | None) -> None:
+        """Start a pass with these weights; their gradient is added to `grad`, if given."""
+        self._weights: Floats = weights
+        self._grad: Any = grad
+        self._d_table: Any = None  # without a gradient, `scatter` and `finish` are not called
+        if isinstance(self._rows, DenseRows):
+            self._table = self._rows.matrix(weights)
+            self._d_table = None if grad is None else self._rows.matrix(grad)
+            return
+        self._table = np.empty((len(self._tabled), self._rows.width), weights.dtype)
+        kernels.rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
+        self._d_table = None if grad is None else np.zeros_like(self._table)
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        """Add the rows of some tokens to out [tokens, C]."""
+        bounds = slice(tokens.start, tokens.stop + 1)
+        kernels.rows.add_ragged(self._ptr[bounds], self._ids, self._table, out)
+        if self._entries is not None:
+            kernels.rows.add_entries(self._entries[0][bounds], *self._entries[1:], self._weights, out)
+
+    def scatter(self, tokens: slice, d: Floats) -> None:
+        """Add the gradient d [tokens, C] to that of the rows of some tokens."""
+        bounds = slice(tokens.start, tokens.stop + 1)
+        kernels.rows.scatter_ragged(self._ptr[bounds], self._ids, d, self._d_table)
+        if self._entries is not None:
+            kernels.rows.scatter_entries(self._entries[0][bounds], *self._entries[1:], d, self._grad)
+
+    def finish(self) -> None:
+        """Add the gradient of the table to that of the weights."""
+        if isinstance(self._rows, SparseRows):
+            kernels.rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, self._grad)
+
+
+class PassSums:
+    """The rows of one block in many passes over the same tokens, summed once per distinct bag.
+
+    Columns of ids are divided into one group per thread.  Each group has its own templates, so no two groups share a
+    row, and additions to a row follow the order of the text.
+    """
+
+    def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
+        bags, attrs = ids.expanded()
+        self.width, self._n_groups = rows.width, n_groups
+        self._n_bags = ids.store.size if bags.shape[1] else 0
+        self._bags = [np.ascontiguousarray(bags[:, group::n_groups]) for group in range(n_groups)]
+        # in reverse order, so that a group with fewer bags gets more single features
+        singles = [attrs[:, n_groups - 1 - group :: n_groups] for group in range(n_groups) if attrs.shape[1]]
+        lists = [partial(RowLists, rows, np.arange(len(each) + 1) * each.shape[1], each.ravel()) for each in singles]
+        *self._singles, self._members = run([*lists, partial(RowLists, rows, ids.store.ptr, ids.store.ids)])
+
+    def begin(self, weights: Floats, grad: Floats | None) -> None:
+        """Start a pass with these weights; their gradient is added to `grad`, if given."""
+        run([partial(lists.begin, weights, grad) for lists in (*self._singles, self._members)])
+        if self._n_bags:
+            self._sums = np.zeros((self._n_bags, self.width), weights.dtype)
+            self._d_sums = self._sums if grad is None else np.zeros_like(self._sums)
+            run([partial(self._members.add, bags, self._sums[bags]) for bags in parts(self._n_bags, self._n_groups)])
+
+    def add(self, tokens: slice, out: Floats) -> None:
+        """Add the rows of some tokens to out [tokens, C]."""
+        for group in range(self._n_groups):
+            if self._n_bags:
+                kernels.gather.add_fixed(self._bags[group][tokens], self._sums, out)
+            if self._singles:
+                self._singles[group].add(tokens, out)
+
+    def scatter(self, group: int, tokens: slice, d: Floats) -> None:
+        """Add d [tokens, C] to the sums of bags and to the rows of single features of one group."""
+        if self._n_bags:
+            kernels.rows.scatter_fixed(self._bags[group][tokens], d, self._d_sums)
+        if self._singles:
+            self._singles[group].scatter(tokens, d)
+
+    def finish(self) -> None:
+        """Add the gradients of bags, and of rows in tables, to the gradients of their features."""
+        run([lists.finish for lists in self._singles])
+        if self._n_bags:
+            self._members.scatter(slice(0, self._n_bags), self._d_sums)
+            self._members.finish()
 
 
 class LinearPasses:
@@ -127,21 +208,17 @@ class LinearPasses:
     """
 
     def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
-        layout = potential.layout
         self._potential, self._offsets, self._n_threads = potential, text.offsets, n_threads
-        self._unigrams = PassSums(layout.unigrams, text.unigrams, n_threads)
-        self._bigrams = PassSums(layout.bigrams, text.bigrams, n_threads) if layout.bigrams.n_rows else None
+        self._sums = [PassSums(rows, ids, n_threads) for rows, ids in zip(potential.rows, text.blocks, strict=False)]
         self._taken: dict[int, tuple[slice, Scores]] = {}
         self._free: list[Floats] = []
         self._used: list[Floats] = []
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
         layout = self._potential.layout
-        self._views = layout.views(theta)
-        self._target = None if grad is None else layout.views(grad)
-        self._unigrams.begin(self._views.unigrams, grad is not None)
-        if self._bigrams:
-            self._bigrams.begin(self._views.bigrams, grad is not None)
+        self._views, self._target = layout.views(theta), None if grad is None else layout.views(grad)
+        for number, sums in enumerate(self._sums):
+            sums.begin(self._views[number], None if self._target is None else self._target[number])
 
     def rounds(self) -> Iterator[list[Part]]:
         limit = ROUND_FLOATS if self._n_threads > 1 else 0
@@ -149,8 +226,7 @@ class LinearPasses:
         size, width = 0, self._potential.score_width
         for part in shards(self._offsets, width, LARGER, self._n_threads):
             round_.append(part)
-            tokens = tokens_of(self._offsets, part)
-            size += (tokens.stop - tokens.start) * width
+            size += int(self._offsets[part[1]] - self._offsets[part[0]]) * width
             if size >= limit:
                 yield round_
                 round_, size = [], 0
@@ -159,22 +235,16 @@ class LinearPasses:
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         tokens = tokens_of(self._offsets, part)
-        shape = tokens.stop - tokens.start, self._potential.n_labels
-        room, emissions = self._room(shape, self._views.start.dtype)
-        add_bigrams = partial(self._bigrams.add, tokens) if self._bigrams else None
+        room, emissions = self._room((tokens.stop - tokens.start, self._potential.n_labels), self._views.start.dtype)
 
         def backprop(d: Scores) -> None:
             self._free.append(room)  # the scores have served
-            self.take(part, d)
+            self._taken[part[0]] = tokens, d  # until `flush`
 
-        return assemble(self._views, emissions, partial(self._unigrams.add, tokens), add_bigrams), backprop
-
-    def take(self, part: Part, d: Scores) -> None:
-        """Store the gradient of the scores of a part until `flush`."""
-        self._taken[part[0]] = tokens_of(self._offsets, part), d
+        return assemble(self._views, emissions, [partial(sums.add, tokens) for sums in self._sums]), backprop
 
     def zeros(self, scores: Scores) -> Scores:
-        rooms = [self._room(each.shape, each.dtype) for each in scores[: 2 if self._bigrams else 1]]
+        rooms = [self._room(each.shape, each.dtype) for each in scores[: len(self._sums)]]
         self._used += [room for room, _ in rooms]
         return Scores(*(zeros for _, zeros in rooms), *map(np.zeros_like, scores[len(rooms) :]))
 
@@ -199,29 +269,26 @@ class LinearPasses:
                 self._target.transitions[...] += d.transitions.sum(0)
                 self._target.start[...] += d.start
                 self._target.end[...] += d.end
-            run([partial(self._scatter, group, taken, self._target) for group in range(self._n_threads)])
+            run([partial(self._scatter, group, taken) for group in range(self._n_threads)])
         self._free += self._used
         self._used.clear()
 
-    def _scatter(self, group: int, taken: list[tuple[slice, Scores]], target: Views) -> None:
+    def _scatter(self, group: int, taken: list[tuple[slice, Scores]]) -> None:
         for tokens, d in taken:
-            self._unigrams.scatter(group, tokens, d.emissions, target.unigrams)
-            if self._bigrams:
-                flat = d.transitions.reshape(len(d.transitions), self._potential.n_labels**2)
-                self._bigrams.scatter(group, tokens, flat, target.bigrams)
+            for sums, each in zip(self._sums, d, strict=False):
+                sums.scatter(group, tokens, each.reshape(len(each), sums.width))
 
     def finish(self) -> None:
         if self._target is not None:
-            self._unigrams.finish(self._target.unigrams)
-            if self._bigrams:
-                self._bigrams.finish(self._target.bigrams)
+            for sums in self._sums:
+                sums.finish()
 
 
 class LinearBatches:
     """Implements `protocol.Batches` in arrays that all batches share."""
 
     def __init__(self, potential: Linear) -> None:
-        self._layout = potential.layout
+        self._layout, self._block_rows = potential.layout, potential.rows
         n_shared = potential.n_labels * (potential.n_labels + 2)
         self._shared_ptr, self._shared_ids = np.arange(n_shared + 1), np.arange(n_shared, dtype=np.int32)
         trainable = potential.layout.trainable()
@@ -231,27 +298,24 @@ class LinearBatches:
 
     def load(self, text: Encoded) -> None:
         self._offsets = text.offsets
-        self._unigrams = listed(text.unigrams)
-        self._bigrams = listed(text.bigrams) if self._layout.bigrams.n_rows else None
+        self._lists = [listed(ids) for _, ids in zip(self._block_rows, text.blocks, strict=False)]
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
         if theta is not self._theta:
             self._theta, self._views = theta, self._layout.views(theta)
-        layout, views = self._layout, self._views
-        begin, end = int(self._offsets[part[0]]), int(self._offsets[part[1]])
+        views, begin, end = self._views, int(self._offsets[part[0]]), int(self._offsets[part[1]])
         emissions, self._d_emissions = self._two_zeros(end - begin, theta.dtype)
-        unigrams, bigrams, add_bigrams = self._unigrams.cut(begin, end), None, None
-        if self._bigrams is not None:
-            bigrams = self._bigrams.cut(begin, end)
-            add_bigrams = partial(layout.bigrams.add_ragged, views.bigrams, *bigrams)
-        scores = assemble(views, emissions, partial(layout.unigrams.add_ragged, views.unigrams, *unigrams), add_bigrams)
+        lists = [(each.ptr[begin : end + 1], each.ids) for each in self._lists]
+        blocks = zip(self._block_rows, views, lists, strict=False)
+        adders = [partial(rows.add_ragged, weights, *each) for rows, weights, each in blocks]
+        scores = assemble(views, emissions, adders)
         if scale != 1.0:
             s = theta.dtype.type(scale)
             emissions *= s
             scores = Scores(emissions, scores.transitions * s, views.start * s, views.end * s)
-        return scores, partial(self._backprop, unigrams, bigrams)
+        return scores, partial(self._backprop, lists)
 
     def _two_zeros(self, length: int, dtype: np.dtype[Any]) -> Floats:
         """Return two arrays of zeros [length, L]."""
@@ -273,20 +337,145 @@ class LinearBatches:
             del self._shared
         flat, shared = self._shared
         flat.fill(0)
-        d_transitions = shared.transitions if self._bigrams is None else np.zeros_like(scores.transitions)
+        d_transitions = shared.transitions if len(self._lists) == 1 else np.zeros_like(scores.transitions)
         return Scores(self._d_emissions, d_transitions, shared.start, shared.end)
 
-    def _backprop(self, unigrams: ListedSums, bigrams: ListedSums | None, d: Scores) -> list[RowGradient]:
+    def _backprop(self, lists: Sequence[tuple[Offsets, Ints]], d: Scores) -> list[RowGradient]:
         flat, shared = self._shared
         if d.start is not shared.start:  # not made by `zeros`
             shared.start[:], shared.end[:] = d.start, d.end
-            if bigrams is None:
+            if len(lists) == 1:
                 shared.transitions[:] = d.transitions
-        grads = [RowGradient(0, *unigrams, d.emissions)]
-        if bigrams is not None:
-            grads.append(RowGradient(1, *bigrams, d.transitions.reshape(len(d.emissions), shared.transitions.size)))
+        if len(lists) > 1:
             shared.transitions[0] += d.transitions.sum(0)
+        grads = [
+            RowGradient(number, *each, gradient.reshape(len(gradient), self._block_rows[number].width))
+            for number, (each, gradient) in enumerate(zip(lists, d, strict=False))
+        ]
         if self._trainable is not None:
             np.multiply(flat, self._trainable, out=flat)
         grads.append(RowGradient(2, self._shared_ptr, self._shared_ids, flat[:, None]))
         return grads
+
+
+class CachedSums:
+    """The rows of one block in prediction, with sums of the weights."""
+
+    DENSE_SHARE = 8
+    """Sparse rows with at least one in this many weights are treated as dense; this limits memory."""
+
+    def __init__(self, rows: Rows, weights: Floats) -> None:
+        self._rows, self._weights = rows, weights
+        self._store: BagStore | None = None
+        self._sums, self._done = np.zeros((0, rows.width), weights.dtype), 0
+        self._split: tuple[Floats, Floats] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Number of bytes of the sums of bags."""
+        return self._sums[: self._done].nbytes
+
+    def of(self, store: BagStore) -> Floats:
+        """Return [bags, C] sums of the rows of each bag; only those of new bags are computed."""
+        size, width = store.size, self._rows.width
+        if store is not self._store:
+            self._store, self._done, self._sums = store, 0, np.zeros((0, width), self._weights.dtype)
+        if self._split is None and isinstance(self._rows, SparseRows):
+            self._split = split_rows(self._rows, self._weights, max(2, -(-width // self.DENSE_SHARE)))
+        if size > self._done:
+            if size > len(self._sums):
+                bigger = np.zeros((max(size, 2 * self._done), width), self._weights.dtype)
+                bigger[: self._done] = self._sums[: self._done]
+                self._sums = bigger
+            new = self._sums[self._done : size]
+            new[:] = 0
+            self._rows.add_ragged(self._weights, np.ascontiguousarray(store.ptr[self._done :]), store.ids, new)
+            self._done = size
+        return self._sums[:size]
+
+    def add(self, ids: Ids, sums: Floats, part: Part, out: Floats) -> None:
+        """Add the rows of some sequences to out [T, C], given the sums of their bags."""
+        bags, attrs = ids.expanded(part)
+        if bags.shape[1]:
+            kernels.gather.add_fixed(bags, sums, out)
+        if attrs.shape[1] and self._split is not None and isinstance(self._rows, SparseRows):
+            kernels.gather.add_split(attrs, *self._split, *self._rows[:2], self._weights, out)
+        elif attrs.shape[1] and isinstance(self._rows, DenseRows) and self._rows.n_rows:
+            kernels.gather.add_fixed(attrs, self._rows.matrix(self._weights), out)
+
+
+def split_rows(rows: SparseRows, weights: Floats, least: int) -> tuple[Floats, Floats]:
+    """Return sparse rows sorted for `kernels.gather.add_split`: heads [R, 2] and dense rows [n, C].
+
+    The head of a row of one weight is its column and the weight; of a row of at least `least` weights -1 - i, where i
+    is its number among the dense rows; of any other -1 - n.
+    """
+    sizes = np.diff(rows.ptr)
+    single, many = sizes == 1, sizes >= least
+    numbers = np.cumsum(many) - 1
+    heads = np.zeros((rows.n_rows, 2), weights.dtype)
+    heads[:, 0] = -1 - np.where(many, numbers, many.sum())
+    heads[single, 0], heads[single, 1] = (values[rows.ptr[:-1][single]] for values in (rows.cols, weights))
+    dense, inside = np.zeros((int(many.sum()), rows.width), weights.dtype), np.repeat(many, sizes)
+    dense[np.repeat(numbers, sizes)[inside], rows.cols[inside]] = weights[inside]
+    return heads, dense
+
+
+class Source:
+    """The scores of one text under fixed parameters, for prediction by several threads.
+
+    This extends the sums that `tables` keep; later calls do not change it, so threads can share it.
+    tables (Sequence[CachedSums]): The weights of the unigram and, with label-pair templates, of the bigram block.
+    views (Views): The parameters of the linear potential.
+    small (Sequence): Potentials whose scores are added, with their parameters.
+    mask (EmissionMask | None): Of a tag dictionary, for the words of the text, if these are given.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[CachedSums],
+        views: Views,
+        text: Encoded,
+        small: Sequence[tuple[Addend, Floats]] = (),
+        mask: EmissionMask | None = None,
+    ) -> None:
+        self.n_labels, self.offsets, self.small = len(views.start), text.offsets, small
+        self.words = None if mask is None else text.words
+        self._text, self._views, self._mask = text, views, mask
+        self._sums = [(table, ids, table.of(ids.store)) for table, ids in zip(tables, text.blocks, strict=False)]
+
+    def without_restricted(self, allowed: Bools | None, constraints: Constraints) -> Source:
+        """Return the scores where the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
+        if allowed is None or self.words is None:
+            return self
+        other = copy(self)
+        other.words = without_restricted(self.words, allowed, constraints)
+        return other
+
+    def add(self, potential: Addend, theta: Floats, inputs: NDArray[Any]) -> None:
+        """Add the scores of a potential that is not the model's, with its only inputs [T, ...]."""
+        self._text, self.small = self._text._replace(inputs=(inputs,)), [*self.small, (potential, theta)]
+
+    def parts(self, n_threads: int = 1) -> Iterator[Part]:
+        """Yield parts that cover the text in order, enough for all threads."""
+        return shards(self.offsets, self.n_labels ** len(self._sums), n_threads=n_threads)
+
+    def added(self, part: Part) -> Scores | None:
+        """Return the scores of a part that small potentials add, if there are any."""
+        total = None
+        for potential, theta in self.small:
+            scores = potential.forward(theta, self._text, part)[0]
+            total = scores if total is None else added(total, scores)
+        return total
+
+    def scores(self, part: Part) -> Scores:
+        """Return the scores of a part."""
+        begin, end = int(self.offsets[part[0]]), int(self.offsets[part[1]])
+        emissions = np.zeros((end - begin, self.n_labels), self._views.start.dtype)
+        adders = [partial(table.add, ids, sums, part) for table, ids, sums in self._sums]
+        scores, small = assemble(self._views, emissions, adders), self.added(part) if self.small else None
+        if small is not None:
+            scores = added(scores, small)
+        if self._mask is not None and self.words is not None:
+            self._mask.add(self.words[begin:end], scores.emissions)
+        return scores

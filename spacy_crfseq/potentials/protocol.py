@@ -1,8 +1,8 @@
 """The protocol of potentials, which score texts with parameters theta [D].
 
 As in thinc, `forward` returns the scores of some sequences and a function that maps their gradient to that of the
-parameters.  There are three variants, each with its own optimized plan: passes over the same text while theta changes,
-mini-batches that touch few parameters, and prediction with one theta.
+parameters.  There are two variants, each with its own optimized plan: passes over the same text while theta changes,
+and mini-batches that touch few parameters.  For prediction with one theta, see `linear.Source`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,11 @@ Part: TypeAlias = tuple[int, int]
 """Sequences ``first..last-1``, scored together; the token offsets of a part start at 0."""
 
 
-class Source(Protocol):
-    """The scores of one text under fixed parameters, for prediction by several threads."""
+class Addend(Protocol):
+    """A potential whose scores and gradients of a part are complete arrays."""
 
-    @property
-    def n_labels(self) -> int:
-        """L."""
-
-    @property
-    def offsets(self) -> Offsets:
-        """[N + 1] token offsets of the text's sequences."""
-
-    def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text in order, enough for all threads."""
-
-    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        """Return the scores of a part, and a function from the gradient of scores to that of the parameters [D]."""
+    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
+        """Return the scores of a part, and a function from their gradient to that of theta [D]."""
 
 
 class Passes(Protocol):
@@ -102,9 +91,6 @@ class Potential(Protocol):
 
     def batches(self) -> Batches:
         """Return a plan for mini-batches."""
-
-    def source(self, theta: Floats, text: Encoded) -> Source:
-        """Return the scores of a text at theta [D]."""
 
 
 def tokens_of(offsets: Offsets, part: Part) -> slice:

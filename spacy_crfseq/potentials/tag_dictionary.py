@@ -8,15 +8,14 @@ label sequences", also for training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from ..features.index import HashIndex
-from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Offsets, Scores
-from .protocol import Part, Source, tokens_of
+from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Offsets
 
 _BLOCK_TOKENS = 1 << 16
 """Number of tokens counted at a time."""
@@ -67,45 +66,20 @@ class EmissionMask:
     """Zeros and minus infinities that a dictionary adds to emissions."""
 
     def __init__(self, dictionary: TagDictionary) -> None:
-        self._allowed = dictionary.allowed
-        self._table = self._make(np.float32)
-
-    def _make(self, dtype: DTypeLike) -> Floats:
-        """Return [W + 1, L]; the last row, for index -1, allows all."""
-        table: Floats = np.zeros((len(self._allowed) + 1, self._allowed.shape[1]), dtype)
-        table[:-1][~self._allowed] = -np.inf
-        return table
+        # the last row, for index -1, allows all
+        self._table: Floats = np.zeros((len(dictionary.words) + 1, dictionary.allowed.shape[1]), np.float32)
+        self._table[:-1][~dictionary.allowed] = -np.inf
 
     def add(self, words: Ints, emissions: Floats, gold: Ints | None = None) -> None:
         """Add minus infinity to emissions [T, L] of forbidden labels; arguments as in `labels_of`."""
         if self._table.dtype != emissions.dtype:
-            self._table = self._make(emissions.dtype)
+            self._table = self._table.astype(emissions.dtype)
         mask = np.take(self._table, words, axis=0, mode="wrap")
         if gold is not None:
             known = np.flatnonzero(gold >= 0)
             mask[known, gold[known]] = 0
             mask[gold < MISSING] = 0
         emissions += mask
-
-
-class MaskedSource:
-    """Scores under a tag dictionary, with the indices [T] of the text's words; implements `protocol.Source`."""
-
-    def __init__(self, source: Source, mask: EmissionMask, words: Ints) -> None:
-        self.source, self.mask, self.words = source, mask, words
-        self.n_labels, self.offsets, self.parts = source.n_labels, source.offsets, source.parts
-
-    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
-        scores, backprop = self.source.forward(part)
-        self.mask.add(self.words[tokens_of(self.offsets, part)], scores.emissions)
-        return scores, backprop
-
-
-def without_dictionary(source: Source, allowed: Bools | None, constraints: Constraints) -> Source:
-    """Return the scores of a text; the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
-    if allowed is None or not isinstance(source, MaskedSource):
-        return source
-    return MaskedSource(source.source, source.mask, without_restricted(source.words, allowed, constraints))
 
 
 def free_standing(constraints: Constraints) -> Bools:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from struct import Struct
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from ..features.encoder import Encoded
 from ..features.entries import names_in
 from ..features.index import hash_of_name
 from ..features.noted import noted_attributes
-from ..types import Bools, Floats, Hashes, Offsets, TokenFunction
-from .small import Adder, RowScores
+from ..types import Bools, Floats, Hashes, Ints, Offsets, TokenFunction
+from .sums import Adder, RowScores
 
 _PACKED = np.dtype([("name", "<u8"), ("value", "<f8")])
 _pack, _hash = Struct("<Qd").pack, lru_cache(1 << 16)(hash_of_name)
@@ -87,44 +87,51 @@ class Values:
         self.names = names
 
 
+Products: TypeAlias = tuple[Offsets, Ints, NDArray[np.float64]]
+"""Of each token, rows of weights and their factors: starts [T + 1], rows, -1 for none, and values."""
+
+
 class ValueScores(RowScores):
-    """Implements `protocol.Potential` with `Values`; the weights are [names, L]."""
+    """Implements `protocol.Addend` with `Values`; the weights are [names, L].
+
+    trained (Bools | None): [R, L] the weights that are trained, None for all; the others stay zero.
+    """
+
+    trained: Bools | None = None
 
     def __init__(self, plugin: Values, n_labels: int, number: int = 0) -> None:
         super().__init__(plugin, n_labels, number)
         self.keys: Hashes = plugin.names
 
-    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+    def products(self, inputs: NDArray[Any]) -> Products:
+        """Return the rows and values of the inputs [T]."""
         ptr, names, values = _unpacked(inputs)
         places = np.searchsorted(self.keys, names)
         known = np.append(self.keys, np.uint64(0))[places] == names
-        columns = ptr, np.where(known, places, -1).astype(np.int32), values
-        out = np.zeros((len(inputs), self.n_labels), weights.dtype)
-        kernels.values.add_products(*columns, weights, out)
-        return out, lambda d, grad: kernels.values.scatter_products(*columns, d, grad)
+        return ptr, np.where(known, places, -1).astype(np.int32), values
+
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+        products, out = self.products(inputs), np.zeros((len(inputs), self.n_labels), weights.dtype)
+        kernels.values.add_products(*products, weights, out)
+
+        def add(d: Floats, grad: Floats) -> None:
+            kernels.values.scatter_products(*products, d, grad)
+            if self.trained is not None:
+                grad *= self.trained
+
+        return out, add
 
 
-class ListedValues(RowScores):
-    """Implements `protocol.Potential` for inputs [T, K] of the type `features.interned.LISTED`; the row -1 is none.
-
-    trained (Bools): [R, L] the weights that are trained; the others stay zero.
-    """
+class ListedValues(ValueScores):
+    """The same for inputs [T, K] of the type `features.interned.LISTED`; the row -1 is none."""
 
     def __init__(self, trained: Bools) -> None:
         self.trained, self.number, self.size, self.n_labels = trained, 0, trained.size, trained.shape[1]
         self.width = self.n_labels
 
-    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
-        ptr = np.arange(len(inputs) + 1) * inputs.shape[1]
-        columns = ptr, np.ascontiguousarray(inputs["row"]).ravel(), np.ascontiguousarray(inputs["value"]).ravel()
-        out = np.zeros((len(inputs), self.n_labels), weights.dtype)
-        kernels.values.add_products(*columns, weights, out)
-
-        def add(d: Floats, grad: Floats) -> None:
-            kernels.values.scatter_products(*columns, d, grad)
-            grad *= self.trained
-
-        return out, add
+    def products(self, inputs: NDArray[Any]) -> Products:
+        columns = np.ascontiguousarray(inputs["row"]).ravel(), np.ascontiguousarray(inputs["value"]).ravel()
+        return np.arange(len(inputs) + 1) * inputs.shape[1], *columns
 
 
 def _unpacked(inputs: NDArray[np.object_]) -> tuple[Offsets, Hashes, NDArray[np.float64]]:

@@ -20,7 +20,7 @@ from ..features.encoder import Encoded
 from ..features.index import Growable, HashIndex
 from ..threads import surviving
 from ..types import Floats, Hashes, Ints, Offsets
-from .small import Adder, RowScores
+from .sums import Adder, RowScores
 
 MAX_FLOATS = 1 << 23
 """Numbers in the table of vectors in prediction, 32 MiB; it begins anew when they do not suffice."""
@@ -156,12 +156,10 @@ class VectorScores(RowScores):
 
 def _windows(places: NDArray[np.int64], offsets: Offsets, window: int) -> Ints:
     """Return the rows [T, 2 window + 1] of (word, offset) that score each token, -1 beyond the ends of its sequence."""
-    width, n = 2 * window + 1, len(places)
-    ids = np.full((n, width), -1, np.int32)
-    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    width, pads = 2 * window + 1, 2 * window
+    ids, shifted = np.empty((len(places), width), np.int32), np.empty(len(places), np.int32)
+    rows = (places + pads).astype(np.int32)  # lower numbers are for places beyond the ends
     for k in range(width):
-        shift = k - window
-        here = slice(max(0, -shift), max(0, n - max(0, shift)))
-        there = slice(max(0, shift), max(0, n - max(0, -shift)))
-        ids[here, k] = np.where(sequence[here] == sequence[there], places[there] * width + k, -1)
+        kernels.hashing.shift(rows, offsets, k - window, window, shifted)
+        ids[:, k] = np.where(shifted < pads, -1, (shifted - pads) * width + k)
     return ids

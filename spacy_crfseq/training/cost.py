@@ -48,7 +48,7 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Cost:
     """Return the cost of training from theta [D], which does not change."""
     n = objective.n_sequences
     sizes = sorted({max(1, min(n, SAMPLE_SEQUENCES) // part) for part in (RATIO, 1)})
-    added = [getattr(one, "plugin", None) for one in getattr(objective.potential, "addends", ())]
+    added = [getattr(one, "plugin", None) for one in getattr(objective.potential, "small", ())]
     if not all(getattr(one, "transferable", True) for one in added):  # one learns from the whole corpus only
         sizes = []
     for size in sizes[:1]:

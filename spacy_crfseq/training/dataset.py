@@ -127,8 +127,9 @@ class Dataset(NamedTuple):
             begins = partly[(numbers == span.number) & (partly + span.n_tokens <= len(self.gold))]
             tokens.append((begins[:, None] + steps).ravel())
             found.append(np.tile(labels, len(begins)))
-        ids, pairs = self.encoded.unigrams.plain(), self.encoded.bigrams.plain()
-        every_token = self.encoded._replace(unigrams=ids, bigrams=pairs, offsets=np.arange(len(self.gold) + 1))
+        each, offsets = (self.encoded.unigrams.plain(), self.encoded.bigrams.plain()), np.arange(len(self.gold) + 1)
+        unigrams, bigrams = (ids._replace(offsets=offsets) for ids in each)
+        every_token = self.encoded._replace(unigrams=unigrams, bigrams=bigrams, offsets=offsets)
         encoded, chosen = take_sequences(every_token, np.concatenate(tokens))
         extra = Dataset(encoded, np.concatenate(found).astype(np.int32), np.ones(len(chosen)), self.table)
         return join([plain, extra])

@@ -22,10 +22,9 @@ from .. import kernels, threads
 from ..errors import ConfigError
 from ..losses._sums import MANY
 from ..potentials.layout import Layout
-from ..potentials.linear import Linear
+from ..potentials.linear import Linear, listed
 from ..potentials.protocol import Potential
-from ..potentials.row_sums import listed
-from ..potentials.shifted import Shifted
+from ..potentials.sums import Shifted
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
 from ..threads import cached_property
 from ..types import Batch, Bools, ChainText, Floats, Loss, Numbers, Occurrences, Offsets, Regularizer, RowBlock

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..potentials.layout import Layout, bigram_columns
+from ..potentials.layout import Layout, Rows, SparseRows, bigram_columns
 from ..potentials.linear import Linear
-from ..potentials.rows import Rows, SparseRows
 from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
 from .terms import FullPass

@@ -11,7 +11,6 @@ import pytest
 import srsly
 
 from spacy_crfseq import registry
-from spacy_crfseq.features.combined import with_attributes
 from spacy_crfseq.features.protocol import DocAttributes, LabelAttributes, Stateful, WordAttributes
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.pipeline.prediction import read_docs, with_labels
@@ -57,7 +56,7 @@ def values_of(plugin: Any, docs: list[Any]) -> dict[str, Any]:
 def test_templates_use_the_attributes_of_the_block(block: dict[str, Any]) -> None:
     plugin = make(block)
     assert isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes)
-    found = with_attributes(FeatureSet(("LOWER[0]",)), {"mine": plugin})
+    found = FeatureSet(("LOWER[0]",)).with_attributes({"mine": plugin})
     own = {*found.functions, *found.set_names}
     assert own
     assert all(name.startswith("MINE") for name in own)
@@ -68,7 +67,7 @@ def test_templates_use_the_attributes_of_the_block(block: dict[str, Any]) -> Non
 def test_values_are_read_at_every_token_and_have_texts(block: dict[str, Any]) -> None:
     nlp = blank("crf_ner")
     docs = [bare_doc(nlp, []), *inputs(nlp, "crf_ner"), bare_doc(nlp, [])]
-    features = with_attributes(FeatureSet(("LOWER[0]",)), {"mine": make(block)})
+    features = FeatureSet(("LOWER[0]",)).with_attributes({"mine": make(block)})
     strings: dict[int, str] = {}
     found = read_docs(docs, (), features=features, strings=strings)
     for sets in found.text.sets.values():

@@ -9,7 +9,6 @@ import pytest
 import spacy
 
 from spacy_crfseq.errors import ConfigError, ModelFileError
-from spacy_crfseq.features.combined import with_attributes
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.pipeline.prediction import read_docs
@@ -53,7 +52,7 @@ class Places:
 
 
 def test_attributes_are_added_to_a_feature_set() -> None:
-    found = with_attributes(FeatureSet(("LOWER[0]",)), {"city": Classes(), "place": Places()})
+    found = FeatureSet(("LOWER[0]",)).with_attributes({"city": Classes(), "place": Places()})
     assert found.templates == ("LOWER[0]", "CITY[-1..1]", "PLACE[0]")
     assert found.functions["CITY"]("Rome") == "city"
     assert [len(plan.templates) for plan in found.plans()] == [5, 0]
@@ -63,17 +62,15 @@ def test_attributes_are_added_to_a_feature_set() -> None:
 @pytest.mark.parametrize("name", ["LOWER", "CITY"])
 def test_names_are_unique(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        with_attributes(FeatureSet(("LOWER[0]",)), {"city": Classes("CITY"), "other": Classes(name)})
+        FeatureSet(("LOWER[0]",)).with_attributes({"city": Classes("CITY"), "other": Classes(name)})
     for block, message in (("shape", "rename the block 'shape'"), ("my-list", r"\[attributes.my-list\]: rename")):
         with pytest.raises(ConfigError, match=message):
-            with_attributes(FeatureSet(("LOWER[0]",)), {block: Places()})
+            FeatureSet(("LOWER[0]",)).with_attributes({block: Places()})
 
 
 def test_values_are_read_for_every_token() -> None:
     docs = [spacy.blank("en")("To Rome"), spacy.blank("en")("and back again")]
-    features = with_attributes(FeatureSet(("LOWER[0]",)), {"place": Places()})
-    assert read_docs(docs, (), features=features).text.sets["PLACE"].keys.tolist() == [100, 101, 100, 101, 102]
-    features = with_attributes(FeatureSet(("LOWER[0]",)), {"place": Places(1)})
+    features = FeatureSet(("LOWER[0]",)).with_attributes({"place": Places(1)})
     with pytest.raises(ConfigError, match=r"'place' \(Places\) have values for {'PLACE': 4} tokens of 5"):
         read_docs(docs, (), features=features)
 
@@ -105,4 +102,4 @@ def test_a_model_stores_the_data_of_its_attributes() -> None:
 @pytest.mark.parametrize("name", ["my-classes", "a b", "4", ""])
 def test_the_name_of_a_block_must_be_that_of_an_attribute(name: str) -> None:
     with pytest.raises(ConfigError, match="letters, digits and underscores"):
-        with_attributes(FeatureSet(("LOWER[0]",)), {name: Classes()})
+        FeatureSet(("LOWER[0]",)).with_attributes({name: Classes()})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.features.document_words import DocumentWords
+from spacy_crfseq.features.documents import DocumentWords
 
 NLP = spacy.blank("en")
 WORDS = ["Rome", "rome", "ROME", "News", "the", "The", "met", ".", "7", "York"]

@@ -174,7 +174,7 @@ def test_a_small_cache_changes_no_score(bigram_templates: tuple[str, ...], monke
 
     def emissions() -> np.ndarray:
         parts = (encoder.encode(columns_of(training.vocabulary, encoder, [sentence])) for sentence in text)
-        scores = [model.source(part).forward((0, 1))[0] for part in parts]
+        scores = [model.source(part).scores((0, 1)) for part in parts]
         return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
 
     expected = emissions()

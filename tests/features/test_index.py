@@ -37,11 +37,11 @@ def test_packed_rows_are_what_was_appended(parts: list[list[tuple[int, int]]]) -
     packed = Packed(2)
     for part in parts:
         packed.append(np.array(part, np.int32).reshape(-1, 2))
-    np.testing.assert_array_equal(packed.take(slice(None)), rows)
+    np.testing.assert_array_equal(packed[:], rows)
     order = np.random.default_rng(0).permutation(len(rows))
-    np.testing.assert_array_equal(packed.take(order), rows[order])
-    packed.replace(slice(0, len(rows)), rows // 2)
-    np.testing.assert_array_equal(packed.take(slice(None)), rows // 2)
+    np.testing.assert_array_equal(packed[order], rows[order])
+    packed[0 : len(rows)] = rows // 2
+    np.testing.assert_array_equal(packed[:], rows // 2)
 
 
 def test_small_numbers_take_one_byte() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.features.attributes import BUILT_IN, TOKEN_COLUMNS
-from spacy_crfseq.features.plan import Plan, make_plan
-from spacy_crfseq.features.templates import parse
+from spacy_crfseq.features.templates import Plan, make_plan, parse
 
 PARTS = st.builds("{}[{}]".format, st.sampled_from(["LOWER", "SHAPE", "IS_TITLE", "TAG", "POS"]), st.integers(-2, 2))
 TEMPLATES = st.lists(st.lists(PARTS, min_size=1, max_size=3).map("|".join), max_size=12)
@@ -26,11 +25,11 @@ def test_every_template_is_in_exactly_one_slot_of_its_kind(texts: list[str]) -> 
     placed += Counter(plan.single_slots)
     assert placed == Counter(range(len(plan.templates)))
     assert plan.templates == tuple(parse(texts, BUILT_IN))
-    offsets = [slot.offset for slot in plan.lexeme_slots]
+    offsets = [slot.key for slot in plan.lexeme_slots]
     assert len(offsets) == len(set(offsets))
     for slot in plan.lexeme_slots:
         for n in slot.templates:
-            assert {part.offset for part in plan.templates[n].parts} == {slot.offset}
+            assert {part.offset for part in plan.templates[n].parts} == {slot.key}
             assert not {part.attribute for part in plan.templates[n].parts} & set(TOKEN_COLUMNS)
     for slot in plan.column_slots:
         assert slot.key in slot.templates

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, feature_names
 from spacy_crfseq.features.entries import names_in
-from spacy_crfseq.features.plan import make_plan
 from spacy_crfseq.features.sets import FeatureSet
-from spacy_crfseq.features.templates import parse
+from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.features.token_sets import make_token_sets
 from tests.problems import Vocabulary, ids_of_tokens
 
@@ -119,7 +118,7 @@ def test_the_encoder_knows_each_tokens_set(seen: Text, other: Text, templates: l
 
 def test_the_order_of_names_does_not_matter() -> None:
     growing = Growing(["F[0]"])
-    bags = growing.encode([[["a", "b"], ["b", "a"], ["a"]]]).unigrams.bags[:, 0].tolist()
+    bags = growing.encode([[["a", "b"], ["b", "a"], ["a"]]]).unigrams.expanded()[0][:, 0].tolist()
     assert bags[0] == bags[1] != bags[2]
 
 

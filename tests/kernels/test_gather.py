@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.kernels import gather, rows
-from spacy_crfseq.potentials.row_sums import split_rows
-from spacy_crfseq.potentials.rows import SparseRows
+from spacy_crfseq.potentials.layout import SparseRows
+from spacy_crfseq.potentials.linear import split_rows
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 

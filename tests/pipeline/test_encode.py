@@ -35,9 +35,9 @@ def initialized(
 
 
 def attributes_of_tokens(pipe: CRFComponent, encoded: Encoded) -> list[set[str]]:
-    store, ids = encoded.unigrams.store, encoded.unigrams.plain()
+    store = encoded.unigrams.store
     found = []
-    for bags, attrs in zip(ids.bags, ids.attrs, strict=True):
+    for bags, attrs in zip(*encoded.unigrams.expanded(), strict=True):
         numbers = [*attrs[attrs >= 0]]
         for bag in bags:
             numbers += [*store.ids[store.ptr[bag] : store.ptr[bag + 1]]]

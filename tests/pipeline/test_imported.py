@@ -19,8 +19,8 @@ from spacy_crfseq import registry
 from spacy_crfseq.corpora.crfsuite_model import SavedModel, read_crfsuite_model
 from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, NotFittedError
-from spacy_crfseq.features.crfsuite_items import CRFsuiteItems
-from spacy_crfseq.features.wapiti_patterns import WapitiPatterns
+from spacy_crfseq.features.entries import CRFsuiteItems
+from spacy_crfseq.features.template_file import WapitiPatterns
 from spacy_crfseq.pipeline.imported import import_model, model_of, settings_for
 
 WORDS = ["Ada", "saw", "the", "Élan", "of", "Oslo", "42", "x"]

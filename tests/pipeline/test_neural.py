@@ -21,7 +21,7 @@ import spacy_crfseq.cli  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 from spacy_crfseq.pipeline.neural import Neural
-from spacy_crfseq.potentials.small import Given
+from spacy_crfseq.potentials.sums import Given
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.types import CorpusLoss, TextLoss
 from tests import reference
@@ -127,7 +127,7 @@ def test_probabilities_are_those_of_all_labellings() -> None:
     answers = pipe.posterior(docs)
     source = answers.distribution.source
     for number, doc in enumerate(docs):
-        scores, _ = source.forward((number, number + 1))
+        scores = source.scores((number, number + 1))
         expected = reference.marginals(reference.sequence(scores, 0, len(doc)))
         np.testing.assert_allclose(answers.marginals()[number], expected, atol=1e-5)
         (best, *_), _ = reference.ranked(reference.sequence(scores, 0, len(doc)))

@@ -58,17 +58,6 @@ def test_it_is_trained_saved_and_explained(factory: str, optimizer: str, tmp_pat
     assert sum(token.score for token in explanation.tokens) == pytest.approx(explanation.score, abs=1e-3)
 
 
-def test_labels_may_be_added_and_weights_pruned() -> None:
-    nlp = trained("crf_tagger")
-    pipe = nlp.get_pipe("crf_tagger")
-    weights = pipe.crf.theta[pipe.crf.layout.size :].copy()
-    pipe.prune(1e-9)
-    np.testing.assert_array_equal(pipe.crf.theta[pipe.crf.layout.size :], weights)
-    pipe.add_label("NEW")
-    assert len(pipe.crf.theta) == pipe.crf.layout.size + len(pipe.tags)
-    assert len(nlp(inputs(nlp, "crf_tagger")[0]))
-
-
 def test_what_cannot_be_a_potential(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"potentials.lengths\] is 3, which is not a potential"):
         spacy.blank("xx").add_pipe("crf_ner", config={"potentials": {"lengths": 3}})

@@ -114,23 +114,6 @@ def test_settings_of_vectors_out_of_range_are_refused(settings: dict[str, Any]) 
         blank("crf_ner", **block("Vectors", **settings))
 
 
-@pytest.mark.parametrize(("name", "loss", "penalty"), [
-    ("AdaGrad", "SequentialLog", "L2"), ("SGD", "SequentialLog", "L2"), ("OWLQN", "SequentialLog", "L1"),
-    ("FISTA", "SequentialLog", "L1"), ("AveragedPerceptron", "Perceptron", "NoRegularizer"),
-    ("PassiveAggressive", "Hinge", "NoRegularizer"), ("AROW", "Hinge", "NoRegularizer"),
-])  # fmt: skip
-def test_optimizers_learn_from_vectors_alone(name: str, loss: str, penalty: str) -> None:
-    parts = {"optimizer": name, "loss": loss, "regularizer": penalty}
-    found = {kind: registered(f"{kind}s" if kind != "loss" else "losses", value) for kind, value in parts.items()}
-    found["optimizer"]["max_iterations"] = 30
-    if penalty != "NoRegularizer":
-        found["regularizer"]["rho"] = 0.01
-    nlp = trained("floret", **found)
-    docs = [annotation(nlp(doc))["ents"] for doc in inputs(nlp, "crf_ner")[:5]]
-    gold = [annotation(example.reference)["ents"] for example in examples(nlp)]
-    assert sum(one == other for one, other in zip(docs, gold, strict=True)) >= 4
-
-
 # --- values ---------------------------------------------------------------------------------------------------------
 
 LINES = ["B-NP\tw=Ada\tlen:0.3\tcap:1", "B-VP\tw=saw\tlen:0.3", "B-NP\tw=it\tlen:-1.5\tcap:0", "",
@@ -212,24 +195,6 @@ def test_what_is_no_number_is_refused(file: Path) -> None:
         with pytest.raises(DataError, match=rf"Values at the token '_': 'b' .*{wrong}"):
             nlp.initialize(lambda: corpus)
         corpus[0].predicted._.crf_attributes[1].pop()
-
-
-def test_names_may_be_new_after_an_initialization_without_data() -> None:
-    registry.features("test.words", func=lambda: lambda sequence, i: {sequence[i].text: 0.5})
-    nlp = blank("crf_ner", features=templates("LOWER"), **block("Values", function={"@crf_features": "test.words"}))
-    nlp.initialize()
-    corpus, pipe = examples(nlp), pipe_of(nlp)
-    for batch in (corpus[:4], corpus[:4], corpus, corpus):
-        before = pipe.doc_model.crf
-        pipe.update(batch, sgd=None, losses={})
-        if len(before.labels) < len(pipe.tags):
-            continue
-        _, old, new = np.intersect1d(before.small[0].keys, pipe.doc_model.crf.small[0].keys, return_indices=True)
-        own, other = (crf.added_views[0].reshape(-1, len(pipe.tags)) for crf in (before, pipe.doc_model.crf))
-        np.testing.assert_array_equal(own[old], other[new])
-        pipe.finish_update(None)
-    assert before.small[0].size < pipe.doc_model.crf.small[0].size
-    assert own.any()
 
 
 def test_a_damaged_state_is_refused(file: Path) -> None:

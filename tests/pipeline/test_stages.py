@@ -15,7 +15,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, ModelFileError
-from spacy_crfseq.features.document_labels import DocumentLabels
+from spacy_crfseq.features.documents import DocumentLabels
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.prediction import ask, doc_key
 from spacy_crfseq.tools.explain import explain
@@ -167,7 +167,7 @@ def test_updates_read_the_labels_of_the_training_texts() -> None:
     data = pipe.training.data.encoded
     compiled = join(pipe.doc_model.compile(_examples(nlp))).encoded
     predicted, _ = pipe.doc_model.encode([example.predicted for example in examples])
-    sets = [[sorted(ids.store.ids[ids.store.ptr[b] : ids.store.ptr[b + 1]].tolist()) for b in ids.plain().bags[:, -1]]
+    sets = [[sorted(ids.store.ids[ids.store.ptr[b] : ids.store.ptr[b + 1]].tolist()) for b in ids.expanded()[0][:, -1]]
             for ids in (data.unigrams, compiled.unigrams, predicted.unigrams)]  # fmt: skip
     assert sets[0] == sets[1] != sets[2]
 

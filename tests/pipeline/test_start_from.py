@@ -13,7 +13,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.model import LinearChainCRF
-from spacy_crfseq.potentials.rows import cells
+from spacy_crfseq.potentials.layout import cells
 from spacy_crfseq.regularizers.none import NoRegularizer
 from tests.pipeline.helpers import (
     LBFGS,

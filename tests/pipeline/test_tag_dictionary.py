@@ -79,15 +79,6 @@ def test_training_and_storage(factory: str, optimizer: str, tmp_path: Path) -> N
     assert nlp.evaluate(corpus)[SCORES[factory]] == 1.0
 
 
-def test_training_sees_the_restrictions() -> None:
-    fitted = trained("crf_tagger", optimizer=LBFGS, **DICTIONARY)
-    free = trained("crf_tagger", optimizer=LBFGS)
-    assert pipe_of(free).crf.dictionary is None
-    pairs = [(pipe_of(nlp).crf.theta != 0).sum() for nlp in (fitted, free)]
-    assert pairs[0] == 0  # each word has one tag, so nothing is left to learn
-    assert pairs[1] > 0
-
-
 @each_factory
 def test_other_labels_in_later_data_do_no_harm(factory: str) -> None:
     nlp = trained(factory, optimizer=LBFGS, **DICTIONARY)
@@ -97,15 +88,6 @@ def test_other_labels_in_later_data_do_no_harm(factory: str) -> None:
     history = pipe_of(nlp).fit([example], dev=[example]).history
     losses = nlp.update([example], losses={})
     assert np.isfinite([*(progress.report.value for progress in history), *losses.values()]).all()
-
-
-def test_a_new_label_may_be_learnt_for_a_known_word() -> None:
-    weak = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 1e-3}
-    nlp = trained("crf_tagger", optimizer=LBFGS, regularizer=weak, **DICTIONARY)
-    pipe_of(nlp).add_label("NEW")
-    gold = Doc(nlp.vocab, words=["the", "Oslo"], tags=["NEW", "NNP"])
-    pipe_of(nlp).fit([Example(bare_doc(nlp, ["the", "Oslo"]), gold)])
-    assert [token.tag_ for token in nlp(bare_doc(nlp, ["the", "Oslo"]))] == ["NEW", "NNP"]
 
 
 @pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])

@@ -54,12 +54,6 @@ def test_crfpps_file_gives_the_objective_of_the_config(tmp_path: Path) -> None:
     assert objective(corpus, columns, 40, template_file(tmp_path, fewer)) != pytest.approx(expected, rel=1e-3)
 
 
-def test_crfpps_file_on_conll2000(data_folder: Path, tmp_path: Path) -> None:
-    corpus, columns = data_folder / "conll2000" / "train.txt", ["word", "tag", "chunk"]
-    expected = objective(corpus, columns, 100, None)
-    assert objective(corpus, columns, 100, template_file(tmp_path, CRFPP_CHUNKING)) == pytest.approx(expected, rel=1e-5)
-
-
 def test_a_trained_pipeline_does_not_need_the_file(tmp_path: Path) -> None:
     text = 'U0:%X[0,0]\n*:1%m[0,0,"^.?.?"]\nU2:%x[-1,0]/%t[0,0,"^\\u"]\n*\n'
     nlp = trained("crf_ner", features=template_file(tmp_path, text))
@@ -80,11 +74,6 @@ def test_refusals_when_training_begins(tmp_path: Path) -> None:
     nlp = blank("crf_ner", features=template_file(tmp_path, "U0:%x[0,5]\nB\n"))
     with pytest.raises(FormatError, match=r"template:1: there is no column 5"):
         nlp.initialize(lambda: examples(nlp))
-
-
-def test_without_transitions(tmp_path: Path) -> None:
-    nlp = trained("crf_ner", features=template_file(tmp_path, "U0:%x[0,0]\n"), transitions=False)
-    assert not pipe_of(nlp).crf.views.transitions.any()
 
 
 def test_lines_with_common_weights_and_computed_columns_train_as_a_token_function_does(tmp_path: Path) -> None:

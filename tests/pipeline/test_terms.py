@@ -140,12 +140,15 @@ def test_the_objective_is_the_sum() -> None:
         value, _, gradient = objective.value_and_grad(theta)
     potential, expected, slope = pipe.crf.potential, 1.5 * theta @ theta, 3.0 * theta
     for term in objective.terms:
-        source = potential.source(theta, term.data.encoded)
-        for part in source.parts():
-            scores, backprop = source.forward(part)
+        passes = potential.passes(term.data.encoded, 1)
+        passes.begin(theta, slope)
+        for part in (part for parts in passes.rounds() for part in parts):
+            scores, backprop = passes.forward(part)
             grad = scores.zeros_like()
             expected += term.loss(scores, term.data.batch(*part), grad)
-            slope += backprop(grad)
+            backprop(grad)
+        passes.flush()
+        passes.finish()
     potential.zero_frozen(slope)
     assert value == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(gradient, slope, atol=1e-10)
@@ -221,7 +224,7 @@ def test_works_with_other_settings(settings: dict[str, Any]) -> None:
         assert layout.unigrams.n_rows < initialized()[1].crf.layout.unigrams.n_rows
     for term in (data := pipe.training.terms)[0].found.known[:2]:
         rows = (layout.unigrams, layout.bigrams)[term is data[0].found.known.bigrams]
-        assert term.plain().attrs.max(initial=-1) < rows.n_rows
+        assert term.expanded()[1].max(initial=-1) < rows.n_rows
     assert np.isfinite(pipe.fit().last).all()
 
 

@@ -148,7 +148,7 @@ def test_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_crfpp_and_wapiti(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     run_section("CRF++", names)
-    assert names["pipe"].method.features.templates[5] == "ORTH[-1]|ORTH[0]"
+    assert names["pipe"].doc_model.features.templates[5] == "ORTH[-1]|ORTH[0]"
     assert float(capsys.readouterr().out) > 0
     run_section("Wapiti", names)
     before, after = map(int, re.findall(r"weights=(\d+)", capsys.readouterr().out))

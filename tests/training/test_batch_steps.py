@@ -12,8 +12,7 @@ from spacy_crfseq.optimizers.batch import Point
 from spacy_crfseq.optimizers.lbfgs import OWLQN, History
 from spacy_crfseq.optimizers.line_search import DECREASE, _Search, _Trial
 from spacy_crfseq.papers.batch import DOWN, UP, ConjugateGradient, _adapt_steps
-from spacy_crfseq.potentials.layout import Layout
-from spacy_crfseq.potentials.rows import DenseRows
+from spacy_crfseq.potentials.layout import DenseRows, Layout
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.types import Floats
 

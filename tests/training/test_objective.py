@@ -14,8 +14,8 @@ from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials import linear
+from spacy_crfseq.potentials.layout import SparseRows
 from spacy_crfseq.potentials.linear import Linear
-from spacy_crfseq.potentials.rows import SparseRows
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training import objective as objective_module
@@ -124,8 +124,8 @@ def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytes
 
 def test_no_two_threads_have_a_row_in_common() -> None:
     training = training_problem(3, n_sequences=40, templates=("LOWER[-2..2]", "TAG[-1..1]"))
-    block = linear.LinearPasses(Linear(training.layout), training.encoded, 3)._unigrams
-    tabled = [set(columns._tabled.tolist()) for columns in block._columns]
+    block = linear.LinearPasses(Linear(training.layout), training.encoded, 3)._sums[0]
+    tabled = [set(columns._tabled.tolist()) for columns in block._singles]
     assert sum(map(bool, tabled)) > 1
     assert len(set.union(*tabled)) == sum(map(len, tabled))
 
@@ -159,7 +159,7 @@ def test_sparse_weights_equal_dense_ones_that_are_masked(bigram_templates: tuple
 def test_observed_support_is_what_was_seen() -> None:
     training = training_problem(5, templates=("LOWER", "TAG[0]"), missing=0.3)
     rows, data = training.layout.unigrams, training.objective.data
-    ids = data.encoded.unigrams.plain().attrs
+    ids = data.encoded.unigrams.expanded()[1]
     seen = {(a, k) for attrs, k in zip(ids, data.gold, strict=True) for a in attrs if a >= 0 <= k}
     owners = np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr))
     assert set(zip(owners.tolist(), rows.cols.tolist(), strict=True)) == seen

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.optimizers.lbfgs import LBFGS
+from spacy_crfseq.potentials.layout import DenseRows, Rows
 from spacy_crfseq.potentials.linear import Linear
-from spacy_crfseq.potentials.rows import DenseRows, Rows
 from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.selection import Counts, count_features, most_informative, mutual_information, thresholded

@@ -25,9 +25,9 @@ from ...errors import ConfigError
 from ...features.encoder import Encoded
 from ...kernels.jit import kernel
 from ...optimizers.mistakes import AveragedPerceptron, MistakeState
+from ...potentials.linear import listed
 from ...potentials.protocol import Part
-from ...potentials.row_sums import listed
-from ...potentials.small import Backprop, Small
+from ...potentials.sums import Backprop, Small
 from ...types import Batch, Bools, Floats, Ints, Offsets, RowBlock, Scores
 
 MOST = 64
@@ -184,8 +184,8 @@ class DualPerceptron(AveragedPerceptron):
     average: bool = True
 
     def _pass(self, objective: Any, state: MistakeState) -> tuple[float, int]:
-        addends = getattr(objective.potential, "addends", ())
-        kernel = next((one for one in addends if isinstance(one, KernelScores)), None)
+        small = getattr(objective.potential, "small", ())
+        kernel = next((one for one in small if isinstance(one, KernelScores)), None)
         if kernel is None:
             return super()._pass(objective, state)
         blocks, batch, allowed, n = objective.blocks, objective.batch, objective.allowed, kernel.n_labels

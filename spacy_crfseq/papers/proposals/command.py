@@ -29,14 +29,13 @@ from ...corpora.outputs import check_output_file
 from ...errors import DataError
 from ...features.attributes import BUILT_IN
 from ...features.encoder import Encoder, feature_names
-from ...features.plan import lexical_names, make_plan
-from ...features.templates import parse
+from ...features.templates import lexical_names, make_plan, parse
 from ...files import write_text
 from ...pipeline.feature_names import text_of
 from ...pipeline.gold_files import read_gold
 from ...pipeline.prediction import lexeme_reader, read_docs
 from ...pipeline.select import load_pipeline, one_crf_of
-from ...potentials.row_sums import listed
+from ...potentials.linear import listed
 from ...schemes import split_tag
 from ...training.selection import Counts, mutual_information
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...corpora.layouts import Format
-from ...features.plan import Plan
+from ...features.templates import Plan
 from ...model import LinearChainCRF
 from ...pipeline.select import run_between
-from ...potentials.rows import Rows, cells
+from ...potentials.layout import Rows, cells
 from ...types import Floats, Ints, Offsets
 
 if TYPE_CHECKING:

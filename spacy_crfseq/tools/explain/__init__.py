@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ...pipeline.labels import numbers_of
-from ...potentials.sums import SumSource
-from ...potentials.tag_dictionary import MaskedSource
 from ...prf import finite
 from ...types import Ints, Offsets, Scores
 from .._pages.weights import entries
@@ -208,9 +206,7 @@ class _Text:
         self.marginals, self.allowed = distribution.marginals(), distribution.allowed
         source, offsets = distribution.source, distribution.offsets
         whole = (0, len(offsets) - 1)
-        bare = source.source if isinstance(source, MaskedSource) else source
-        self.added = bare.rest(whole) if isinstance(bare, SumSource) else None
-        self.scores, _ = source.forward(whole)
+        self.added, self.scores = source.added(whole), source.scores(whole)
         constrained = self.scores.constrained(distribution.constraints, distribution.allowed)
         self.best = BestThrough(constrained, offsets)
         self.firsts, self.lasts = set(offsets[:-1].tolist()), set((offsets[1:] - 1).tolist())

@@ -18,7 +18,7 @@ from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.training.terms import Term
 from spacy_crfseq.types import Floats, StepReport
 from tests import reference
-from tests.problems import Sentence, Training, columns_of, training_problem
+from tests.problems import Sentence, Training, columns_of, source_of, training_problem
 
 S = 0.3
 LABELS = range(3)
@@ -124,7 +124,7 @@ def test_scores_are_log_probabilities_also_of_unknown_values(kind: type[HMM]) ->
     model, sentence = ByHand(training, kind), Sentence(("cat", "never", "The"), ("NN", "", "XX"))
     model.expect(training, first=True)
     encoded = training.encoder.encode(columns_of(training.vocabulary, training.encoder, [sentence]))
-    scores, _ = Linear(training.layout).source(theta, encoded).forward((0, 1))
+    scores = source_of(Linear(training.layout), theta, encoded).scores((0, 1))
     for path in reference.all_paths(3, len(LABELS)).tolist():
         assert reference.path_score(scores, path) == pytest.approx(model.joint(sentence, path), rel=1e-9)
 

@@ -22,7 +22,7 @@ from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.types import Floats, StepReport
 from tests.pipeline.helpers import annotation, examples, inputs
-from tests.problems import BIGRAM_TEMPLATES, Training, ids_of_tokens, training_problem
+from tests.problems import BIGRAM_TEMPLATES, Training, ids_of_tokens, source_of, training_problem
 
 
 def make(degree: int, **settings: Any) -> tuple[Training, Objective]:
@@ -31,7 +31,7 @@ def make(degree: int, **settings: Any) -> tuple[Training, Objective]:
     training = training_problem(4, n_sequences=25, **chosen)
     kernel = PolynomialKernel(degree)
     kernel.bind(training.encoded)
-    potential = Sum((Linear(training.layout), KernelScores(kernel, training.layout.n_labels)))
+    potential = Sum(Linear(training.layout), [KernelScores(kernel, training.layout.n_labels)])
     plain = training.objective
     return training, Objective(potential, plain.terms, plain.regularizer, dictionary=plain.dictionary)
 
@@ -46,8 +46,8 @@ def epochs(optimizer: Any, objective: Objective, n: int = 4) -> tuple[Floats, Fl
 
 
 def emissions(objective: Objective, theta: Floats) -> Floats:
-    source = objective.potential.source(theta, objective.data.encoded)
-    return np.concatenate([source.forward(part)[0].emissions for part in source.parts()])
+    source = source_of(objective.potential, theta, objective.data.encoded)
+    return np.concatenate([source.scores(part).emissions for part in source.parts()])
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.evaluation.templates import template_uses
 from spacy_crfseq.features.encoder import Columns, Encoder
-from spacy_crfseq.features.plan import make_plan
-from spacy_crfseq.features.templates import parse
+from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
 

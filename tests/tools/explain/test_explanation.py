@@ -46,7 +46,7 @@ def largest_deviation(pipe: CRFComponent, docs: Iterable[Doc], n_tokens: int) ->
         chosen = rng.choice(len(doc), min(left, max(1, len(doc) // 2)), replace=False).tolist()
         explanation = explainer.explain(doc, tokens=chosen)
         answers = pipe.posterior([doc])
-        scores, offsets = answers.distribution.source.forward((0, len(answers.offsets) - 1))[0], answers.offsets
+        scores, offsets = answers.distribution.source.scores((0, len(answers.offsets) - 1)), answers.offsets
         labels = answers.all_labels
 
         worst = max(worst, abs(explanation.score - path_score(scores, offsets, labels)))

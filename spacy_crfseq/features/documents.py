@@ -1,0 +1,193 @@
+"""Attributes of a word from its other occurrences in the Doc: the words around them, or the labels of a first stage.
+
+The words are the context aggregation of Chieu & Ng (2003), "Named entity recognition with a maximum entropy approach",
+and of Ratinov & Roth (2009), "Design challenges and misconceptions in named entity recognition", section 5.1.
+
+The labels are those of Krishnan & Manning (2006), "An effective two-stage model for exploiting non-local dependencies
+in named entity recognition", section 4: a first model labels the text, a second one sees what the first says of the
+same word elsewhere.  Here it sees the set of labels besides the majority of their types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import kernels
+from ..errors import ConfigError
+from ..types import Bools, Hashes, Ints, Offsets, Optimizer
+from .index import hash_of_name
+from .token_sets import TokenSets, make_token_sets
+
+_COLUMNS = ("LOWER", "ORTH", "SENT_START", "IS_LOWER", "IS_ALPHA", "IS_STOP")
+
+
+class Words(NamedTuple):
+    """The words of some Docs.
+
+    lower (Hashes): [T].
+    doc (Offsets): [T] numbers of their Docs.
+    begins (Bools): [T] whether a sentence begins with the word.
+    counts (Bools): [T] whether its other occurrences matter: it has letters and is no stop word.
+    """
+
+    lower: Hashes
+    doc: Offsets
+    begins: Bools
+    counts: Bools
+
+
+def read_words(docs: Sequence[Any]) -> Words:
+    """Return the words of Docs."""
+    tables = [np.zeros((0, len(_COLUMNS)), np.uint64), *(doc.to_array(_COLUMNS) for doc in docs)]
+    lower, orth, starts, is_lower, is_alpha, is_stop = np.ascontiguousarray(np.concatenate(tables).T)
+    number = np.repeat(np.arange(len(docs)), [len(doc) for doc in docs])
+    begins = (starts == 1) | (np.diff(number, prepend=-1) > 0)
+    letters = (lower != orth) | (is_lower > 0) | (is_alpha > 0)
+    return Words(lower, number, begins, letters & (is_stop == 0))
+
+
+def groups_of(words: Words, among: Bools | bool = True) -> tuple[Offsets, Offsets]:
+    """Return the tokens [M] whose word occurs more than once in its Doc, and the group [M] of each, from 0.
+
+    They are sorted by group, the Doc and the lower-cased word, then by position.
+    among (Bools | bool): [T] which words are looked at.
+    """
+    tokens = np.flatnonzero(words.counts & among)
+    keys = mixed(words.lower[tokens], words.doc[tokens])
+    order = np.argsort(keys, kind="stable")
+    _, group, sizes = np.unique(keys[order], return_inverse=True, return_counts=True)
+    again = sizes[group] > 1
+    return tokens[order][again], np.unique(group[again], return_inverse=True)[1]
+
+
+def mixed(values: Hashes, others: Any) -> Hashes:
+    """Return a hash of each pair of a value other than 0 and a number from 0."""
+    keys = values.copy()
+    kernels.hashing.mix_values(np.zeros_like(keys) + np.asarray(others).astype(np.uint64) + np.uint64(1), keys)
+    return keys
+
+
+def sets_of(tokens: Offsets, values: Hashes, n_tokens: int) -> TokenSets:
+    """Return the set of each token from pairs of token and value, which may repeat."""
+    order = np.lexsort((values, tokens))
+    tokens, values = tokens[order], values[order]
+    new = np.ones(len(tokens), np.bool_)
+    new[1:] = (tokens[1:] != tokens[:-1]) | (values[1:] != values[:-1])
+    return make_token_sets(np.bincount(tokens[new], minlength=n_tokens), values[new])  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DocumentWords:
+    """The words around the other occurrences of a word in the Doc (``spacy_crfseq.DocumentWords.v1``).
+
+    Two occurrences match if they are the same in lower case; stop words and tokens without letters have none.  The
+    words help where Docs are whole documents: give the corpus readers unit = "document".
+
+    window (int): Words on each side of another occurrence, within its sentence.
+    most (int): The nearest other occurrences that count.
+    RAISES ConfigError: If a setting is less than 1.
+    """
+
+    window: int = 2
+    most: int = 8
+
+    def __post_init__(self) -> None:
+        if min(self.window, self.most) < 1:
+            raise ConfigError("DocumentWords: window and most must be at least 1.")
+
+    def names(self, block: str) -> Sequence[str]:
+        """Return the name of the attribute."""
+        return [f"{block}_NEAR"]
+
+    def templates(self, block: str) -> Sequence[str]:
+        """Return the template over it."""
+        return [f"{block}_NEAR[0]"]
+
+    def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
+        """Return the values at all tokens of Docs."""
+        words, pairs = read_words(docs), list[tuple[Offsets, Offsets]]()
+        repeated, group = groups_of(words)
+        for i in range(self.most):  # the nearest occurrences, in turn after and before the token
+            step = i // 2 + 1
+            same = np.flatnonzero(group[step:] == group[:-step])
+            one, other = repeated[same], repeated[same + step]
+            pairs.append((one, other) if i % 2 == 0 else (other, one))
+        one, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
+        sentence = np.cumsum(words.begins)
+        tokens, values = [one[:0]], [words.lower[:0]]
+        for offset in (*range(-self.window, 0), *range(1, self.window + 1)):
+            place = np.clip(other + offset, 0, len(sentence) - 1)
+            there = (place == other + offset) & (sentence[place] == sentence[other])
+            found, key = words.lower[place[there]], self.window + offset
+            tokens.append(one[there])
+            values.append(mixed(found, key))
+            if strings is not None:
+                for lower in np.unique(found):
+                    text = docs[0].vocab.strings[int(lower)]
+                    strings[int(mixed(lower[None], key)[0])] = f"{offset:+d} {text}"
+        return {f"{block}_NEAR": sets_of(np.concatenate(tokens), np.concatenate(values), len(sentence))}
+
+
+@dataclass(frozen=True)
+class DocumentLabels:
+    """The labels of a word's other occurrences in the Doc (``spacy_crfseq.DocumentLabels.v1``).
+
+    The labels come from a first stage: the same component without this block.  Training makes both stages; the first
+    stage labels the training corpus in parts, each by a model that has not seen it (a jackknife).  Words match as in
+    `DocumentWords`.  The labels help where Docs are whole documents: give the corpus readers unit = "document".
+
+    folds (int): Parts of the training corpus; a document is in one.
+    optimizer (Optimizer | None): Of the first stage; None for that of the component.  The first stage is trained
+        once more for each part.
+    RAISES ConfigError: If there are fewer than 2 folds.
+    """
+
+    folds: int = 5
+    optimizer: Optimizer | None = None
+
+    def __post_init__(self) -> None:
+        if self.folds < 2:
+            raise ConfigError(f"DocumentLabels: folds must be at least 2, but {self.folds} was given.")
+
+    def names(self, block: str) -> Sequence[str]:
+        """Return the name of the attribute."""
+        return [f"{block}_ELSEWHERE"]
+
+    def templates(self, block: str) -> Sequence[str]:
+        """Return the template over it."""
+        return [f"{block}_ELSEWHERE[0]"]
+
+    def read_labels(
+        self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
+    ) -> Mapping[str, TokenSets]:
+        """Return the values at all tokens of Docs."""
+        (tokens, group), n = groups_of(read_words(docs), labels >= 0), len(names)
+        own = labels[tokens]
+        # of a tag such as B-PER the type, or the label itself
+        types = [name[2:] if name[1:2] == "-" and len(name) > 2 else name for name in names]
+        kinds = list(dict.fromkeys(types))
+        texts = [*names, *(f"mostly {kind}" for kind in kinds)]
+        keys = np.array(list(map(hash_of_name, texts)), np.uint64)
+        if strings is not None:
+            strings.update(zip(keys.tolist(), texts, strict=True))
+        # the labels of each group and their counts, then those of each token, less its own
+        found, counts = np.unique(group * n + own, return_counts=True)
+        ptr = np.append(0, np.cumsum(np.bincount(found // max(1, n))))
+        sizes = np.diff(ptr)[group]
+        row = np.repeat(np.arange(len(tokens)), sizes)
+        place = np.arange(len(row)) + np.repeat(ptr[group] - np.cumsum(sizes) + sizes, sizes)
+        label = found[place] % max(1, n)
+        count = counts[place] - (label == own[row])
+        row, label, count = row[count > 0], label[count > 0], count[count > 0]
+        # the type that most of them have, the first of those that tie
+        kind = np.array([kinds.index(one) for one in types], np.int64)[label]
+        voted, inverse = np.unique(row * max(1, len(kinds)) + kind, return_inverse=True)
+        voter, choice = np.divmod(voted, max(1, len(kinds)))
+        order = np.lexsort((choice, -np.bincount(inverse, count, len(voted)), voter))
+        most = order[np.unique(voter[order], return_index=True)[1]]
+        where, values = np.append(row, voter[most]), np.append(label, n + choice[most])
+        return {f"{block}_ELSEWHERE": sets_of(tokens[where], keys[values], len(labels))}
