@@ -269,7 +269,7 @@ def _spread(part: str, models: Sequence[Model], examples: Sequence[Example]) -> 
 
     For a single model, it is the standard deviation over samples of the texts, the bootstrap.
     """
-    from spacy_crfseq.evaluation.bootstrap import resampled
+    from spacy_crfseq.tools._pages.bootstrap import resampled
 
     counts = [_counts(model, examples) for model in models]
     scores = [float(_score(each.sum(0))) for each in counts]

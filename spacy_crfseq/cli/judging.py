@@ -1,87 +1,25 @@
-"""What commands that judge a pipeline share: reading files, running components, comparing with gold annotation."""
+"""What commands on a pipeline share: the layouts and the texts of files, and the gold tags of a component."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..corpora import Preset
 from ..corpora.layouts import Format, asked, trained_layout
 from ..corpora.presets import RAW
-from ..errors import CrfError, DataError
-from ..evaluation.judged import Judged, Tokens, spans_of_tags
-from ..pipeline.select import run_between
+from ..errors import DataError
 from ..pipeline.texts import Text, read_texts
-from ..schemes import Span
 from .options import show_layout
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
     from spacy.training import Example
 
     from ..pipeline.component import CRFComponent
-    from ..pipeline.doc_posterior import DocPosterior
-
-Result = TypeVar("Result")
-
-
-def for_each_component(
-    nlp: Language,
-    pipes: Mapping[str, CRFComponent],
-    examples: Sequence[Example],
-    work: Callable[[CRFComponent, list[Doc]], Result],
-    *,
-    required: bool,
-    skipped: type[CrfError] = CrfError,
-) -> tuple[dict[str, Result], dict[str, str]]:
-    """Apply `work` to each component and its input Docs; return the results, and reasons for skipped components.
-
-    required (bool): Raise errors of the kind `skipped`, as for a single component, instead of skipping components.
-    """
-    results: dict[str, Result] = {}
-    reasons: dict[str, str] = {}
-    docs, before = [example.predicted for example in examples], None
-    for name, pipe in pipes.items():
-        docs = run_between(nlp, docs, before, name)
-        before = name
-        try:
-            results[name] = work(pipe, docs)
-        except skipped as error:
-            if required or len(pipes) == 1:
-                raise
-            reasons[name] = str(error)
-    return results, reasons
-
-
-def judge(
-    pipe: CRFComponent, examples: Sequence[Example], docs: Sequence[Doc], answers: DocPosterior | None = None
-) -> tuple[Judged, DocPosterior]:
-    """Return predictions of a component beside the gold annotation, and its posterior.
-
-    RAISES DataError: If there is no gold annotation for it.
-    """
-    from ..training.compatibility import is_local
-
-    gold = [gold_tags_of(pipe, example) for example in examples]
-    if all(tag is None for tags in gold for tag in tags):
-        what = ", ".join(f"{key} = {value!r}" for key, value in pipe.annotation.settings().items())
-        raise DataError(
-            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check the layout, or use "
-            "another file."
-        )
-    answers = answers or pipe.posterior(docs, preset=True)
-    plain, sure = pipe.annotation.scheme is None, not is_local(pipe.method.loss)
-    tags = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
-    if sure:
-        scored = [[(Span(start, end, label), p) for start, end, label, p in spans] for spans in answers.spans()]
-    else:
-        scored = [[(span, float("nan")) for span in spans_of_tags(of_doc, plain=plain)] for of_doc in tags]
-    temperature = answers.distribution.temperature if sure else None
-    return Judged([tokens_of(doc) for doc in docs], gold, tags, scored, plain, temperature), answers
 
 
 def layout_of(path: Path, layout: Format, nlp: Language, *, texts: bool = False) -> Preset:
@@ -128,11 +66,6 @@ def is_file(source: str | Path, layout: Format) -> bool:
     if path.suffix[1:] in RAW or path.exists():
         return True
     return not any(map(str.isspace, text)) and (os.sep in text or path.suffix in FILES)
-
-
-def tokens_of(doc: Doc) -> Tokens:
-    """Return the tokens of a Doc as values."""
-    return Tokens([token.text for token in doc], [bool(token.whitespace_) for token in doc])
 
 
 def gold_tags_of(pipe: CRFComponent, example: Example) -> list[str | None]:

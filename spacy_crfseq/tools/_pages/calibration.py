@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import ConfigError, DataError
-from ...evaluation.judged import Judged
+from .judged import Judged
 
 Values = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ...evaluation.judged import Tokens
 from . import charts
 from .charts import Bar, Series
+from .judged import Tokens
 
 if TYPE_CHECKING:
     from spacy.language import Language

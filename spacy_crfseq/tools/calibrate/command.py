@@ -17,7 +17,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, judge, layout_of
+from ...cli.judging import layout_of
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
@@ -25,6 +25,7 @@ from ...files import replace_folder, write_json
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from .._pages.calibration import certainty
+from .._pages.judged import for_each_component, judge
 from . import Result, fit_temperature
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Two pipelines on the same texts: scores side by side, whether they differ by more than chance, and what changed.
 
 Intervals and p values are those of the paired bootstrap (Koehn 2004), in the form of Berg-Kirkpatrick, Burkett & Klein
-(2012); `evaluation/bootstrap.py` has the formula.
+(2012); `tools/_pages/bootstrap.py` has the formula.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluation import bootstrap
-from ...evaluation.judged import Judged, Tokens, moved, shown_part, within
 from ...evaluation.spans import span_counts
 from ...prf import Values, accuracy, for_json, rates_by_label
 from ...schemes import Span
+from .._pages import bootstrap
 from .._pages.charts import Bar
+from .._pages.judged import Judged, Tokens, moved, shown_part, within
 
 if TYPE_CHECKING:
     from .._pages.html import Side

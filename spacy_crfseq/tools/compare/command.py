@@ -15,16 +15,16 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, judge, layout_of
+from ...cli.judging import layout_of
 from ...corpora import Preset
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
-from ...evaluation import bootstrap
-from ...evaluation.judged import Judged
 from ...files import write_text
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
+from .._pages import bootstrap
+from .._pages.judged import Judged, for_each_component, judge
 from . import Change, Comparison, compare_judged
 
 if TYPE_CHECKING:

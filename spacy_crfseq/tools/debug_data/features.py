@@ -17,9 +17,9 @@ from ...pipeline.project import Setup, encode, load_config, set_up_from
 from .corpus import Finding
 
 if TYPE_CHECKING:
-    from ...evaluation.templates import TemplateUse
     from ...pipeline.component import CRFComponent
     from ...training.cost import Cost
+    from .templates import TemplateUse
 
 
 class TermUse(NamedTuple):
@@ -142,7 +142,7 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    from ...evaluation.templates import template_uses
+    from .templates import template_uses
 
     encoder = pipe.doc_model.new_encoder()
     corpus = pipe.training.encode(setup.train, encoder)

@@ -24,9 +24,9 @@ from spacy.util import minibatch
 from tqdm import tqdm
 
 from ...cli.judging import gold_tags_of
-from ...evaluation.judged import spans_of_tags
 from ...pipeline.project import Setup, each_fold
 from ...schemes import Span
+from .._pages.judged import spans_of_tags
 
 if TYPE_CHECKING:
     from spacy.training import Example

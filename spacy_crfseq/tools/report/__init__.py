@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluation.bootstrap import Interval, interval
-from ...evaluation.judged import Judged, Tokens, moved, shown_part, within
 from ...evaluation.spans import FAMILIAR, Familiarity
 from ...prf import accuracy, finite, rates_by_label
 from ...schemes import Span
+from .._pages.bootstrap import Interval, interval
 from .._pages.calibration import Certainty, certainty
+from .._pages.judged import Judged, Tokens, moved, shown_part, within
 from .._pages.weights import TemplateWeights, weights_by_template
 from .errors import NOTHING, confusion, kinds_by_label, pair_spans, span_confusion
 

@@ -14,17 +14,17 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer, reported_errors
-from ...cli.judging import for_each_component, gold_tags_of, judge, layout_of
+from ...cli.judging import gold_tags_of, layout_of
 from ...corpora import read_lines
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
-from ...evaluation.bootstrap import doubt
-from ...evaluation.judged import spans_of_tags
 from ...evaluation.spans import Familiarity, text_of
 from ...files import write_text
 from ...pipeline.gold_files import names_of, read_gold
 from ...pipeline.select import crfs_of, load_pipeline
+from .._pages.bootstrap import doubt
+from .._pages.judged import for_each_component, judge, spans_of_tags
 from . import Findings, findings
 
 if TYPE_CHECKING:

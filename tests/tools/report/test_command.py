@@ -16,9 +16,9 @@ from spacy.tokens import Doc, DocBin
 
 import spacy_crfseq
 from spacy_crfseq.cli import evaluate
-from spacy_crfseq.evaluation.judged import LONGEST
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools._pages.html import render
+from spacy_crfseq.tools._pages.judged import LONGEST
 from spacy_crfseq.tools.compare.command import compare
 from spacy_crfseq.tools.report import Findings
 from spacy_crfseq.tools.report.command import Sources

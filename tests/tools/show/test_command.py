@@ -10,8 +10,8 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_crfseq.evaluation.judged import Tokens
 from spacy_crfseq.tools._pages.html import PALETTE, TextStyle, strength, text_style
+from spacy_crfseq.tools._pages.judged import Tokens
 from spacy_crfseq.tools.show.command import Entry, show, show_page
 from tests.commands import Run, refused, worked
 from tests.html import Page

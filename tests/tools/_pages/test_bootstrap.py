@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.evaluation import bootstrap
-from spacy_crfseq.evaluation.bootstrap import compare, interval, resampled
 from spacy_crfseq.prf import rates as prf
+from spacy_crfseq.tools._pages import bootstrap
+from spacy_crfseq.tools._pages.bootstrap import compare, interval, resampled
 
 
 def slow_samples(counts, n_samples, seed):

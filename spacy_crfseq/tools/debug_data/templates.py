@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import DataError
-from ..features.encoder import Block, Ids
+from ...errors import DataError
+from ...features.encoder import Block, Ids
 
 
 class TemplateUse(NamedTuple):

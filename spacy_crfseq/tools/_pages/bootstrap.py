@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import ConfigError, DataError
-from ..prf import Values
+from ...errors import ConfigError, DataError
+from ...prf import Values
 
 Score = Callable[[Values], Values]
 """Maps counts [..., K] to scores with the same leading dimensions."""

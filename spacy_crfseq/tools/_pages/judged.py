@@ -1,17 +1,28 @@
-"""Predicted spans with the gold annotation of the same texts."""
+"""Predictions of components with the gold annotation of the same texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..schemes import OUTSIDE, Span, decode_lenient
-from ..threads import cached_property
-from .spans import span_counts
+from ...errors import CrfError, DataError
+from ...evaluation.spans import span_counts
+from ...schemes import OUTSIDE, Span, decode_lenient
+from ...threads import cached_property
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
+    from ...pipeline.component import CRFComponent
+    from ...pipeline.doc_posterior import DocPosterior
+
+Result = TypeVar("Result")
 
 LONGEST = 80
 """Maximum number of tokens shown of a text."""
@@ -119,3 +130,66 @@ def shown_part(begin: int, end: int, first: int) -> tuple[int, int]:
         return begin, end
     begin = max(begin, first - BEFORE)
     return begin, min(end, begin + LONGEST)
+
+
+def for_each_component(
+    nlp: Language,
+    pipes: Mapping[str, CRFComponent],
+    examples: Sequence[Example],
+    work: Callable[[CRFComponent, list[Doc]], Result],
+    *,
+    required: bool,
+    skipped: type[CrfError] = CrfError,
+) -> tuple[dict[str, Result], dict[str, str]]:
+    """Apply `work` to each component and its input Docs; return the results, and reasons for skipped components.
+
+    required (bool): Raise errors of the kind `skipped`, as for a single component, instead of skipping components.
+    """
+    from ...pipeline.select import run_between
+
+    results: dict[str, Result] = {}
+    reasons: dict[str, str] = {}
+    docs, before = [example.predicted for example in examples], None
+    for name, pipe in pipes.items():
+        docs = run_between(nlp, docs, before, name)
+        before = name
+        try:
+            results[name] = work(pipe, docs)
+        except skipped as error:
+            if required or len(pipes) == 1:
+                raise
+            reasons[name] = str(error)
+    return results, reasons
+
+
+def judge(
+    pipe: CRFComponent, examples: Sequence[Example], docs: Sequence[Doc], answers: DocPosterior | None = None
+) -> tuple[Judged, DocPosterior]:
+    """Return predictions of a component beside the gold annotation, and its posterior.
+
+    RAISES DataError: If there is no gold annotation for it.
+    """
+    from ...cli.judging import gold_tags_of
+    from ...training.compatibility import is_local
+
+    gold = [gold_tags_of(pipe, example) for example in examples]
+    if all(tag is None for tags in gold for tag in tags):
+        what = ", ".join(f"{key} = {value!r}" for key, value in pipe.annotation.settings().items())
+        raise DataError(
+            f"Component {pipe.name!r}: the file holds no gold annotation for it ({what}). Check the layout, or use "
+            "another file."
+        )
+    answers = answers or pipe.posterior(docs, preset=True)
+    plain, sure = pipe.annotation.scheme is None, not is_local(pipe.method.loss)
+    tags = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
+    if sure:
+        scored = [[(Span(start, end, label), p) for start, end, label, p in spans] for spans in answers.spans()]
+    else:
+        scored = [[(span, float("nan")) for span in spans_of_tags(of_doc, plain=plain)] for of_doc in tags]
+    temperature = answers.distribution.temperature if sure else None
+    return Judged([tokens_of(doc) for doc in docs], gold, tags, scored, plain, temperature), answers
+
+
+def tokens_of(doc: Doc) -> Tokens:
+    """Return the tokens of a Doc as values."""
+    return Tokens([token.text for token in doc], [bool(token.whitespace_) for token in doc])
