@@ -178,13 +178,6 @@ class Loss(Protocol):
         """Return the weighted sum over sequences and ADD its gradient to `grad`."""
 
 
-class LikelihoodLoss(Loss, Protocol):
-    """A loss that provides "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
-
-    def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
-
-
 @runtime_checkable
 class TextLoss(Loss, Protocol):
     """A loss that depends on the names of labels, or on what it reads from texts."""
@@ -398,21 +391,6 @@ class IndexedObjective(Objective, Protocol):
         """Return the active rows of each token, and the tokens of each row, in a group (0 unigrams, 1 bigrams)."""
 
 
-class GenerativeObjective(Objective, Protocol):
-    """An objective for methods that estimate probabilities by counting."""
-
-    @property
-    def trainable(self) -> Bools:
-        """See `IndexedObjective`."""
-
-    @property
-    def templates(self) -> Numbers:
-        """The number of the template of each row in the first group [F]; zeros if unknown."""
-
-    def labelled(self) -> Objective:
-        """Return the objective on the sequences in which a gold label is known."""
-
-
 @runtime_checkable
 class Optimizer(Protocol):
     """A method that minimises an objective, one iteration at a time.
@@ -454,42 +432,6 @@ class Decoder(Protocol):
         """Return labels [T].  `allowed` [T, L] restricts single tokens; None allows all.
 
         RAISES DataError: If the constraints leave a sequence without any labelling.
-        """
-
-
-class Evidence(NamedTuple):
-    """The information of a data set about a text of T tokens, for costs.
-
-    gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None if unknown.
-    reference (Any): The gold Doc, for further annotation such as dependencies; its tokens are `words`.
-    annotated (Callable): Maps a component's name to a function.  The function maps labels [T] to the Doc that this
-        component returns for a text with these labels.  Raises ConfigError if the pipeline has no such component.
-    """
-
-    words: Sequence[str]
-    gold: Sequence[str | None]
-    reference: Any
-    annotated: Callable[[str], Callable[[Sequence[str]], Any]]
-
-
-CostFunction: TypeAlias = Callable[[Sequence[str]], float]
-"""A function that returns the cost of labels [T] of a text, 0 or more.
-
-Only differences between labellings matter, so a score up to s, such as the negative cost of Hall et al. (2011), section
-3.4, is the cost ``s - score``.
-"""
-
-
-class Cost(Protocol):
-    """A cost of predicted labels given the evidence of a data set; it need not be a sum over tokens or spans."""
-
-    def check(self, labels: Sequence[str], scheme: str) -> None:
-        """Raise ConfigError if the cost does not fit a component with these labels, tags of a scheme or "plain"."""
-
-    def __call__(self, evidence: Evidence) -> CostFunction | None:
-        """Return the cost of labels of a text; None if the evidence cannot distinguish good labels from bad ones.
-
-        If all gold labels are known, they cost 0, unless the component that judges them makes an error.
         """
 
 
@@ -569,29 +511,3 @@ LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 
 TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
 """Maps the tokens of a sequence and a position in it to features, see `features.token_sets.names_in`."""
-
-
-class Weights(NamedTuple):
-    """Weights of labelled texts.
-
-    values (NDArray): [N] numbers of at least 0, with mean 1.
-    note (str): How they were found, for people to read.
-    """
-
-    values: NDArray[np.float64]
-    note: str = ""
-
-    @property
-    def effective_size(self) -> float:
-        """Number of equally weighted texts that would give as small a variance: (sum w)^2 / sum w^2 (Kish, 1965)."""
-        return float(self.values.sum() ** 2 / (self.values**2).sum())
-
-
-class Weighting(Protocol):
-    """Weights labelled texts so that they represent the texts of a target."""
-
-    def __call__(self, labelled: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Weights:
-        """Return the weights of labelled texts, given as words; equal texts have equal weights.
-
-        RAISES DataError: If the texts have too little in common.
-        """

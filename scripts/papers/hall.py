@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
     from spacy.training import Example
 
-    from spacy_crfseq.types import Cost, Floats
+    from spacy_crfseq.papers.augmented.costs import Cost
+    from spacy_crfseq.types import Floats
 
 UNTOUCHED, NOTHING, VERB, TAG, ALL, MORE = (
     "nothing, as first trained", "nothing", "the main verb is a verb", "the main verb's tag", "all tags",

@@ -33,7 +33,8 @@ from scripts.papers.tasks import Examples, Task, changed, read
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from spacy_crfseq.types import Cost, Floats
+    from spacy_crfseq.papers.augmented.costs import Cost
+    from spacy_crfseq.types import Floats
 
 NOUNS, NOUNS_F1 = "proper nouns in entities", "proper nouns in entities and 1 - F1"
 """The losses of the paper."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from ...training.fit import FitResult, Progress
-    from ...types import Cost
+    from .costs import Cost
     from .training import SetReport, Settings, Source, TuningSet
 
     ReadDev = Callable[[], list[Example]]

@@ -7,14 +7,49 @@ recognizer that reads the tags (table 2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ...errors import ConfigError, suggest
 from ...prf import f1_of
 from ...schemes import OUTSIDE, decode_lenient
-from ...types import CostFunction, Evidence
+
+
+class Evidence(NamedTuple):
+    """The information of a data set about a text of T tokens, for costs.
+
+    gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None if unknown.
+    reference (Any): The gold Doc, for further annotation such as dependencies; its tokens are `words`.
+    annotated (Callable): Maps a component's name to a function.  The function maps labels [T] to the Doc that this
+        component returns for a text with these labels.  Raises ConfigError if the pipeline has no such component.
+    """
+
+    words: Sequence[str]
+    gold: Sequence[str | None]
+    reference: Any
+    annotated: Callable[[str], Callable[[Sequence[str]], Any]]
+
+
+CostFunction: TypeAlias = Callable[[Sequence[str]], float]
+"""A function that returns the cost of labels [T] of a text, 0 or more.
+
+Only differences between labellings matter, so a score up to s, such as the negative cost of Hall et al. (2011), section
+3.4, is the cost ``s - score``.
+"""
+
+
+class Cost(Protocol):
+    """A cost of predicted labels given the evidence of a data set; it need not be a sum over tokens or spans."""
+
+    def check(self, labels: Sequence[str], scheme: str) -> None:
+        """Raise ConfigError if the cost does not fit a component with these labels, tags of a scheme or "plain"."""
+
+    def __call__(self, evidence: Evidence) -> CostFunction | None:
+        """Return the cost of labels of a text; None if the evidence cannot distinguish good labels from bad ones.
+
+        If all gold labels are known, they cost 0, unless the component that judges them makes an error.
+        """
 
 
 def _check_labels(cost: str, wanted: Iterable[str], labels: Sequence[str]) -> None:

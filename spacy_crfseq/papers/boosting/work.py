@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels import rows as row_kernels
-from ...types import Batch, IndexedObjective, LikelihoodLoss, RowBlock
+from ...types import Batch, IndexedObjective, Loss, RowBlock
 from . import kernels
 
 CANDIDATES = 4
@@ -20,6 +20,13 @@ LIMIT, INFINITE = 2.0, 10.0
 GROUPS = 1.25
 """Sequences have similar lengths if they differ by less than this factor."""
 SHARED = -1
+
+
+class LikelihoodLoss(Loss, Protocol):
+    """A loss that provides "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
+
+    def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
 
 
 class Step(NamedTuple):

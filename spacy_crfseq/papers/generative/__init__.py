@@ -22,17 +22,32 @@ weights of the template's features and added to all scores of entering the label
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError
-from ...types import Floats, GenerativeObjective, Numbers, StepReport
+from ...types import Bools, Floats, Numbers, Objective, StepReport
 
 Array: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-3
 """Share of the tokens of a label by which counts may differ in float32."""
+
+
+class GenerativeObjective(Objective, Protocol):
+    """An objective for methods that estimate probabilities by counting."""
+
+    @property
+    def trainable(self) -> Bools:
+        """See `IndexedObjective`."""
+
+    @property
+    def templates(self) -> Numbers:
+        """The number of the template of each row in the first group [F]; zeros if unknown."""
+
+    def labelled(self) -> Objective:
+        """Return the objective on the sequences in which a gold label is known."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ from ...files import replacing
 if TYPE_CHECKING:
     from spacy.training import Example
 
-    from ...types import Weighting, Weights
+    from .weightings import Weighting, Weights
 
 SHOWN, BAR, TEXT = 5, 40, 88
 """Number of texts shown at each end; widths of the longest bar and of a text."""

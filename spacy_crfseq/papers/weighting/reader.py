@@ -14,7 +14,7 @@ from spacy.util import logger
 
 from ...errors import DataError
 from ...pipeline.evidence import WEIGHT, WEIGHT_KEY, register_extensions, weight_of
-from ...types import Weighting, Weights
+from .weightings import Weighting, Weights
 
 OWN_KEY = "spacy_crfseq.own_weight"
 """Key in ``doc.user_data`` of the weight that a Doc had before."""

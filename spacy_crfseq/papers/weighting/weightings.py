@@ -20,18 +20,44 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, DataError, suggest
-from ...types import Floats, Weights
+from ...types import Floats
 
 Texts = Sequence[Sequence[str]]
 HELD_OUT = 10
 """One text in so many is held out to choose the number of clusters."""
 _DIGIT = partial(re.compile(r"\d").sub, "0")
+
+
+class Weights(NamedTuple):
+    """Weights of labelled texts.
+
+    values (NDArray): [N] numbers of at least 0, with mean 1.
+    note (str): How they were found, for people to read.
+    """
+
+    values: NDArray[np.float64]
+    note: str = ""
+
+    @property
+    def effective_size(self) -> float:
+        """Number of equally weighted texts that would give as small a variance: (sum w)^2 / sum w^2 (Kish, 1965)."""
+        return float(self.values.sum() ** 2 / (self.values**2).sum())
+
+
+class Weighting(Protocol):
+    """Weights labelled texts so that they represent the texts of a target."""
+
+    def __call__(self, labelled: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Weights:
+        """Return the weights of labelled texts, given as words; equal texts have equal weights.
+
+        RAISES DataError: If the texts have too little in common.
+        """
 
 
 class Bags(NamedTuple):

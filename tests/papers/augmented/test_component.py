@@ -11,10 +11,9 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.papers.augmented.costs import F1, Hamming, RequiredLabel
+from spacy_crfseq.papers.augmented.costs import F1, CostFunction, Evidence, Hamming, RequiredLabel
 from spacy_crfseq.papers.augmented.training import Settings, Source, TuningSet, fine_tune
 from spacy_crfseq.schemes import find_invalid
-from spacy_crfseq.types import CostFunction, Evidence
 from tests.pipeline.helpers import FACTORIES, SENTENCES, examples, gold_doc, pipe_of, trained, words_of
 
 LOSSES = {"crf_tagger": Hamming(), "crf_chunker": F1(), "crf_ner": F1()}

@@ -15,9 +15,17 @@ from spacy.tokens import Doc
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.papers.augmented.costs import F1, EntityAgreement, EntityTags, Hamming, RequiredLabel
+from spacy_crfseq.papers.augmented.costs import (
+    F1,
+    Cost,
+    CostFunction,
+    EntityAgreement,
+    EntityTags,
+    Evidence,
+    Hamming,
+    RequiredLabel,
+)
 from spacy_crfseq.schemes import find_invalid
-from spacy_crfseq.types import Cost, CostFunction, Evidence
 
 LABELS = {"plain": ["NN", "NNP", "VB"], "IOB2": ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]}
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -17,8 +17,7 @@ from spacy.util import registry
 import spacy_crfseq.pipeline.factories  # noqa: F401  makes the registries known
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.papers.weighting.reader import create_weighted_reader
-from spacy_crfseq.papers.weighting.weightings import ExactCounts
-from spacy_crfseq.types import Weights
+from spacy_crfseq.papers.weighting.weightings import ExactCounts, Weights
 
 Q = {"ab": 0.4, "ac": 0.3, "db": 0.2, "dc": 0.1}
 SAMPLE = {"ab": (30, 2), "ac": (3, 5), "db": (2, 9), "dc": (20, 4)}

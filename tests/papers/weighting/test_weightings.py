@@ -18,12 +18,12 @@ from spacy_crfseq.papers.weighting.weightings import (
     DensityRatio,
     ExactCounts,
     Logistic,
+    Weighting,
     fit_mixture,
     length_class,
     make_bags,
     normalised,
 )
-from spacy_crfseq.types import Weighting
 
 WEIGHTINGS: dict[str, Callable[..., Weighting]] = registry.weightings.get_all()
 EVERY = pytest.mark.parametrize("make", WEIGHTINGS.values(), ids=WEIGHTINGS)
