@@ -47,15 +47,13 @@ from ...types import (
     Batch,
     Bools,
     Constraints,
-    Cost,
-    CostFunction,
-    Evidence,
     Floats,
     Ints,
     Offsets,
     Scores,
     StepReport,
 )
+from .costs import Cost, CostFunction, Evidence
 
 LabelCost = Callable[[Ints], float]
 """The cost, 0 or more, of the label ids [T] of a text."""
