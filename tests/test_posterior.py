@@ -39,11 +39,11 @@ class StoredScores(NamedTuple):
         n = len(self.problem.batch.weights)
         return ((first, min(first + 2, n)) for first in range(0, n, 2))
 
-    def forward(self, part: tuple[int, int]) -> tuple[Scores, Any]:
+    def scores(self, part: tuple[int, int]) -> Scores:
         tokens, scores = tokens_of(self.offsets, part), self.problem.scores
         if len(scores.transitions) > 1 or len(scores.emissions) == 1:
             scores = scores._replace(transitions=scores.transitions[tokens])
-        return scores._replace(emissions=scores.emissions[tokens]), None
+        return scores._replace(emissions=scores.emissions[tokens])
 
 
 class Case(NamedTuple):

@@ -6,11 +6,8 @@ import json
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
 
-from .. import kernels
-from ..types import Scores
 from . import options
 from .app import command
 from .console import printer, reported_errors
@@ -92,12 +89,6 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
                     ask()
                 answers.nbest(2)
                 answers.sample(1)
-    if everything:  # also a sequence that scaling cannot represent, which made-up sentences are not
-        fills = (-np.inf, 0)
-        scores, grad = (Scores(*(np.full(n, x, np.float32) for n in ((1, 2), (1, 2, 2), 2, 2))) for x in fills)
-        offsets, gold = np.array([0, 1]), np.zeros(1, np.int32)
-        kernels.lattice.posterior(scores, offsets, grad.emissions, np.ones(1))
-        kernels.lattice.log_loss(scores, offsets, gold, np.ones(1), grad)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, next(iter(folders), None))
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import kernels
 from ..errors import ConfigError
 from ..types import Bools, Constraints, Ints, Offsets, Scores
-from ._possible import check_possible
+from .viterbi import check_possible
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,8 @@ class MaxExpectedF1:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        posterior = kernels.chain.make_chain(scores.constrained(constraints, allowed), offsets)
-        check_possible(posterior.log_z)
-        spans = kernels.chain.make_span_chain(posterior, constraints.inside)
-        return kernels.chain.best_spans(
-            posterior, spans, constraints.outside, float(1 + self.beta**2), float(self.expected_f)
-        )
+        possible = scores.constrained(constraints, allowed)
+        spans, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
+        check_possible(log_z)
+        gain, cost = float(1 + self.beta**2), float(self.expected_f)
+        return kernels.spans.best_spans(spans, offsets, constraints.outside, gain, cost)

@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import kernels
+from ..errors import DataError
 from ..types import Bools, Constraints, Ints, Offsets, Scores
-from ._possible import check_possible
+
+
+def check_possible(scores: NDArray[np.float64], first: int = 0) -> None:
+    """Raise DataError if the score of a sequence's best labelling, or its log Z, is minus infinity.
+
+    first: Number of the first sequence in the whole text, for the message.
+    """
+    if np.isneginf(scores).any():
+        number = first + int(np.isneginf(scores).argmax())
+        what = "has no labelling that all constraints allow (given labels, once, order), or scores out of range"
+        raise DataError(f"Sequence {number} of the batch {what}.")
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,6 @@ class Viterbi:
     ) -> Ints:
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
-        kernels.viterbi.best_paths(scores.constrained(constraints, allowed), offsets, labels, best)
+        kernels.paths.best_paths(scores.constrained(constraints, allowed), offsets, labels, best)
         check_possible(best)
         return labels

@@ -43,7 +43,7 @@ _LOCK = surviving(Lock())
 
 
 class Table(NamedTuple):
-    """Phrases by their keys; see `kernels.phrases`.
+    """Phrases by their keys; see `kernels.hashing`.
 
     names (list[str]): The lists.
     bits (Hashes): Bitmap of the keys of all beginnings.
@@ -187,7 +187,7 @@ class Phrases:
         room = len(words) + 64
         while True:
             state, found = np.zeros((5, len(table.names)), np.int64), np.empty(room, np.uint64)
-            n = kernels.phrases.longest(words, offsets, *known, values, state, sums, ptr, found)
+            n = kernels.hashing.longest_phrases(words, offsets, *known, values, state, sums, ptr, found)
             if n <= room:
                 return {block: TokenSets(sums, ptr, found[:n])}
             room = n
@@ -204,8 +204,8 @@ class Phrases:
             rows, new = self._index.add(orths)
             texts = [docs[0].vocab.strings[orth] for orth in orths[new].tolist()]
             hashes, powers, first = (column.resize(self._index.size)[-len(texts) :] for column in self._columns)
-            kernels.phrases.hash_texts(*_characters(texts, self.lower), hashes, powers)
-            kernels.phrases.first_words(hashes, powers, self.table.bits, self._slots, self.table.keys, first)
+            kernels.hashing.hash_texts(*_characters(texts, self.lower), hashes, powers)
+            kernels.hashing.first_words(hashes, powers, self.table.bits, self._slots, self.table.keys, first)
         except BaseException:  # words and their hashes must stay in step
             self._forget()
             raise
@@ -245,7 +245,7 @@ def make_table(phrases: Iterator[tuple[str, str]], lower: bool) -> Table:
         texts = [text for _, text in portion]
         codes, ptr = _characters(texts, lower)
         keys = np.empty(len(texts), np.uint64)
-        n_set += kernels.phrases.add_phrases(codes, ptr, bits, keys)
+        n_set += kernels.hashing.add_phrases(codes, ptr, bits, keys)
         lists = np.array([numbers.setdefault(name, len(numbers)) for name, _ in portion], np.int32)
         n_words = np.array([1 + len(_BETWEEN_WORDS.findall(text.strip())) for text in texts], np.int32)
         all_keys.append(keys[keys != 0])  # that of an empty phrase is 0

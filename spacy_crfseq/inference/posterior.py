@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..decoders._possible import check_possible
+from ..decoders.viterbi import check_possible
 from ..errors import ConfigError
 from ..potentials.linear import Source
 from ..potentials.protocol import Part, tokens_of
@@ -39,43 +40,20 @@ class Piece(NamedTuple):
     states: Ints | None = None
     missing: float = 0.0
 
-    def under(self, rules: OccurrenceRules) -> Iterator[Piece]:
-        """Yield each sequence with the scores of its states."""
-        for number, (b, e) in enumerate(zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)):
-            first, place, (emissions, steps, *edges) = self.tokens.start, self.sequences.start + number, self.scores
-            here = Scores(emissions[b:e], steps if len(steps) == 1 else steps[b:e], *edges)
-            found = kernels.occurrences.state_chain(here, rules) if e > b else (here, None, 0.0)
-            places = slice(first + b, first + e), slice(place, place + 1)
-            yield Piece(found[0], np.array([0, e - b]), *places, *found[1:])
-
-    def labels(self, found: Ints) -> Ints:
+    def labels(self, numbers: Ints) -> Ints:
         """Return the labels [k, T] of numbers of states or labels; -1 stays."""
         if self.states is None:
-            return found
-        return np.where(found < 0, found, self.states[np.arange(len(self.states)), found])
-
-    def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools, out: Floats) -> None:
-        """Do the work of `kernels.lattice.span_probabilities` for states; the first label of a span continues none."""
-        assert self.states is not None
-        chain, shares = kernels.chain.make_chain(self.scores, self.offsets), np.empty_like(self.scores.emissions)
-        kernels.lattice.posterior(self.scores, self.offsets, shares, np.empty(1))
-        before = np.where(np.isneginf(chain.beta), 0, chain.beta)
-        for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            mass = shares[start] * (self.states[start] == labels[start])
-            for t in range(start + 1, min(end + 1, len(labels))):
-                steps = np.exp(self.scores.transitions[t] + chain.ahead[t] - before[t - 1][:, None])
-                fits = self.states[t] == labels[t] if t < end else ~inside[labels[end - 1], self.states[t]]
-                mass = mass @ steps * fits
-            out[place] = mass.sum()
+            return numbers
+        return np.where(numbers < 0, numbers, self.states[np.arange(len(self.states)), numbers])
 
     def marginals(self, n_labels: int) -> tuple[Floats, NDArray[np.float64]]:
         """Return P(y_t = k | x) [T, L] and log Z of each sequence."""
-        found, log_z = np.empty_like(self.scores.emissions), np.empty(len(self.offsets) - 1)
-        kernels.lattice.posterior(self.scores, self.offsets, found, log_z)
+        shares, log_z = np.empty_like(self.scores.emissions), np.empty(len(self.offsets) - 1)
+        kernels.lattice.posterior(self.scores, self.offsets, shares, log_z)
         if self.states is None:
-            return found, log_z
-        out = np.zeros((len(found), n_labels))
-        np.add.at(out, (np.arange(len(found))[:, None], self.states), found)
+            return shares, log_z
+        out = np.zeros((len(shares), n_labels))
+        np.add.at(out, (np.arange(len(shares))[:, None], self.states), shares)
         return out, log_z
 
 
@@ -97,9 +75,7 @@ class NBest(NamedTuple):
         groups (Offsets): [G + 1], group g consists of the sequences ``groups[g]:groups[g + 1]``; the groups cover all
             sequences.
         """
-        labels, values = np.empty_like(self.labels), np.empty((len(self.labels), len(groups) - 1))
-        kernels.kbest.best_combinations(*self, offsets, groups, labels, values)
-        return NBest(labels, values)
+        return NBest(*kernels.paths.best_combinations(*self, offsets, groups))
 
 
 class Posterior(NamedTuple):
@@ -149,8 +125,8 @@ class Posterior(NamedTuple):
             labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
             if self.rules is not None:
                 possible = scores.constrained(self.constraints, self._allowed(tokens)), offsets
-                found = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
-                check_possible(found, part[0])
+                best = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
+                check_possible(best, part[0])
 
         over(fill, list(self.source.parts(n_threads)), n_threads)
         return labels
@@ -159,9 +135,9 @@ class Posterior(NamedTuple):
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
         parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
         for piece in self._constrained():
-            found, log_z = piece.marginals(self.source.n_labels)
+            shares, log_z = piece.marginals(self.source.n_labels)
             check_possible(log_z, piece.sequences.start)
-            parts.append(found)
+            parts.append(shares)
         return np.concatenate(parts)
 
     def missing(self) -> NDArray[np.float64]:
@@ -177,8 +153,8 @@ class Posterior(NamedTuple):
         """Return the marginal probabilities [T] of labels [T]."""
         out = np.empty(len(labels))
         for piece in self._constrained():
-            found, _ = piece.marginals(self.source.n_labels)
-            out[piece.tokens] = found[np.arange(len(found)), labels[piece.tokens]]
+            shares, _ = piece.marginals(self.source.n_labels)
+            out[piece.tokens] = shares[np.arange(len(shares)), labels[piece.tokens]]
         return np.minimum(out, 1.0)  # rounding in float32
 
     def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
@@ -199,11 +175,12 @@ class Posterior(NamedTuple):
         for piece in self._constrained():
             here = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
             places = starts[here] - piece.tokens.start, ends[here] - piece.tokens.start
-            spans = labels[piece.tokens], *places, self.constraints.inside, out[here]
+            spans = labels[piece.tokens], *places, self.constraints.inside
             if piece.states is None:
-                kernels.lattice.span_probabilities(piece.scores, piece.offsets, *spans)
+                out[here] = kernels.spans.span_probabilities(piece.scores, piece.offsets, *spans)
             elif here.stop > here.start:
-                piece.span_probabilities(*spans)
+                model = kernels.chain.make_chain(piece.scores, piece.offsets)
+                out[here] = kernels.chain.span_probabilities(model, piece.states, *spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def nbest(self, k: int) -> NBest:
@@ -216,26 +193,21 @@ class Posterior(NamedTuple):
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
-        for piece in self._constrained():
-            n, offsets = len(piece.offsets) - 1, piece.offsets
-            exact = Scores(*(array.astype(np.float64) for array in piece.scores))
-            some, best, log_z = np.empty((k, offsets[-1]), np.int32), np.empty((k, n)), np.empty(n)
-            kernels.kbest.best_labellings(exact, offsets, some, best, log_z)
-            check_possible(best[0], piece.sequences.start)
+        for model, piece in self._chains():
+            some, best = kernels.paths.best_labellings(piece.scores, piece.offsets, k)
             labels[:, piece.tokens] = piece.labels(some)
-            values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
+            values[:, piece.sequences] = np.minimum(best - model.log_z, 0)  # rounding
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
         out = np.empty(len(self.offsets) - 1)
         for model, piece in self._replace(rules=None)._chains():
-            here = out[piece.sequences]
-            kernels.chain.log_probabilities(model, labels[piece.tokens], here)
+            out[piece.sequences] = here = kernels.chain.log_probabilities(model, labels[piece.tokens])
             if self.rules is not None:
                 obeying = np.empty(len(here), np.bool_)
                 kernels.occurrences.obeying(labels[piece.tokens], piece.offsets, self.rules, obeying)
-                here[:] = np.where(obeying, here + model.log_z, -np.inf)
+                out[piece.sequences] = np.where(obeying, here + model.log_z, -np.inf)
         for model, piece in self._chains() if self.rules is not None else ():
             out[piece.sequences] = np.minimum(out[piece.sequences] - model.log_z, 0)  # rounding
         return out
@@ -244,16 +216,14 @@ class Posterior(NamedTuple):
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
         out = np.empty(len(self.offsets) - 1)
         for model, piece in self._chains():
-            kernels.chain.entropies(model, out[piece.sequences])
+            out[piece.sequences] = kernels.chain.entropies(model)
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], drawn token by token given the previous label."""
         out = np.empty((n, self.n_tokens), np.int32)
         for model, piece in self._chains():
-            part = np.empty((n, len(model.ahead)), np.int32)
-            kernels.chain.sample(model, rng.random((len(model.ahead), n)), part)
-            out[:, piece.tokens] = piece.labels(part)
+            out[:, piece.tokens] = piece.labels(kernels.chain.sample(model, rng.random((len(model.ahead), n))))
         return out
 
     def expected_f(self, labels: Ints, beta: float = 1.0) -> float:
@@ -264,16 +234,18 @@ class Posterior(NamedTuple):
         0.5 precision.  A plain label is a span of one token.
         """
         expected, (_, _, _, inside, outside) = 0.0, self.constraints
-        for model, piece in self._chains():
-            if piece.states is not None:  # of a scheme, where the tags that begin a span never continue one
-                expected += float(piece.marginals(len(outside))[0][:, ~outside & ~inside.any(0)].sum())
-                continue
-            spans = kernels.chain.make_span_chain(model, inside)
-            expected += float(spans.opens[:, ~outside].sum())
+        for piece in self._constrained():
+            if piece.states is None:
+                spans, log_z = kernels.spans.make_span_chain(piece.scores, piece.offsets, inside)
+                expected += float(spans.opens[:, ~outside].sum())
+            else:  # of a scheme, where the tags that begin a span never continue one
+                shares, log_z = piece.marginals(len(outside))
+                expected += float(shares[:, ~outside & ~inside.any(0)].sum())
+            check_possible(log_z, piece.sequences.start)
         starts, ends = self.spans(labels)
-        found = float(self.span_probabilities(labels, starts, ends).sum())
+        correct = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
-        return (1 + beta**2) * found / total if total > 0 else 0.0
+        return (1 + beta**2) * correct / total if total > 0 else 0.0
 
     def _chains(self) -> Iterator[tuple[Chain, Piece]]:
         """Yield all sequences as Markov chains over labels or states, in pieces."""
@@ -287,8 +259,15 @@ class Posterior(NamedTuple):
         for part in self.source.parts():
             scores, offsets, tokens = self._scores(part)
             scores = scores.constrained(self.constraints, self._allowed(tokens))
-            piece = Piece(scores, offsets, tokens, slice(*part))
-            yield from (piece,) if self.rules is None else piece.under(self.rules)
+            if self.rules is None:
+                yield Piece(scores, offsets, tokens, slice(*part))
+                continue
+            for number, (b, e) in enumerate(pairwise(offsets.tolist()), start=part[0]):
+                steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[b:e]
+                here = scores._replace(emissions=scores.emissions[b:e], transitions=steps)
+                states, *rest = kernels.occurrences.state_chain(here, self.rules) if e > b else (here, None, 0.0)
+                places = slice(tokens.start + b, tokens.start + e), slice(number, number + 1)
+                yield Piece(states, np.array([0, e - b]), *places, *rest)
 
     def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
         scores = self.source.scores(part)

@@ -9,27 +9,18 @@ Others write ``kernels.rows.add_ragged(...)``: a file of kernels is imported at 
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import (  # noqa: F401
-        blocks,
-        chain,
-        covariances,
-        gather,
-        hashing,
-        kbest,
-        lattice,
-        lockstep,
-        penalties,
-        phrases,
-        rows,
-        updates,
-        values,
-        vectors,
-        viterbi,
-    )  # fmt: skip
+    from . import chain, hashing, lattice, lockstep, occurrences, paths, rows, spans, updates, vectors  # noqa: F401
+
+PLAIN = bool(os.environ.get("SPACY_CRFSEQ_PLAIN_NUMBA"))
+"""Whether numba is used only as its documentation describes it: nothing private to it, and no code for LLVM.
+
+For versions of numba in which something else has changed.  Training takes up to three times as long, compiling twice.
+"""
 
 
 def __getattr__(name: str) -> Any:

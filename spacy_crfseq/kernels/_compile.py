@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
-from importlib import import_module
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
@@ -24,31 +23,58 @@ from uuid import uuid4
 if os.environ.get("NO_COLOR"):  # numba knows a name of its own, else it makes colorama write codes to terminals
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
-import llvmlite.binding
 import numba
-import numba.extending
-from llvmlite import ir
-from numba.core import caching, cgutils, codegen, compiler, compiler_lock, event, types
+from numba.core import event
 
 from ..threads import surviving
+from . import PLAIN
 
-surviving(compiler_lock.global_compiler_lock._lock)
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
+OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
+INTERNAL: dict[str, Any] = {}
+INLINED: dict[str, Any] = {}
+"""Options of all kernels, and what is added for functions that only kernels call."""
 
+if not PLAIN:
+    from numba.core import caching, codegen, compiler, compiler_lock
 
-def _vector_bytes() -> int:
-    """Return the length in bytes of the vectors of the processor that numba compiles for, 32 where it is unknown."""
-    features: str | None = getattr(numba.config, "CPU_FEATURES", None)
-    if features is not None:  # set by NUMBA_CPU_FEATURES, or by NUMBA_CPU_NAME=generic
-        return 64 if "+avx512f" in features else 32
-    try:
-        return 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
-    except RuntimeError:  # LLVM cannot tell
-        return 32
+    surviving(compiler_lock.global_compiler_lock._lock)  # threads may compile while a process forks
 
+    class _Internal(codegen.JITCodeLibrary):
+        """The code of a function that only kernels call: LLVM optimizes it, and makes code of it, in these alone.
 
-VECTOR_BYTES = _vector_bytes()
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "no_cfunc_wrapper": True}
+        The first fit takes 18 seconds of processor time instead of 32.
+        """
+
+        def _optimize_final_module(self) -> None:
+            pass
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+        def get_pointer_to_function(self, name: str) -> int:
+            self._ensure_finalized()
+            return 0
+
+        @property
+        def codegen(self) -> _Internal:
+            return self
+
+        def set_env(self, name: str, env: Any) -> None:
+            """Do nothing: kernels set their own environments when they are loaded."""
+
+    class _InternalCompiler(compiler.Compiler):
+        """numba's compiler, with a `_Internal` as the library of the function."""
+
+        def define_pipelines(self) -> Any:
+            self.state.library = _Internal(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library.enable_object_caching()
+            return super().define_pipelines()
+
+    OPTIONS["no_cfunc_wrapper"] = True  # nobody calls kernels from C
+    INTERNAL = {"pipeline_class": _InternalCompiler, "no_cpython_wrapper": True}
+    INLINED = {**INTERNAL, "forceinline": True}
 
 ROOT = __package__.partition(".")[0]
 IMPORT = re.compile(r"^ *from (\.[\w.]*) import (?:\(([^)]*)\)|([\w, ]*))", re.MULTILINE)
@@ -67,15 +93,15 @@ def _stamp(module: str) -> str:
     spec = find_spec(module)
     if spec is None or spec.origin is None or not module.startswith(ROOT):  # a kernel from elsewhere
         return ""
-    text = Path(spec.origin).read_text("utf8")
-    found, package = hashlib.sha256(Path(__file__).read_bytes() + text.encode()), module.rpartition(".")[0]
+    text, package = Path(spec.origin).read_text("utf8"), module.rpartition(".")[0]
+    stamp = hashlib.sha256(Path(__file__).read_bytes() + text.encode())
     for place, several, names in re.findall(IMPORT, text):
         base = resolve_name(place, package)
         for name in (several or names).replace("\n", ",").split(","):
-            one = f"{base}.{name.split()[0]}" if name.split() else ""
-            inside = [each for each in (base, one) if each.rpartition(".")[0] in (package, __package__)]
-            found.update("".join(_stamp(each) for each in inside if each != module and find_spec(each)).encode())
-    return found.hexdigest()
+            names_of_it = [base, f"{base}.{name.split()[0]}"] if name.split() else [base]
+            inside = [each for each in names_of_it if each.rpartition(".")[0] in (package, __package__)]
+            stamp.update("".join(_stamp(each) for each in inside if each != module and find_spec(each)).encode())
+    return stamp.hexdigest()
 
 
 def compile_kernel(function: Callable[..., Any]) -> Any:
@@ -85,10 +111,10 @@ def compile_kernel(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(cache=True, **OPTIONS)(function)
         folders.add(compiled.stats.cache_path)
     except RuntimeError:  # no folder can be written
-        compiled = _read_only(function)
-    # These attributes are private.  In a version of numba without them, a kernel stays cached when a callee in another
-    # file changes, which only developers do, and a full disk is an error.
-    own = getattr(compiled, "_cache", None)
+        compiled = numba.njit(**OPTIONS)(function) if PLAIN else _read_only(function)
+    # In a version of numba without these attributes, a kernel stays cached when a callee in another file changes, which
+    # only developers do, and a full disk is an error.
+    own = None if PLAIN else getattr(compiled, "_cache", None)
     index: Any = getattr(own, "_cache_file", None)
     if own is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
         index._source_stamp = (index._source_stamp, _stamp(function.__module__))
@@ -124,88 +150,19 @@ def _save(save: Callable[..., None], index: Any, *compiled: Any) -> None:
         save(*compiled)
 
 
-class _Internal(codegen.JITCodeLibrary):
-    """The code of a function that only kernels call: LLVM optimizes it, and makes machine code of it, in these alone.
-
-    It is half of the time that small functions take to compile.  All that this class overrides is private to numba.
-    """
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self) -> _Internal:
-        return self
-
-    def set_env(self, name: str, env: Any) -> None:
-        """Do nothing: kernels set their own environments when they are loaded."""
-
-
-class _InternalCompiler(compiler.Compiler):
-    """numba's compiler, with a `_Internal` as the library of the function."""
-
-    def define_pipelines(self) -> Any:
-        self.state.library = _Internal(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        self.state.library.enable_object_caching()
-        return super().define_pipelines()
-
-
-def compile_internal(function: Callable[..., Any], **options: Any) -> Any:
+def compile_internal(function: Callable[..., Any]) -> Any:
     """Compile `function` for kernels that call it."""
-    options |= {"pipeline_class": _InternalCompiler, "no_cpython_wrapper": True}
-    return numba.njit(**options, **OPTIONS)(function)
+    return numba.njit(**INTERNAL, **OPTIONS)(function)
 
 
-compile_inlined = partial(compile_internal, forceinline=True)
+def llvm(function: Any) -> Any:
+    """Return an intrinsic as it is; compile the function that stands for one where there is to be none."""
+    return compile_internal(function) if PLAIN else function
 
 
-def kernel_of_rows(function: Callable[..., Any]) -> Any:
-    """Return the kernel of the same name in `rows`."""
-    return getattr(import_module(".rows", __package__), function.__name__).compiled
-
-
-intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
-"""Lets a function write the LLVM code of a call: for the few loops whose sums must stay in vector registers.
-
-It takes numba's typing context and the types of the arguments, and returns a signature and a code generator.
-"""
-
-
-def fetch(builder: Any, pointer: Any) -> None:
-    """Write the instruction that asks for the cache line of a pointer, which may lie outside of its array."""
-    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])  # to read, keep, data
-
-
-@intrinsic
-def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
-    """Write the code of `jit.prefetch`."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        struct = context.make_array(kind)(context, builder, arguments[0])
-        indices = [
-            context.cast(builder, value, given, types.intp)
-            for value, given in zip(arguments[1:], signature.args[1:], strict=True)
-        ][: kind.ndim]
-        fetch(builder, cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False))
-
-    return types.void(array, i, j), generate
-
-
-def intrinsic_of(_: Callable[..., Any]) -> Any:
-    """Return the intrinsic for `jit.prefetch`, which numba has to know before it begins to compile."""
-    return prefetch
+def compile_inlined(function: Callable[..., Any]) -> Any:
+    """Compile `function` as a part of the kernels that call it."""
+    return numba.njit(**INLINED, **OPTIONS)(function)
 
 
 class Notice(event.TimingListener):

@@ -17,7 +17,7 @@ recursions.
 
 Only transitions shared by all positions are handled, and for the losses of whole sequences complete gold labels;
 sequences that scaling cannot represent, and those too long or too different in length to share a block, are left to
-`lattice`.
+others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from .forward_backward import TINY
-from .jit import inlined, internal, kernel
-from .math import capped, exp32
-from .panels import (
+from .intrinsics import (
     LANES,
     PANEL,
     SQUARE,
@@ -41,7 +38,8 @@ from .panels import (
     next_u,
     next_v,
 )
-from .sequences import part, path_score
+from .jit import inlined, internal, kernel
+from .sequences import TINY, capped, exp32, part, path_score
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
@@ -122,13 +120,19 @@ def workspace(emissions: Floats, steps: int, sums: bool) -> Work:
     )
 
 
-@kernel
-def select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: Bools) -> int:
-    """Write the numbers of sequences that blocks can take to order [N], longest first; return how many they are.
+def select(offsets: Offsets, gold: Ints, weights: Floats) -> tuple[Offsets, Bools]:
+    """Return the numbers of sequences that blocks can take, longest first, and which [N] of the others remain to do.
 
-    offsets [N + 1], weights [N].  gold [T] tells which sequences are not complete; it is empty where that does not
-    matter.  left [N] is set for the others, except those that add nothing to the loss.
+    offsets [N + 1], weights [N], 0 for a sequence that adds nothing.  gold [T] tells which sequences are not complete;
+    it is empty where that does not matter.
     """
+    order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
+    return order[: _select(offsets, gold, weights, order, left)], left
+
+
+@kernel
+def _select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: Bools) -> int:
+    """Do the work of `select`; return the number of sequences."""
     counts = np.zeros(LONGEST + 2, np.int64)
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
@@ -154,11 +158,12 @@ def select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: 
 
 @kernel
 def log_loss(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, order: Offsets, left: Bools, cap: float
-) -> float:
+    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, order: Offsets, left: Bools,
+    cap: float, log_z: Floats,
+) -> float:  # fmt: skip
     """Return the weighted loss of most sequences and add its gradient; set left [N] for the others.
 
-    Arguments as in `lattice.log_loss`, transitions [1, L, L]; order holds the numbers that `select` wrote.
+    Arguments as in `lattice.expectations`, transitions [1, L, L]; order and left are those of `select`.
     """
     if order.shape[0] == 0:
         return 0.0
@@ -166,7 +171,7 @@ def log_loss(
     base = pack(scores.transitions[0], work.forward, work.backward)
     loss, first = 0.0, 0
     while first < order.shape[0]:
-        block = order[first : first + block_size(offsets, order[first : first + LANES])]
+        block = order[first : first + block_size(offsets, order[first : first + LANES], FEWEST)]
         first += max(1, block.shape[0])
         if block.shape[0] == 0:
             left[order[first - 1]] = True
@@ -175,30 +180,36 @@ def log_loss(
         forward(scores.start.shape[0], work)
         for lane in range(block.shape[0]):
             b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
-            nll = work.log_z[lane] - path_score(part(scores, b, e), gold[b:e]) + (e - b - 1) * base
+            nll = work.log_z[lane] + (e - b - 1) * base
+            if gold.shape[0] > 0:
+                nll -= path_score(part(scores, b, e), gold[b:e])
+            else:
+                log_z[block[lane]] = nll
             work.values[lane], slope = capped(nll, cap)
             work.weights[lane] *= slope
         backward(scores.start.shape[0], work)
         clear_lost(work)
-        count_transitions(work.u, work.v, work.lengths[0], work.counts)
+        if grad.transitions.shape[0] > 0:
+            count_transitions(work.u, work.v, work.lengths[0], work.counts)
         loss += finish(gold, weights, block, work, grad, left)
-    add_transitions(work.counts, work.forward, grad.transitions)
+    if grad.transitions.shape[0] > 0:
+        add_transitions(work.counts, work.forward, grad.transitions)
     return loss
 
 
 @internal
-def block_size(offsets: Offsets, candidates: Offsets) -> int:
+def block_size(offsets: Offsets, candidates: Offsets, fewest: int) -> int:
     """Return how many of the next sequences, longest first, are at least half as long as the first; 0 for too few."""
     steps = offsets[candidates[0] + 1] - offsets[candidates[0]]
     size = 0
     while size < candidates.shape[0] and 2 * (offsets[candidates[size] + 1] - offsets[candidates[size]]) >= steps:
         size += 1
-    return size if size >= FEWEST else 0
+    return size if size >= fewest else 0
 
 
 @internal
 def pack(transitions: Floats, forward: Floats, backward: Floats) -> float:
-    """Write exp(transitions - max) panel by panel, as `panels` reads it, for both directions; return the max.
+    """Write exp(transitions - max) panel by panel, as `intrinsics` reads it, for both directions; return the max.
 
     Number i * PANEL + r of panel p, which begins at p * PANEL * P, is the potential from i to p * PANEL + r in forward,
     and from p * PANEL + r to i in backward.

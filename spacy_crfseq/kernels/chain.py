@@ -1,6 +1,6 @@
-"""The posterior of a label sequence as a Markov chain: entropy, samples, and labellings of maximum expected F.
+"""The posterior of label sequences as Markov chains, in float64 and in NumPy: every query that need not be fast.
 
-One backward recursion in log space gives the scores of all that comes after a token, and with them the chain::
+A backward recursion gives the scores of all that comes after a token, and with them the chain::
 
     v_t(j) = e_t(j) + beta_t(j) - z_t                                  z_t = max_j of the same
     beta_{t-1}(i) = log sum_j exp(a_t(i, j) + v_t(j))
@@ -8,27 +8,23 @@ One backward recursion in log space gives the scores of all that comes after a t
     P(y_0 = j | x) = exp(v_0(j))                                       z_0 = log sum_j exp(e_0(j) + beta_0(j))
 
 with the scores e_t of labels (start scores included) and a_t of steps, and beta of the last token the end scores; log
-Z is the sum of z_t. Probabilities are products and sums of numbers that are not negative, so that those far below the
-rounding error of one are exact too. The sum over j is one of products, exp(a_t(i, j) - max_k a_t(i, k)) times
-exp(v_t(j)), which takes L exponentials where positions share the steps; a row i whose sum of products is below `FAINT`
-is done again term by term. So scores of any size, sequences of any length, and minus infinity are safe. All arithmetic
-is float64.
+Z is the sum of z_t.  Answers are products and sums of probabilities, which are not negative, so that those far below
+the rounding error of one are exact too.  Scores of any size, sequences of any length, and minus infinity are safe.
+All sequences take their first step together, then their second, and so on: a step is a few operations on arrays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from .jit import inlined, internal, kernel
-from .math import largest, log_sum, row_potentials
 
 FAINT = 1e-200
 """A sum of products above this has lost less than 1e-100 of itself to terms that are rounded to zero."""
-NEGLIGIBLE = 1e-10
-"""A span of a smaller probability counts as one of probability zero."""
 
 
 class Chain(NamedTuple):
@@ -36,442 +32,279 @@ class Chain(NamedTuple):
 
     transitions (Floats): [1 or T, L, L], the scores a_t.
     offsets (Offsets): [N + 1].
+    positions (list): The tokens at each position of the sequences, those of longer sequences first.
     ahead, beta (Floats): v_t and beta_t, [T, L].
-    log_z (Floats): [N], minus infinity where a sequence has no labelling, about which nothing more may be asked; zero
-        where it is empty.
+    log_z (Floats): [N], minus infinity where a sequence has no labelling, about which nothing more may be asked but
+        marginals, which are zero; zero where it is empty.
     """
 
     transitions: Floats
     offsets: Offsets
+    positions: list[Offsets]
     ahead: Floats
     beta: Floats
     log_z: Floats
 
+    @property
+    def owners(self) -> Offsets:
+        """[T] the sequence of each token."""
+        return np.repeat(np.arange(len(self.log_z)), np.diff(self.offsets))
 
-class SpanChain(NamedTuple):
-    """How spans begin, end and go on; made by `make_span_chain`.
+    def edges(self) -> tuple[Offsets, Offsets]:
+        """Return the first and the last token of each sequence that is not empty."""
+        some = np.diff(self.offsets) > 0
+        return self.offsets[:-1][some], self.offsets[1:][some] - 1
 
-    apart (Floats): [L, L], 1 where the second label does not go on with the span of the first, else 0.
-    links (Ints): [K, 2], the pairs of labels where it does.
-    opens (Floats): [T, L], P(y_t = j, and the label before is not of the same span).
-    closes (Floats): [T, L], P(the label after is not of the same span | y_t = i).
-    goes_on (Floats): [T, K], P(y_t = j | y_{t-1} = i) of the links.
-    """
+    def scores_of_steps(self, tokens: Offsets) -> Floats:
+        """Return the scores [1 or n, L, L] of the steps to some tokens."""
+        return self.transitions if len(self.transitions) == 1 else self.transitions[tokens]
 
-    apart: Floats
-    links: Ints
-    opens: Floats
-    closes: Floats
-    goes_on: Floats
+    def steps(self, tokens: Offsets) -> Floats:
+        """Return P(y_t = j | y_{t-1} = i) for the steps to some tokens [n, L, L], zeros where i is impossible."""
+        scores, ahead, before = self.scores_of_steps(tokens), self.ahead[tokens], _negative(self.beta[tokens - 1])
+        if len(scores) != 1:
+            return np.exp(scores + ahead[:, None] + before[:, :, None])
+        powers, tops = _potentials(scores[0].T)
+        shares = np.exp(np.minimum(tops + before, -np.log(FAINT)))  # one over each row's sum of products
+        found: Floats = powers.T * np.exp(ahead)[:, None] * shares[:, :, None]
+        faint, rows = np.nonzero(tops + before >= -np.log(FAINT))
+        found[faint, rows] = np.exp(scores[0, rows] + ahead[faint] + before[faint, rows, None])
+        return found
 
-
-class Table(NamedTuple):
-    """What the best labellings of the tokens up to one are worth, by its label, [T, L] each.
-
-    begin (Floats): Where another span may begin at it.
-    through (Floats): Where a span goes on through it that counts as improbable.
-    finish (Floats): Where a span may end there.
-    origins (Ints): [T, L, 2] where one ends whose probability counts, its first token and its first label, else -1.
-    """
-
-    begin: Floats
-    through: Floats
-    finish: Floats
-    origins: Ints
+    def log_marginals(self) -> Floats:
+        """Return log P(y_t = k | x) [T, L]."""
+        out = np.full_like(self.ahead, -np.inf)
+        with np.errstate(all="ignore"):
+            for t, tokens in enumerate(self.positions):
+                out[tokens] = self.ahead[tokens]
+                if t > 0:
+                    before = out[tokens - 1] + _negative(self.beta[tokens - 1])
+                    out[tokens] += _log_sums(before, self.scores_of_steps(tokens))
+        return out
 
 
 def make_chain(scores: Scores, offsets: Offsets) -> Chain:
     """Return the chain of some sequences, whose scores may have any float type."""
-    exact = Scores(*(array.astype(np.float64, copy=False) for array in scores))
-    ahead, beta = np.empty_like(exact.emissions), np.empty_like(exact.emissions)
-    chain = Chain(exact.transitions, offsets, ahead, beta, np.zeros(len(offsets) - 1))
-    backward(exact, chain)
+    emissions, transitions, start, end = (array.astype(np.float64, copy=False) for array in scores)
+    lengths = np.diff(offsets)
+    order = np.argsort(-lengths, kind="stable")
+    running = np.searchsorted(-lengths[order], -np.arange(lengths.max(initial=0)))  # at each position
+    positions = [offsets[order[:count]] + t for t, count in enumerate(running.tolist())]
+    ahead, beta, tops = np.empty_like(emissions), np.empty_like(emissions), np.zeros((len(emissions), 1))
+    chain = Chain(transitions, offsets, positions, ahead, beta, np.zeros(len(lengths)))
+    beta[chain.edges()[1]] = end
+    with np.errstate(all="ignore"):
+        for t in range(len(positions) - 1, -1, -1):
+            tokens = positions[t]
+            here = emissions[tokens] + beta[tokens]
+            if t == 0:
+                here += start
+            tops[tokens] = _log_sum(here, 1) if t == 0 else here.max(1, keepdims=True)
+            here -= _finite(tops[tokens])
+            ahead[tokens] = here
+            if t > 0:
+                beta[tokens - 1] = _log_sums(here, chain.scores_of_steps(tokens).swapaxes(1, 2))
+    chain.log_z[:] = np.bincount(chain.owners, tops[:, 0], len(lengths))
     return chain
 
 
-def make_span_chain(chain: Chain, inside: Bools) -> SpanChain:
-    """Return how the spans of a chain behave; `inside` [L, L] is that of `Constraints`."""
-    opens, closes = np.empty_like(chain.ahead), np.empty_like(chain.ahead)
-    links = np.argwhere(inside).astype(np.int32, order="C")
-    spans = SpanChain((~inside).astype(np.float64), links, opens, closes, np.empty((len(opens), len(links))))
-    follow_spans(chain, spans)
-    return spans
+def _finite(values: Floats) -> Floats:
+    """Return the values, and zero for minus infinity."""
+    return np.where(values == -np.inf, 0, values)
 
 
-@inlined
-def _steps(transitions: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return powers, tops, weights and conditionals of a step; see `_fill_conditionals`."""
-    n = transitions.shape[1]
-    powers, tops = np.empty((n, n)), np.empty(n)
-    if transitions.shape[0] == 1:
-        row_potentials(transitions[0], powers, tops)
-    return powers, tops, np.empty(n), np.empty((n, n))
+def _negative(values: Floats) -> Floats:
+    """Return minus the values, and minus infinity for minus infinity, so that what is impossible stays so."""
+    return np.where(values == -np.inf, -np.inf, -values)
 
 
-@kernel
-def backward(scores: Scores, chain: Chain) -> None:
-    """Fill ahead, beta and log_z of a chain."""
-    emissions, transitions, start, end = scores
-    _, offsets, ahead, beta, log_z = chain
-    n, shared = start.shape[0], transitions.shape[0] == 1
-    powers, tops, weights, terms = _steps(transitions)
-    for s in range(offsets.shape[0] - 1):
-        log_z[s] = 0.0
-        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-            here, first = ahead[t], t == offsets[s]
-            for k in range(n):
-                if t == offsets[s + 1] - 1:
-                    beta[t, k] = end[k]
-                here[k] = emissions[t, k] + beta[t, k]
-                if first:
-                    here[k] += start[k]
-            # z_t: the largest, at the first token the log sum
-            top = log_sum(here) if first else largest(here)
-            log_z[s] += top
-            if top == -np.inf:
-                break
-            for k in range(n):
-                here[k] -= top
-                weights[k] = np.exp(here[k])
-            if first:
-                break
-            if not shared:
-                row_potentials(transitions[t], powers, tops)
-            for i in range(n):
-                row, total = powers[i], 0.0
-                for k in range(n):
-                    total += row[k] * weights[k]
-                if total > FAINT:
-                    beta[t - 1, i] = tops[i] + np.log(total)
-                else:
-                    for k in range(n):
-                        terms[0, k] = transitions[0 if shared else t, i, k] + here[k]
-                    beta[t - 1, i] = log_sum(terms[0])
-
-
-@internal
-def _fill_conditionals(
-    transitions: Floats, ahead: Floats, beta: Floats, t: int, powers: Floats, tops: Floats, weights: Floats, out: Floats
-) -> None:
-    """Write P(y_t = j | y_{t-1} = i) to out [L, L], a row of zeros where i is impossible.
-
-    powers [L, L] and tops [L] hold the potentials of shared transitions; otherwise they are work space, as weights [L].
-    """
-    n, s = weights.shape[0], 0 if transitions.shape[0] == 1 else t
-    if transitions.shape[0] > 1:
-        row_potentials(transitions[t], powers, tops)
-    for k in range(n):
-        weights[k] = np.exp(ahead[t, k])
-    for i in range(n):
-        before, share = beta[t - 1, i], 0.0
-        if before > -np.inf:
-            share = np.exp(tops[i] - before)  # one over the row's sum of products
-        if share * FAINT < 1:
-            for j in range(n):
-                out[i, j] = powers[i, j] * weights[j] * share
-        else:
-            for j in range(n):
-                out[i, j] = np.exp(transitions[s, i, j] + ahead[t, j] - before)
-
-
-def log_probabilities(chain: Chain, labels: Ints, out: Floats) -> None:
-    """Write log P(labels | x) of each sequence to out [N]: minus infinity where it is zero, zero where it is empty."""
-    transitions, offsets, ahead, beta, _ = chain
-    owner = np.repeat(np.arange(len(out)), np.diff(offsets))
-    inner = np.flatnonzero(np.diff(owner) == 0) + 1  # tokens after another one of their sequence
-    before = labels[inner - 1]
-    steps = transitions[0 if len(transitions) == 1 else inner, before, labels[inner]]
-    onward, possible = beta[inner - 1, before], beta[inner - 1, before] > -np.inf
-    terms = ahead[np.arange(len(labels)), labels]
-    terms[inner] += np.subtract(steps, onward, out=np.full(len(inner), -np.inf), where=possible)
-    out[:] = np.bincount(owner, terms, len(out))
-
-
-@kernel
-def entropies(chain: Chain, out: Floats) -> None:
-    """Write the entropy of each sequence's labellings to out [N], in nats.
-
-    H_{t-1}(i) = sum_j P(j | i) (H_t(j) - log P(j | i)) (Hernando, Crespi & Cybenko 2005).
-    """
-    transitions, offsets, ahead, beta, _ = chain
-    n = ahead.shape[1]
-    powers, tops, weights, rows = _steps(transitions)
-    after, here = np.empty(n), np.empty(n)
-    for s in range(offsets.shape[0] - 1):
-        out[s] = 0.0
-        for k in range(n):
-            after[k] = 0.0
-        for t in range(offsets[s + 1] - 1, offsets[s], -1):
-            _fill_conditionals(transitions, ahead, beta, t, powers, tops, weights, rows)
-            step = transitions[0 if transitions.shape[0] == 1 else t]
-            for i in range(n):
-                total = 0.0
-                for j in range(n):
-                    if rows[i, j] > 0:
-                        total += rows[i, j] * (after[j] + beta[t - 1, i] - step[i, j] - ahead[t, j])
-                here[i] = total
-            after, here = here, after
-        if offsets[s + 1] > offsets[s]:
-            for k in range(n):
-                if ahead[offsets[s], k] > -np.inf:
-                    out[s] += np.exp(ahead[offsets[s], k]) * (after[k] - ahead[offsets[s], k])
-
-
-@kernel
-def sample(chain: Chain, uniforms: Floats, out: Ints) -> None:
-    """Write independent labellings to out [S, T], drawn with the numbers uniforms [T, S] from [0, 1)."""
-    transitions, offsets, ahead, beta, _ = chain
-    n = ahead.shape[1]
-    powers, tops, weights, rows = _steps(transitions)
-    for s in range(offsets.shape[0] - 1):
-        for t in range(offsets[s], offsets[s + 1]):
-            if t == offsets[s]:
-                for k in range(n):
-                    rows[0, k] = np.exp(ahead[t, k])
-            else:
-                _fill_conditionals(transitions, ahead, beta, t, powers, tops, weights, rows)
-            for c in range(out.shape[0]):
-                row = rows[0 if t == offsets[s] else out[c, t - 1]]
-                left = uniforms[t, c]
-                for k in range(n):
-                    if row[k] > 0:  # never a label of probability zero, whatever rounding does
-                        out[c, t] = k
-                        left -= row[k]
-                        if left < 0:
-                            break
-
-
-@kernel
-def follow_spans(chain: Chain, spans: SpanChain) -> None:
-    """Fill the last three of a `SpanChain`."""
-    transitions, offsets, ahead, beta, log_z = chain
-    apart, links, opens, closes, goes_on = spans
-    n = ahead.shape[1]
-    powers, tops, weights, rows = _steps(transitions)
-    here, before = np.empty(n), np.empty(n)
-    for s in range(offsets.shape[0] - 1):
-        if log_z[s] == -np.inf:
-            continue
-        for t in range(offsets[s], offsets[s + 1]):
-            starting = opens[t]
-            if t == offsets[s]:
-                for k in range(n):
-                    starting[k] = np.exp(ahead[t, k])
-            else:
-                # the steps from one span to another: what ends before t, and what begins there
-                _fill_conditionals(transitions, ahead, beta, t, powers, tops, weights, rows)
-                for k in range(n):
-                    starting[k] = 0.0
-                for i in range(n):
-                    total, mass, row, mask = 0.0, before[i], rows[i], apart[i]
-                    for j in range(n):
-                        share = row[j] * mask[j]
-                        total += share
-                        starting[j] += mass * share
-                    closes[t - 1, i] = total
-            for k in range(n):
-                closes[t, k] = 1.0
-                here[k] = starting[k]
-            for k in range(links.shape[0] if t > offsets[s] else 0):  # the steps within one
-                i, j = links[k, 0], links[k, 1]
-                goes_on[t, k] = rows[i, j]
-                here[j] += before[i] * rows[i, j]
-            here, before = before, here
-
-
-def best_spans(chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float) -> Ints:
-    """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``.
-
-    Labels `outside` [L] are in no span.  Scores of minus infinity forbid.  Every sequence must have a labelling,
-    see `Chain.log_z`.
-    """
-    labels, values = np.zeros(len(chain.ahead), np.int32), np.empty((3, *chain.ahead.shape))
-    table = Table(values[0], values[1], values[2], np.full((*chain.ahead.shape, 2), -1, np.int32))
-    search(chain, spans, outside, gain, cost, table, labels)
-    return labels
-
-
-@kernel
-def search(
-    chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float, table: Table, labels: Ints
-) -> None:
-    """Do the work of `best_spans`.
-
-    For each first token and label, the most probable paths of the span's labels are followed to every last token and
-    label, as long as they are not negligible.  Spans that are count as having the probability zero, so that there is
-    a labelling wherever one is possible.  Where each span could be left out, those that cost more than they gain are
-    negligible too, which leaves few.
-    """
-    transitions, offsets, ahead, _, _ = chain
-    apart, links, finish, n = spans.apart, spans.links, table.finish, ahead.shape[1]
-    # the links from label i are those from first_link[i] to first_link[i + 1]
-    first_link = np.zeros(n + 1, np.int64)
-    for k in range(links.shape[0]):
-        first_link[links[k, 0] + 1] = k + 1
-    for i in range(n):
-        first_link[i + 1] = max(first_link[i + 1], first_link[i])
-    follows = np.empty((n, n))
-    filler = -1
-    if transitions.shape[0] == 1:
-        _fill_follows(transitions[0], apart, follows)
-        filler = _filler(transitions[0], outside, follows)
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        floor = NEGLIGIBLE
-        if filler >= 0:
-            floor = max(floor, cost / gain * (1 - 1e-9))
-        for t in range(b, e):
-            for j in range(n):
-                finish[t, j] = -np.inf
-            if filler >= 0 and ahead[t, filler] == -np.inf:
-                floor = NEGLIGIBLE
-        if e > b:
-            _fill_table(chain, spans, outside, gain, cost, b, e, floor, follows, first_link, table)
-            _trace_back(transitions, b, e, spans, outside, cost, table, labels)
-
-
-@inlined
-def _fill_table(
-    chain: Chain, spans: SpanChain, outside: Bools, gain: float, cost: float, b: int, e: int, floor: float,
-    follows: Floats, first_link: Offsets, table: Table,
-) -> None:  # fmt: skip
-    """Fill the table for the sequence of the tokens b..e-1; finish is minus infinity before."""
-    # one long function: parts that take these tuples at each token would count references to all arrays
-    transitions, _, ahead, _, _ = chain
-    apart, links, opens, closes, goes_on = spans
-    begin, through, finish, origins = table
-    n, shared = ahead.shape[1], transitions.shape[0] == 1
-    # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
-    now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
-    for t in range(b, e):
-        # what may begin here, or go on without counting
-        for j in range(n):
-            begin[t, j] = 0.0 if t == b else -np.inf
-        if not shared:
-            _fill_follows(transitions[t], apart, follows)
-        for i in range(n if t > b else 0):
-            value, row, here = finish[t - 1, i], follows[i], begin[t]
-            if value > -np.inf:
-                for j in range(n):
-                    here[j] = max(here[j], value + row[j])
-        for j in range(n):
-            if ahead[t, j] == -np.inf:  # forbidden, or nothing may follow
-                begin[t, j] = -np.inf
-            through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
-        for k in range(links.shape[0] if t > b else 0):
-            i, j = links[k, 0], links[k, 1]
-            if transitions[0 if shared else t, i, j] > -np.inf and ahead[t, j] > -np.inf:
-                through[t, j] = max(through[t, j], through[t - 1, i])
-        for j in range(n):
-            value = begin[t, j] if outside[j] else through[t, j]
-            if value > finish[t, j]:
-                finish[t, j] = value
-                origins[t, j, 0] = -1
-        # the spans that begin here and whose probability counts, to where they end
-        for first in range(n):
-            if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
-                continue
-            mass[first], now[0], count, last = opens[t, first], first, 1, t
-            while count > 0:
-                for place in range(count):
-                    j = now[place]
-                    value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
-                    if value > finish[last, j]:
-                        finish[last, j] = value
-                        origins[last, j, 0] = t
-                        origins[last, j, 1] = first
-                last, found = last + 1, 0
-                for place in range(count):
-                    i = now[place]
-                    for k in range(first_link[i], first_link[i + 1] if last < e else 0):
-                        j = links[k, 1]
-                        product = mass[i] * goes_on[last, k]
-                        if product > floor and product > longer[j]:
-                            if longer[j] == 0:
-                                then[found] = j
-                                found += 1
-                            longer[j] = product
-                    mass[i] = 0.0
-                mass, longer, now, then, count = longer, mass, then, now, found
-
-
-@inlined
-def _fill_follows(step: Floats, apart: Floats, follows: Floats) -> None:
-    """Write zero to follows [L, L] where one span may end and another begin, minus infinity elsewhere."""
-    for i in range(step.shape[0]):
-        for j in range(step.shape[0]):
-            follows[i, j] = 0.0 if apart[i, j] > 0 and step[i, j] > -np.inf else -np.inf
-
-
-@inlined
-def _filler(step: Floats, outside: Bools, follows: Floats) -> int:
-    """Return a label outside that may stand in place of all labels of any span, -1 where there is none."""
-    n = step.shape[0]
-    found = -1
-    for filler in range(n):
-        fits = outside[filler] and follows[filler, filler] == 0
-        for i in range(n):
-            for j in range(n):
-                if follows[i, j] == 0 and not outside[j] and follows[i, filler] < 0:
-                    fits = False
-                if follows[i, j] == 0 and not outside[i] and follows[filler, j] < 0:
-                    fits = False
-        if fits and found < 0:
-            found = filler
+def _log_sum(values: Floats, axis: int) -> Floats:
+    """Return ``log sum exp(values)`` over an axis, which is kept; minus infinity for no possible one."""
+    tops = _finite(values.max(axis, keepdims=True))
+    found: Floats = tops + np.log(np.exp(values - tops).sum(axis, keepdims=True))
     return found
 
 
-@inlined
-def _trace_back(
-    transitions: Floats, b: int, e: int, spans: SpanChain, outside: Bools, cost: float, table: Table, labels: Ints
-) -> None:
-    """Write the labels of the best value of the sequence of the tokens b..e-1, last one first."""
-    begin, through, finish, origins = table
-    apart, links, _, _, goes_on = spans
-    n, label, shared = outside.shape[0], 0, transitions.shape[0] == 1
-    for k in range(n):
-        if finish[e - 1, k] > finish[e - 1, label]:
-            label = k
-    t = e - 1
-    while True:
-        labels[t] = label
-        if origins[t, label, 0] >= 0:
-            last, t, label = t, origins[t, label, 0], origins[t, label, 1]
-            _span_labels(links, goes_on, t, last, label, n, labels)
-        elif not outside[label]:
-            while through[t, label] != begin[t, label] - cost:
-                before = 0
-                for k in range(links.shape[0]):
-                    i, j = links[k, 0], links[k, 1]
-                    possible = j == label and transitions[0 if shared else t, i, j] > -np.inf
-                    if possible and through[t - 1, i] == through[t, label]:
-                        before = i
-                label = before
-                t -= 1
-                labels[t] = label
-        if t == b:
-            break
-        before = 0
-        for i in range(n):
-            possible = transitions[0 if shared else t, i, label] > -np.inf and apart[i, label] > 0
-            if possible and finish[t - 1, i] == begin[t, label]:
-                before = i
-        label = before
-        t -= 1
+def _potentials(step: Floats) -> tuple[Floats, Floats]:
+    """Return exp(step - top) [L, L] and the top [L] of each column, 0 where all is impossible."""
+    tops = _finite(step.max(0))
+    return np.exp(step - tops), tops
 
 
-@inlined
-def _span_labels(links: Ints, goes_on: Floats, first: int, last: int, first_label: int, n: int, labels: Ints) -> None:
-    """Write the most probable labels of the span of the tokens first..last, whose first and last label are known."""
-    length = last - first + 1
-    mass, back = np.zeros((length, n)), np.zeros((length, n), np.int64)
-    mass[0, first_label] = 1.0
-    for t in range(1, length):
-        for k in range(links.shape[0]):
-            i, j = links[k, 0], links[k, 1]
-            product = mass[t - 1, i] * goes_on[first + t, k]
-            if product > mass[t, j]:
-                mass[t, j] = product
-                back[t, j] = i
-    for t in range(length - 1, 0, -1):
-        labels[first + t - 1] = back[t, labels[first + t]]
+def _log_sums(before: Floats, steps: Floats) -> Floats:
+    """Return ``log sum_i exp(before(i) + step(i, j))`` [n, L] for before [n, L] and steps [1 or n, L, L].
+
+    With one step for all it is a product of matrices; sums that it cannot represent are done term by term.
+    """
+    if len(steps) != 1:
+        return _log_sum(before[:, :, None] + steps, 1)[:, 0]
+    (powers, tops), highest = _potentials(steps[0]), _finite(before.max(1, keepdims=True))
+    sums = np.exp(before - highest) @ powers
+    found: Floats = highest + tops + np.log(sums)
+    faint, labels = np.nonzero(~(sums > FAINT))
+    found[faint, labels] = _log_sum(before[faint] + steps[0].T[labels], 1)[:, 0]
+    return found
+
+
+def span_steps(chain: Chain, inside: Bools, links: Ints) -> tuple[Bools, Floats, Floats, Floats]:
+    """Return the arrays allowed, opens, closes and goes_on of `spans.SpanChain`."""
+    marginals = np.exp(chain.log_marginals())
+    opens, closes, goes_on = marginals.copy(), np.ones_like(marginals), np.zeros((len(marginals), len(links)))
+    for tokens, steps, pairs in _pairs(chain, marginals):
+        # the steps from one span to another: what begins here, and what ends before
+        opens[tokens] = (pairs * ~inside).sum(1)
+        closes[tokens - 1] = (steps * ~inside).sum(2)
+        goes_on[tokens] = steps[:, links[:, 0], links[:, 1]]
+    return chain.ahead > -np.inf, opens, closes, goes_on
+
+
+def _pairs(chain: Chain, marginals: Floats, reverse: bool = False) -> Iterator[tuple[Offsets, Floats, Floats]]:
+    """Yield for each position but the first its tokens, the steps to them, and P(y_{t-1} = i, y_t = j) [n, L, L]."""
+    with np.errstate(all="ignore"):
+        for tokens in chain.positions[:0:-1] if reverse else chain.positions[1:]:
+            steps = chain.steps(tokens)
+            yield tokens, steps, marginals[tokens - 1][:, :, None] * steps
+
+
+def log_probabilities(chain: Chain, labels: Ints) -> NDArray[np.float64]:
+    """Return log P(labels | x) of each sequence [N]: minus infinity where it is zero, zero where it is empty."""
+    owners = chain.owners
+    inner = np.flatnonzero(np.diff(owners) == 0) + 1  # tokens after another one of their sequence
+    before = labels[inner - 1]
+    terms = chain.ahead[np.arange(len(labels)), labels]
+    steps = chain.transitions[0 if len(chain.transitions) == 1 else inner, before, labels[inner]]
+    terms[inner] += steps + _negative(chain.beta[inner - 1, before])
+    return np.bincount(owners, terms, len(chain.log_z))
+
+
+def entropies(chain: Chain) -> NDArray[np.float64]:
+    """Return the entropy of each sequence's labellings [N], in nats: that of each label given the one before."""
+    marginals, out = np.exp(chain.log_marginals()), np.zeros(len(chain.ahead))
+    first, _ = chain.edges()
+    out[first] = -_p_log_p(marginals[first]).sum(1)
+    for tokens, steps, _ in _pairs(chain, marginals):
+        out[tokens] = -(marginals[tokens - 1] * _p_log_p(steps).sum(2)).sum(1)
+    return np.bincount(chain.owners, out, len(chain.log_z))
+
+
+def _p_log_p(p: Floats) -> Floats:
+    return p * np.log(np.maximum(p, 1e-300))
+
+
+def sample(chain: Chain, uniforms: Floats) -> Ints:
+    """Return independent labellings [S, T], drawn with the numbers uniforms [T, S] from [0, 1)."""
+    out = np.empty(uniforms.shape, np.int32)
+    for t, tokens in enumerate(chain.positions):
+        shares = chain.ahead[tokens][:, None]
+        if t > 0:
+            before, place = out[tokens - 1], (tokens - 1)[:, None]
+            scores = chain.transitions[0 if len(chain.transitions) == 1 else tokens[:, None], before]
+            shares = shares + scores + _negative(chain.beta[place, before])[:, :, None]
+        shares = np.exp(shares)
+        sums, wanted = np.cumsum(shares, 2), uniforms[tokens][:, :, None]
+        # never a label of probability zero, whatever rounding does
+        last = shares.shape[2] - 1 - (shares[:, :, ::-1] > 0).argmax(2)
+        out[tokens] = np.minimum((sums <= wanted).sum(2), last)
+    return np.ascontiguousarray(out.T)
+
+
+def span_probabilities(
+    chain: Chain, states: Ints, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools
+) -> NDArray[np.float64]:
+    """Return the probabilities of spans [S] in a chain over states; other arguments as of `spans.span_probabilities`.
+
+    states [T, L]: The label of each state.  The first label of a span continues none.
+    """
+    mass, closed = np.exp(chain.log_marginals())[starts], np.isin(ends, chain.offsets[1:])
+    mass *= states[starts] == labels[starts][:, None]
+    for length in range(1, int((ends - starts).max(initial=0)) + 1):
+        going = np.flatnonzero(starts + length < ends + ~closed)
+        tokens = starts[going] + length
+        fits = states[tokens] == labels[tokens][:, None]
+        after = tokens == ends[going]  # the token after a span belongs to another one
+        fits[after] = ~inside[labels[tokens[after] - 1][:, None], states[tokens[after]]]
+        mass[going] = np.einsum("ni,nij->nj", mass[going], chain.steps(tokens)) * fits
+    return mass.sum(1)
+
+
+def add_counts(chain: Chain, factors: Floats, grad: Scores) -> None:
+    """Add the expected counts of each sequence, times a factor [N], to `grad`."""
+    marginals = np.exp(chain.log_marginals()) * factors[chain.owners][:, None]
+    _add_labels(chain, marginals, grad)
+    for tokens, _, pairs in _pairs(chain, marginals):
+        _add_pairs(tokens, pairs, grad)
+
+
+def _add_labels(chain: Chain, counts: Floats, grad: Scores) -> None:
+    """Add counts [T, L] to the gradients of the scores that labels have."""
+    first, last = chain.edges()
+    grad.emissions[:] += counts
+    grad.start[:] += counts[first].sum(0)
+    grad.end[:] += counts[last].sum(0)
+
+
+def _add_pairs(tokens: Offsets, pairs: Floats, grad: Scores) -> None:
+    if len(grad.transitions) == 1:
+        grad.transitions[0] += pairs.sum(0)
+    elif len(grad.transitions):
+        grad.transitions[tokens] += pairs
+
+
+def covariances(chain: Chain, own: Floats, entropy: bool, weights: Floats, grad: Scores) -> NDArray[np.float64]:
+    """Return E[S], S(y) = sum_t n_t(y_t), of each sequence [N], and add weights [N] times its gradient to `grad`.
+
+    own [T, L]: n.  If `entropy`, n and the steps' part of S are minus the scores, and E[S] lacks log Z.
+    The recursions add up the means of the parts of S before and after a token, given its label.
+    """
+    log_p, own = chain.log_marginals(), own.copy()
+    p = np.exp(log_p)
+    past, future, means = own.copy(), np.zeros_like(own), np.zeros((len(own), 1))
+
+    def edges(tokens: Offsets) -> Floats:
+        return -_finite(chain.scores_of_steps(tokens)) if entropy else np.zeros((1, 1, 1))
+
+    for t, tokens in enumerate(chain.positions):
+        if t > 0:
+            past[tokens] += (_back(chain, log_p, tokens) * (past[tokens - 1][:, :, None] + edges(tokens))).sum(1)
+        # each position's part has its mean taken out, so that rounding does not add up
+        means[tokens] = (p[tokens] * past[tokens]).sum(1, keepdims=True) / np.maximum(
+            p[tokens].sum(1, keepdims=True), FAINT
+        )
+        past[tokens] -= means[tokens]
+        own[tokens] -= means[tokens]
+    factors = weights[chain.owners][:, None]
+    for tokens, steps, pairs in _pairs(chain, p * factors, reverse=True):
+        rest = (own[tokens] + future[tokens])[:, None] + edges(tokens)
+        future[tokens - 1] = (steps * rest).sum(2)
+        _add_pairs(tokens, pairs * (past[tokens - 1][:, :, None] + rest), grad)
+    _add_labels(chain, factors * p * (past + future), grad)
+    return np.bincount(chain.owners, means[:, 0], len(weights))
+
+
+def pointwise(chain: Chain, log_p: Floats, gold: Ints, slopes: Floats, grad: Scores) -> None:
+    """Add the gradient of ``sum_t slope_t * -log P(gold_t | x)``; slopes [T] are zero where a label does not count.
+
+    That is the sum of the slopes times expected counts, less the expected counts given each gold label alone.
+    log_p [T, L] are the log marginals.
+    """
+    own = np.zeros_like(log_p)
+    own[np.arange(len(gold)), gold] = slopes
+    # expected labels times the sum, less those given gold labels up to a token; and those given gold labels from it on
+    sums = np.bincount(chain.owners, slopes, len(chain.log_z))[chain.owners]
+    rest, before = sums[:, None] * np.exp(log_p) - own, own.copy()
+    for tokens, _, pairs in _pairs(chain, rest):
+        rest[tokens] = pairs.sum(1) - own[tokens]
+        _add_pairs(tokens, pairs, grad)
+    for tokens in chain.positions[:0:-1]:
+        pairs = before[tokens][:, None] * _back(chain, log_p, tokens)
+        before[tokens - 1] += pairs.sum(2)
+        _add_pairs(tokens, -pairs, grad)
+    _add_labels(chain, rest + own - before, grad)
+
+
+def _back(chain: Chain, log_p: Floats, tokens: Offsets) -> Floats:
+    """Return P(y_{t-1} = i | y_t = j) [n, L, L] for some tokens; zeros where j is impossible."""
+    with np.errstate(all="ignore"):
+        before = log_p[tokens - 1] + _negative(chain.beta[tokens - 1])
+        ahead = chain.ahead[tokens] + _negative(log_p[tokens])
+        return np.exp(before[:, :, None] + chain.scores_of_steps(tokens) + ahead[:, None])

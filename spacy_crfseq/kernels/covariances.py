@@ -26,10 +26,13 @@ import numpy as np
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import blocks
 from .blocks import Work
-from .forward_backward import FAINT, LARGE
+from .intrinsics import LANES, PANEL, lane_maxima, next_a, next_v_and_g, next_w
 from .jit import inlined, internal, kernel
-from .math import capped
-from .panels import LANES, PANEL, lane_maxima, next_a, next_v_and_g, next_w
+from .sequences import capped
+
+FAINT, LARGE = 1e-12, 1e18
+"""Pointwise losses divide by the probabilities of gold labels.  One over `FAINT` is exact to some digits as long as no
+``beta_t c_t`` exceeds `LARGE`, so that what was rounded to zero amounts to at most 1e-20 of a probability."""
 
 
 class Edges(NamedTuple):
@@ -51,7 +54,8 @@ def covariances(
 ) -> float:  # fmt: skip
     """Return the value of `lattice.covariances` for most sequences and add its gradient; set left [N] for the others.
 
-    Arguments as there, transitions [1, L, L]; order holds the numbers that `blocks.select` wrote.
+    Arguments as there, transitions [1, L, L]; order and left are those of `blocks.select`.  Lanes may be empty: a few
+    sequences are faster in one block than one by one.
     """
     if order.shape[0] == 0:
         return 0.0
@@ -62,11 +66,8 @@ def covariances(
     edges = _edges(work, entropy)
     loss, first = 0.0, 0
     while first < order.shape[0]:
-        block = order[first : first + blocks.block_size(offsets, order[first : first + LANES])]
-        first += max(1, block.shape[0])
-        if block.shape[0] == 0:
-            left[order[first - 1]] = True
-            continue
+        block = order[first : first + blocks.block_size(offsets, order[first : first + LANES], 1)]
+        first += block.shape[0]
         blocks.begin(scores, offsets, weights, block, entropy, work)
         for lane in range(LANES):
             work.log_z[lane] = 0  # log p without the maxima, like n and m
@@ -86,35 +87,6 @@ def covariances(
     if entropy:
         blocks.add_transitions(edges.counts, edges.forward, grad.transitions)
     return loss
-
-
-@kernel
-def totals(
-    scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats, order: Offsets, left: Bools
-) -> None:
-    """Add the expected labels of most sequences to out [R, L] as `lattice.totals` does; set left [N] for the others."""
-    if order.shape[0] == 0:
-        return
-    n = scores.start.shape[0]
-    work = blocks.workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], False)
-    blocks.pack(scores.transitions[0], work.forward, work.backward)
-    first = 0
-    while first < order.shape[0]:
-        block = order[first : first + blocks.block_size(offsets, order[first : first + LANES])]
-        first += max(1, block.shape[0])
-        if block.shape[0] == 0:
-            left[order[first - 1]] = True
-            continue
-        blocks.begin(scores, offsets, weights, block, blocks.NO_COSTS, work)
-        blocks.forward(n, work)
-        blocks.backward(n, work)
-        for lane in range(block.shape[0]):
-            left[block[lane]] = work.lost[lane]
-            for t in range(0 if work.lost[lane] else work.lengths[lane]):
-                row = rows[work.begins[lane] + t]
-                if row > 0:
-                    for k in range(n):
-                        out[row, k] += work.e[t, k, lane]
 
 
 @inlined

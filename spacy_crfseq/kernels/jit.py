@@ -2,36 +2,43 @@
 
 Importing numba and loading the compiled kernels of one label takes half a second and 120 MB, compiling them seconds.
 A light kernel does without: Python runs the same function until this process has asked for `STEPS` steps, or `LARGE`
-at once, or has imported numba, as any other kernel does.  Results are the same.
+at once, or has imported numba, as any other kernel does.  Results are the same.  The first text then takes 0.28 s and
+10 MB instead of 0.49 s and 131 MB.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache, update_wrapper
-from importlib import import_module
+from functools import update_wrapper
 from threading import RLock
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from ..threads import surviving
+from . import PLAIN
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 STEPS, LARGE = 40_000, 400
 """Lengths of the first arguments of light kernels, in all and in one call.  A token takes about a hundred steps, each
 some 8 microseconds, so that Python runs for a third of a second at most."""
-_left = STEPS
-_LOADING = surviving(RLock())
+_left = -1 if PLAIN else STEPS
+"""Steps that Python may still run in this process; negative once light kernels are compiled like all others."""
+_loading = surviving(RLock())
 """Held while numba is imported: a fork in the middle would leave modules locked in the child."""
 
 
-@cache
-def _policies() -> Any:
-    with _LOADING:
-        return import_module("._compile", __package__)
+def _python_suffices(first: Any) -> bool:
+    """Return whether Python may run a light kernel with this first argument, and count its steps."""
+    global _left
+    while isinstance(first, tuple):
+        first = first[0]
+    length = len(first) if isinstance(first, np.ndarray) else 0
+    # whoever imports numba, such as a server before its first request, wants compiled kernels
+    _left = -1 if _left < length or "numba" in sys.modules else _left - length
+    return _left >= 0 and length <= LARGE
 
 
 class Kernel:
@@ -39,44 +46,43 @@ class Kernel:
 
     policy (str): Name of a function of `_compile`.
     plain (Callable | None): What Python may run instead.
-    part (bool): Whether only kernels call it; Python, in other light kernels, always runs `plain`.
+    part (bool): Whether only kernels call it; Python always runs `plain`.
     """
 
     def __init__(self, function: Any, policy: str = "compile_kernel", plain: Any = None, part: bool = False) -> None:
         update_wrapper(self, function)
         self.py_func, self._policy, self._plain, self._part = function, policy, plain, part
+        self._compiled: Any = None
 
     def __call__(self, *args: Any) -> Any:
         """Call the compiled kernel, or the plain function while that suffices."""
-        found = self.__dict__.get("compiled")
-        if self._part or (found is None and self._plain and "numba" not in sys.modules and not _many(args[0])):
+        if self._part or (self._compiled is None and self._plain and _python_suffices(args[0])):
             with np.errstate(all="ignore"):  # as in compiled code
                 return self._plain(*args)
-        return (found or self.compiled)(*args)
+        return (self._compiled or self.compiled)(*args)
 
     @property
     def compiled(self) -> Any:
-        """numba's dispatcher; numba is imported here."""
-        if "compiled" not in self.__dict__:
-            make = getattr(_policies(), self._policy)
-            self.__dict__.setdefault("compiled", make(self.py_func))  # the first one, where threads come at once
-        return self.__dict__["compiled"]
+        """numba's dispatcher, or an intrinsic; numba is imported here."""
+        if self._compiled is None:
+            source = self.py_func
+            with _loading:
+                from . import _compile
+
+                if not PLAIN:  # numba has to know of all before it begins to compile
+                    from . import intrinsics
+
+                    source = getattr(intrinsics, self.__name__) if self._policy == "llvm" else source
+            made = getattr(_compile, self._policy)(source)
+            self._compiled = self._compiled or made  # the first one, where threads come at once
+        return self._compiled
 
     @property
     def _numba_type_(self) -> Any:
         """What numba takes the function for when it compiles a kernel that calls it."""
-        compiled, registry = self.compiled, import_module("numba.core.registry")
-        return registry.cpu_target.typing_context.resolve_value_type(compiled)
+        from numba.core.registry import cpu_target
 
-
-def _many(first: Any) -> bool:
-    """Return whether this process has asked for many steps, with those of a call with this first argument."""
-    global _left
-    while isinstance(first, tuple):
-        first = first[0]
-    length = len(first) if isinstance(first, np.ndarray) else 0
-    _left -= length
-    return _left < 0 or length > LARGE
+        return cpu_target.typing_context.resolve_value_type(self.compiled)
 
 
 def kernel(function: Function) -> Function:
@@ -90,14 +96,6 @@ def light(by: Callable[..., Any] | None = None) -> Callable[[Function], Function
     If the first argument is an array, or a tuple of arrays, its length is that of the work.
     """
     return lambda function: cast(Any, Kernel(function, plain=by or function))
-
-
-def stand_in(function: Function) -> Function:
-    """Make `function` what Python may run at first in the place of the kernel of its name in `rows`.
-
-    That file cannot be imported without numba.
-    """
-    return cast(Function, Kernel(function, "kernel_of_rows", function))
 
 
 def inlined(function: Function) -> Function:
@@ -115,11 +113,14 @@ def internal(function: Function) -> Function:
     return cast(Function, Kernel(function, "compile_internal", function, part=True))
 
 
-def _prefetch(array: Any, i: Any, j: Any) -> None:
+def llvm(function: Function) -> Function:
+    """Make `function` the meaning of the function of its name in `intrinsics`, which kernels call."""
+    return cast(Function, Kernel(function, "llvm", function, part=True))
+
+
+@llvm
+def prefetch(array: Any, i: Any, j: Any) -> None:
     """Ask for the cache line of ``array[i, j]``, j being 0 for an array of one dimension; nothing in Python.
 
     Many small reads from large tables spend most of their time waiting; asking some tokens ahead makes them overlap.
     """
-
-
-prefetch: Any = Kernel(_prefetch, "intrinsic_of", _prefetch, part=True)

@@ -9,59 +9,45 @@ For one sequence with emission potentials e_t = exp(emissions - max) and M = exp
     log Z = sum_t (log 1/c_t + the maxima taken out)
 
 (Rabiner 1989, section V.A; Lafferty, McCallum & Pereira 2001.)  Start and end scores are added to the first and the
-last emission.  Scaled potentials are exact as long as no sum gets near the smallest positive number: a sequence for
-which ``1/c_t`` falls under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one, is done again
-in log space and in float64, ten times slower.  So scores of any size and sequences of any length are safe, and label
-paths of score minus infinity (forbidden ones) are allowed.  Kernels only list such sequences; the functions around them
-call `log_space`, which is compiled when the first one is met.
-
-Covariances of the labels with a sum over positions, S(y) = sum_t n_t(y_t) + sum_t m_t(y_{t-1}, y_t), take a second
-pair of recursions; `covariances` says what for.  Each position's part of S has its mean taken out::
-
-    a_t(j) = c_t e_t(j) sum_i M(i, j) (a_{t-1}(i) + m_t(i, j) alpha_{t-1}(i)) + alpha_t(j) (n_t(j) - mean_t)
-    b_{t-1}(i) = sum_j M(i, j) (w_t(j) + m_t(i, j) v_t(j))       v_t(j) = c_t e_t(j) beta_t(j)
-    w_t(j) = c_t e_t(j) b_t(j) + v_t(j) (n_t(j) - mean_t)
-    E[S 1(y_t = k)] = a_t(k) beta_t(k) + alpha_t(k) b_t(k)
-    E[S 1(y_{t-1} = i, y_t = j)] = M(i, j) (a_{t-1}(i) v_t(j) + alpha_{t-1}(i) (w_t(j) + m_t(i, j) v_t(j)))
+last emission.  Many sequences with shared transitions are done in `blocks`, the others one after another here.  Scaled
+potentials are exact as long as no sum gets near the smallest positive number: a sequence for which ``1/c_t`` falls
+under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one, is listed by the kernels and done
+again as a `chain`, in float64.  So scores of any size and sequences of any length are safe, and label paths of score
+minus infinity (forbidden ones) are allowed.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from . import forward_backward as scaled
-from . import log_space
-from .forward_backward import FAINT, HUGE, LARGE, Work, multiply, transition_potentials
+from . import PLAIN, chain
 from .jit import inlined, internal, kernel
-from .math import capped
-from .sequences import PlainScores, Spans, add_counts, count_missing, part, path_score, sequence
+from .sequences import (
+    TINY,
+    PlainScores,
+    add_counts,
+    capped,
+    count_missing,
+    exponentiate,
+    largest,
+    local_scores,
+    longest,
+    padded,
+    part,
+    path_score,
+)
 
-_NO_NUMBERS: Floats = np.zeros(0)
-PlainSpans: TypeAlias = tuple[Ints, Offsets, Offsets, Bools, Floats]
-"""`Spans` as a plain tuple."""
-_NO_PLACES: Offsets = np.zeros(0, np.int64)
-_NO_SPANS: PlainSpans = np.zeros(0, np.int32), _NO_PLACES, _NO_PLACES, np.zeros((0, 0), np.bool_), _NO_NUMBERS
-
-
-class Sums(NamedTuple):
-    """Work arrays of the second pair of recursions.
-
-    a, b, n (Floats): [longest, P]; n_t has its mean taken out in the end.
-    spare (Floats): [P].
-    forward, backward, counts (Floats): [P, P] transition potentials times m, their transpose, and expected shared
-        transitions to be multiplied by them; empty without m.
-    """
-
-    a: Floats
-    b: Floats
-    n: Floats
-    spare: Floats
-    forward: Floats
-    backward: Floats
-    counts: Floats
+HUGE = 1e30
+"""Above this, products with a potential or an alpha of zero may become infinity times zero in float32."""
+MANY = 16
+"""The number of sequences from which blocks are faster than single sequences."""
+NO_NUMBERS: Floats = np.zeros(0)
+NO_LABELS: Ints = np.zeros(0, np.int32)
 
 
 def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float = 0.0) -> float:
@@ -72,27 +58,361 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
     offsets [N + 1], gold [T] (negative: summed out), weights [N]; the gradients have the shapes of the scores.  Where
     gold labels are missing, log P is the log of the sum over all completions (Tsuboi et al. 2008, eq. 4).
     """
-    return expectations((*scores,), offsets, gold, weights, (*grad,), cap, _NO_NUMBERS)
+    return expectations(scores, offsets, gold, weights, grad, NO_NUMBERS, cap)
+
+
+def phi(nll: NDArray[np.float64], cap: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the function of `log_loss` of negative log-likelihoods [N], and its derivatives."""
+    if not cap:
+        return nll, np.ones_like(nll)
+    slope = np.exp(np.minimum(nll, cap))
+    return slope - 1 + slope * np.maximum(nll - cap, 0), slope
 
 
 def expectations(
-    scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float, log_z: Floats
+    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, log_z: Floats, cap: float = 0.0
 ) -> float:
     """Do the work of `log_loss`.
 
     Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
-    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
+    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.  Where the
+    gradient of transitions is empty, it is not wanted.
     """
-    left = np.zeros(len(weights), np.int32)
-    loss, some_left = scaled_expectations(scores, offsets, gold, weights, grad, cap, log_z, left)
-    for s in np.flatnonzero(left) if some_left else ():
-        b, e = offsets[s], offsets[s + 1]
-        one, d_one = sequence(scores, b, e), sequence(grad, b, e)
-        value, log_sum = log_space.log_loss(one, gold[b:e], weights[s], cap, left[s] == 2, d_one)
-        loss += value
-        if not len(gold):
-            log_z[s] = log_sum
+    left, loss = np.zeros(len(weights), np.int32), 0.0
+    if len(weights) >= MANY and len(scores.transitions) == 1 and not PLAIN:
+        from . import blocks
+
+        order, beyond = blocks.select(offsets, gold, weights)
+        loss = float(blocks.log_loss(scores, offsets, gold, weights, grad, order, beyond, cap, log_z))
+        if not beyond.any():
+            return loss
+        weights = np.where(beyond, weights, 0.0)
+    value, some_left = scaled_expectations((*scores,), offsets, gold, weights, (*grad,), cap, log_z, left)
+    return (
+        loss + value + (exact_expectations(scores, offsets, gold, weights, grad, log_z, cap, left) if some_left else 0)
+    )
+
+
+def exact_expectations(
+    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, log_z: Floats, cap: float, left: Ints
+) -> float:
+    """Do the work of `expectations` for the sequences that `scaled_expectations` has left."""
+    numbers = np.flatnonzero(left)
+    tokens, one, d = _taken(scores, grad, offsets, numbers)
+    free = chain.make_chain(one, _offsets_of(offsets, numbers))
+    nll, known = free.log_z, free
+    if len(gold):
+        labels, emissions = gold[tokens], one.emissions.copy()
+        emissions[(labels >= 0)[:, None] & (labels[:, None] != np.arange(emissions.shape[1]))] = -np.inf
+        known = chain.make_chain(one._replace(emissions=emissions), free.offsets)
+        with np.errstate(invalid="ignore"):
+            nll = free.log_z - known.log_z
+    else:
+        log_z[numbers] = free.log_z
+    values, slopes = (array * weights[numbers] for array in phi(nll, cap))
+    chain.add_counts(free, np.where((left[numbers] == 1) & (free.log_z > -np.inf), slopes, 0), d)
+    if known is not free:
+        chain.add_counts(known, np.where(known.log_z > -np.inf, -slopes, 0), d)
+    _add_taken(d, tokens, grad)
+    return float(values.sum())
+
+
+def _offsets_of(offsets: Offsets, numbers: Offsets) -> Offsets:
+    """Return the offsets of some sequences alone."""
+    return np.append(0, np.cumsum(np.diff(offsets)[numbers]))
+
+
+def _taken(scores: Scores, grad: Scores, offsets: Offsets, numbers: Offsets) -> tuple[Offsets, Scores, Scores]:
+    """Return the tokens of some sequences, their scores in float64, and zeros for their gradient."""
+    tokens = np.concatenate([np.arange(*offsets[s : s + 2]) for s in numbers.tolist()] or [np.zeros(0, np.int64)])
+    steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[tokens]
+    one = Scores(*(x.astype(np.float64) for x in (scores.emissions[tokens], steps, scores.start, scores.end)))
+    d = one.zeros_like()
+    return tokens, one, d if len(grad.transitions) else d._replace(transitions=d.transitions[:0])
+
+
+def _add_taken(d: Scores, tokens: Offsets, grad: Scores) -> None:
+    """Add the gradient that `_taken` has made room for."""
+    grad.emissions[tokens] += d.emissions
+    if len(d.transitions) == 1 or not len(grad.transitions):
+        grad.transitions[:] += d.transitions
+    else:
+        grad.transitions[tokens] += d.transitions
+    grad.start[:] += d.start
+    grad.end[:] += d.end
+
+
+def covariances(
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
+) -> float:
+    """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
+
+    S(y) = sum_t n_t(y_t); `covariances` says what for.  rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.
+    Sequences without a possible labelling count 0.  If rows is empty, S is -log P(y | x) instead: return the weighted
+    sum of the entropies H(Y | x), and add its gradient.  If table is empty, rows are gold labels: return the sum over
+    positions t with a gold label of ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in `log_loss`,
+    the weight that of the sequence.
+    """
+    pointwise, loss, left = len(rows) > 0 and not len(table), 0.0, weights != 0
+    if len(scores.transitions) == 1 and not PLAIN:
+        from . import blocks
+        from . import covariances as in_blocks
+
+        order, left = blocks.select(offsets, NO_LABELS, weights)
+        loss = float(in_blocks.covariances(scores, offsets, rows, table, weights, grad, order, left, cap))
+    numbers = np.flatnonzero(left & (np.diff(offsets) > 0))
+    if not len(numbers):
+        return loss
+    tokens, one, d = _taken(scores, grad, offsets, numbers)
+    model, factors = chain.make_chain(one, _offsets_of(offsets, numbers)), weights[numbers]
+    possible = model.log_z > -np.inf
+    if pointwise:
+        places = np.flatnonzero(rows[tokens] >= 0)
+        gold = np.maximum(rows[tokens], 0)
+        log_p, slopes = model.log_marginals(), np.zeros(len(tokens))
+        nll = -log_p[places, gold[places]]
+        values, slope = (array * factors[model.owners[places]] for array in phi(nll, cap))
+        slopes[places] = np.where(nll < np.inf, slope, 0.0)
+        chain.pointwise(model, log_p, gold, slopes, d)
+        loss += float(values.sum())
+    else:
+        first, last = model.edges()
+        own = one.emissions.copy()
+        own[first] += one.start
+        own[last] += one.end
+        entropy = not len(rows)
+        own = -np.where(own > -np.inf, own, 0.0) if entropy else table[rows[tokens]].astype(np.float64)
+        means = chain.covariances(model, own, entropy, np.where(possible, factors, 0.0), d)
+        loss += float(np.where(possible, means + (model.log_z if entropy else 0.0), 0.0) @ factors)
+    _add_taken(d, tokens, grad)
     return loss
+
+
+class Work(NamedTuple):
+    """Work arrays for the longest sequence; rows of labels are padded to P, see `sequences.padded`.
+
+    potentials, alpha, beta (Floats): [longest, P].
+    scale (Floats): [longest] c_t.
+    forward, backward (Floats): [P, P] the transition potentials at hand and their transpose.
+    counts (Floats): [P, P] expected shared transitions, to be multiplied by their potentials.
+    """
+
+    potentials: Floats
+    alpha: Floats
+    beta: Floats
+    scale: Floats
+    forward: Floats
+    backward: Floats
+    counts: Floats
+
+
+@inlined
+def workspace(offsets: Offsets, scores: PlainScores) -> tuple[Work, float]:
+    """Return work arrays, with the potentials of shared transitions, and the maximum taken out of these."""
+    emissions, transitions, _, _ = scores
+    dtype, square = emissions.dtype, padded(emissions.shape[1])
+    rows = longest(offsets), square
+    work = Work(
+        np.empty(rows, dtype),
+        np.empty(rows, dtype),
+        np.empty(rows, dtype),
+        np.empty(rows[0], dtype),
+        np.zeros((square, square), dtype),
+        np.zeros((square, square), dtype),
+        np.zeros((square, square), dtype),
+    )
+    base = 0.0
+    if transitions.shape[0] == 1:
+        base = transition_potentials(transitions[0], work.forward, work.backward)
+    return work, base
+
+
+@inlined
+def add_shared_transitions(work: Work, d_transitions: Floats) -> None:
+    """Add the expected shared transitions to their gradient."""
+    if d_transitions.shape[0] == 1:
+        for i in range(d_transitions.shape[1]):
+            for j in range(d_transitions.shape[1]):
+                d_transitions[0, i, j] += work.counts[i, j] * work.forward[i, j]
+
+
+@internal
+def transition_potentials(transitions: Floats, forward: Floats, backward: Floats) -> float:
+    """Write exp(transitions - max) to forward and its transpose to backward, both padded; return the max."""
+    n, tops = transitions.shape[0], backward[0]  # the maximum of each column, so that it takes vectors
+    for j in range(n):
+        tops[j] = transitions[0, j]
+    for i in range(1, n):
+        for j in range(n):
+            tops[j] = transitions[i, j] if transitions[i, j] > tops[j] else tops[j]
+    top = largest(tops[:n])
+    if top == -np.inf:
+        top = transitions.dtype.type(0)
+    for i in range(n):
+        row = forward[i, :n]
+        for j in range(n):
+            row[j] = transitions[i, j] - top
+        exponentiate(row)
+        for j in range(n):
+            backward[j, i] = row[j]
+    return top
+
+
+@inlined
+def fill_potentials(scores: Scores, gold: Ints, work: Work) -> float:
+    """Write exp(local score - max of the row), see `sequences.local_scores`; return the sum of the maxima."""
+    local = work.potentials[: scores.emissions.shape[0]]
+    local_scores(scores, gold, local)
+    total = 0.0
+    for t in range(local.shape[0]):
+        row = local[t]
+        top = largest(row)
+        if top == -np.inf:
+            return -np.inf
+        total += top
+        for k in range(row.shape[0]):
+            row[k] -= top
+        exponentiate(row)
+    return total
+
+
+@internal
+def multiply(vector: Floats, matrix: Floats, n: int, out: Floats) -> None:
+    """Write vector [P] times the first n rows of matrix [P, P] to out [P]; rows up to the next multiple of 4 are zero.
+
+    Four rows at a time, so that a number of out is loaded and stored once for four products.
+    """
+    for k in range(out.shape[0]):
+        out[k] = 0
+    for i in range(0, n, 4):
+        a, b, c, d = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        row_a, row_b, row_c, row_d = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        for k in range(out.shape[0]):
+            out[k] += a * row_a[k] + b * row_b[k] + c * row_c[k] + d * row_d[k]
+
+
+@inlined
+def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[float, bool]:
+    """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
+    potentials, alpha, _, scale, potentials_ahead, potentials_back, _ = work
+    width, n = potentials.shape[1], transitions.shape[1]
+    log_z = 0.0
+    for t in range(length):
+        here = alpha[t]
+        if t == 0:
+            for k in range(width):
+                here[k] = potentials[0, k]
+        else:
+            if transitions.shape[0] == 1:
+                log_z += base
+            else:
+                log_z += transition_potentials(transitions[t], potentials_ahead, potentials_back)
+            multiply(alpha[t - 1], potentials_ahead, n, here)
+            for k in range(width):
+                here[k] *= potentials[t, k]
+        total = here[0]
+        for k in range(1, width):
+            total += here[k]
+        if not total > TINY:
+            return log_z, False
+        log_z += np.log(total)
+        scale[t] = 1 / total
+        for k in range(width):
+            here[k] *= scale[t]
+    return log_z, True
+
+
+@inlined
+def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool:
+    """Fill beta, so that alpha times beta are marginals; return whether they can be trusted, no beta c over limit."""
+    potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
+    width, n = potentials.shape[1], transitions.shape[1]
+    mass = np.empty(width, potentials.dtype)
+    for k in range(width):
+        beta[length - 1, k] = 1
+    for t in range(length - 1, 0, -1):
+        if transitions.shape[0] > 1:
+            transition_potentials(transitions[t], potentials_ahead, potentials_back)
+        top = scale[t]
+        for j in range(width):
+            gain = beta[t, j] * scale[t]
+            top = max(top, gain)
+            mass[j] = potentials[t, j] * gain
+        if not top <= limit:
+            return False
+        multiply(mass, potentials_back, n, beta[t - 1])
+    for t in range(length):
+        total = alpha[t, 0] * beta[t, 0]
+        for k in range(1, n):
+            total += alpha[t, k] * beta[t, k]
+        if not abs(total - 1) < 1e-2:
+            return False
+        correction = 1 / total  # rounding adds up over a long sequence
+        for k in range(width):
+            beta[t, k] *= correction
+    return True
+
+
+@inlined
+def solve(scores: Scores, gold: Ints, base: float, limit: float, work: Work) -> tuple[float, bool]:
+    """Fill potentials, alpha, beta and scale of one sequence; return log Z, and whether it can be trusted.
+
+    base is the maximum taken out of shared transitions; no beta c is over limit.
+    """
+    transitions, length = scores.transitions, scores.emissions.shape[0]
+    maxima = fill_potentials(scores, gold, work)
+    log_z, exact = -np.inf, maxima > -np.inf
+    if exact:
+        log_z, exact = forward(transitions, base, length, work)
+    if exact:
+        exact = backward(transitions, length, work, limit)
+    return log_z + maxima, exact
+
+
+@inlined
+def accumulate(
+    scores: Scores, gold: Ints, factor: float, gold_log_sum: float, cap: float, base: float, work: Work, grad: Scores
+) -> tuple[float, bool]:
+    """Add the expected counts of one sequence to `grad`, times factor and phi'(log Z - gold_log_sum).
+
+    Return its log Z, and whether it can be trusted; if not, nothing is added.  base is the maximum taken out of shared
+    transitions.  Their counts are left in the counts of `work`, still to be multiplied by the potentials.
+    """
+    # what comes of it is still to be multiplied by phi', up to e^30
+    log_z, exact = solve(scores, gold, base, HUGE / max(1.0, abs(factor) * np.exp(cap)), work)
+    if exact:
+        share = scores.emissions.dtype.type(factor * capped(log_z - gold_log_sum, cap)[1])
+        _add_counts(scores.transitions, scores.emissions.shape[0], share, work, grad)
+    return log_z, exact
+
+
+@inlined
+def _add_counts(transitions: Floats, length: int, factor: float, work: Work, grad: Scores) -> None:
+    """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`."""
+    potentials, alpha, beta, scale, potentials_ahead, potentials_back, counts = work
+    d_emissions, d_transitions, d_start, d_end = grad
+    width, n = potentials.shape[1], transitions.shape[1]
+    for k in range(n):
+        d_start[k] += factor * alpha[0, k] * beta[0, k]
+        d_end[k] += factor * alpha[length - 1, k] * beta[length - 1, k]
+    for t in range(length):
+        row, a, z = d_emissions[t], alpha[t], beta[t]
+        for k in range(n):
+            row[k] += factor * a[k] * z[k]
+    for t in range(1, length if d_transitions.shape[0] > 0 else 1):
+        before, ends, here = alpha[t - 1], beta[t], potentials[t]
+        for k in range(width):
+            ends[k] *= factor * scale[t] * here[k]  # beta is not needed any more
+        if transitions.shape[0] == 1:
+            for i in range(n):
+                mass, row = before[i], counts[i]
+                for k in range(width):
+                    row[k] += mass * ends[k]
+        else:
+            transition_potentials(transitions[t], potentials_ahead, potentials_back)
+            for i in range(n):
+                for j in range(n):
+                    d_transitions[t, i, j] += before[i] * potentials_ahead[i, j] * ends[j]
 
 
 @kernel
@@ -104,7 +424,7 @@ def scaled_expectations(
 
     left [N], zero before: 1 for a sequence that is left, 2 where only the pass over its gold labels is.
     """
-    work, base = scaled.workspace(offsets, scores)
+    work, base = workspace(offsets, scores)
     d_transitions, dtype = grad[1], scores[0].dtype
     loss, some_left = 0.0, False
     for s in range(offsets.shape[0] - 1):
@@ -123,7 +443,7 @@ def scaled_expectations(
                 known, share, turn_cap = gold[:0], factor, cap
             elif turn == 2:
                 share = -factor * capped(free - gold_log_sum, cap)[1]
-            log_sum, exact = scaled.accumulate(here, known, share, gold_log_sum, turn_cap, base, work, d_here)
+            log_sum, exact = accumulate(here, known, share, gold_log_sum, turn_cap, base, work, d_here)
             if not exact:
                 left[s] = max(turn, 1)
                 break
@@ -140,349 +460,37 @@ def scaled_expectations(
             log_z[s] = free
         elif missing == 0:
             add_counts(gold[b:e], dtype.type(-factor * slope), d_here)
-    scaled.add_shared_transitions(work, d_transitions)
+    add_shared_transitions(work, d_transitions)
     return loss, some_left
-
-
-def covariances(
-    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
-) -> float:
-    """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
-
-    rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.  Sequences without a possible labelling count 0.  If
-    rows is empty, S is -log P(y | x) instead: return the weighted sum of the entropies H(Y | x), and add its gradient.
-    If table is empty, rows are gold labels: return the sum over positions t with a gold label of
-    ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in `log_loss`, the weight that of the sequence.
-    """
-    left = np.zeros(len(weights), np.bool_)
-    loss = _covariances((*scores,), offsets, rows, table, weights, (*grad,), cap, left)
-    for s in np.flatnonzero(left):
-        b, e = offsets[s], offsets[s + 1]
-        one, d_one, own = sequence(scores, b, e), sequence(grad, b, e), rows[b:e]
-        if len(rows) and not len(table):
-            value = log_space.pointwise(one, own, weights[s], cap, d_one)
-        else:
-            value = log_space.covariances(one, table[own], weights[s], d_one)
-        loss += weights[s] * value
-    return loss
-
-
-def totals(scores: Scores, offsets: Offsets, rows: Ints, weights: Floats, out: Floats) -> None:
-    """Add ``weight * P(y_t = k | x)`` of each token with a row rows[t] > 0 to out[rows[t], k]; out [R, L] float64."""
-    lengths = np.diff(offsets) * (weights != 0)  # sequences without a weight count as empty
-    here = np.repeat(weights != 0, np.diff(offsets))
-    steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[here]
-    marginals = np.empty_like(scores.emissions[here])
-    seen = scores._replace(emissions=scores.emissions[here], transitions=steps)
-    posterior(seen, np.append(0, np.cumsum(lengths)), marginals, np.empty(len(lengths)))
-    wanted = rows[here] > 0
-    np.add.at(out, rows[here][wanted], np.repeat(weights, lengths)[wanted, None] * marginals[wanted])
-
-
-@kernel
-def _covariances(
-    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores, cap: float,
-    left: Bools,
-) -> float:  # fmt: skip
-    """Do the work of `covariances` for most sequences; set left [N] for the others."""
-    work, _ = scaled.workspace(offsets, scores)
-    n, shared, entropy = scores[0].shape[1], scores[1].shape[0] == 1, rows.shape[0] == 0
-    pointwise = table.shape[0] == 0 and not entropy
-    sums, loss = _sums(work, entropy), 0.0
-    if entropy and shared:
-        _edge_potentials(work, sums)
-    for s in range(offsets.shape[0] - 1):
-        b, e = offsets[s], offsets[s + 1]
-        if e == b or weights[s] == 0 or (pointwise and count_missing(rows[b:e]) == e - b):
-            continue
-        here, d_here, own = part(scores, b, e), part(grad, b, e), rows[b:e]
-        value, exact = 0.0, _solve(here, work)
-        if exact and pointwise:
-            value, exact = _weigh_positions(own, cap, work, sums)
-        elif exact and entropy:
-            value = _weigh_labellings(e - b, work, sums)
-        elif exact:
-            _load_weights(own, table, sums)
-        if exact:
-            mean, exact = _add_up(here.transitions, e - b, work, sums)
-            value += 0 if pointwise else mean
-        if exact:
-            _add_covariances(here.transitions, weights[s], work, sums, d_here)
-            loss += weights[s] * value
-        left[s] = not exact
-    scaled.add_shared_transitions(work, grad[1])
-    if entropy and shared:
-        for i in range(n):
-            for j in range(n):
-                grad[1][0, i, j] += sums.counts[i, j] * sums.forward[i, j]
-    return loss
-
-
-@inlined
-def _sums(work: Work, edges: bool) -> Sums:
-    """Return work arrays, with room for m if `edges`."""
-    alpha, square = work.alpha, work.forward.shape[0] if edges else 0
-    room = np.zeros((3, square, square), alpha.dtype)
-    arrays = np.empty_like(alpha), np.empty_like(alpha), np.empty_like(alpha)
-    return Sums(*arrays, np.empty(alpha.shape[1], alpha.dtype), room[0], room[1], room[2])
-
-
-@inlined
-def _solve(scores: Scores, work: Work) -> bool:
-    """Fill potentials, alpha, beta and scale for one sequence; return whether they can be trusted."""
-    transitions, length = scores.transitions, scores.emissions.shape[0]
-    if not scaled.fill_potentials(scores, np.zeros(0, np.int32), work) > -np.inf:
-        return False
-    return scaled.forward(transitions, 0.0, length, work)[1] and scaled.backward(transitions, length, work, LARGE)
-
-
-@inlined
-def _weigh_positions(gold: Ints, cap: float, work: Work, sums: Sums) -> tuple[float, bool]:
-    """Fill n of a pointwise loss; return the sum of phi over the positions, and whether it can be trusted."""
-    loss = 0.0
-    for t in range(gold.shape[0]):
-        for k in range(sums.n.shape[1]):
-            sums.n[t, k] = 0
-        if gold[t] >= 0:
-            p = np.float64(work.alpha[t, gold[t]]) * work.beta[t, gold[t]]
-            if not p >= FAINT:
-                return np.inf, False
-            value, slope = capped(-np.log(p), cap)
-            loss += value
-            sums.n[t, gold[t]] = -slope / p
-    return loss, True
-
-
-@inlined
-def _weigh_labellings(length: int, work: Work, sums: Sums) -> float:
-    """Fill n of the entropy; return log Z without the maxima."""
-    log_z = 0.0
-    for t in range(length):
-        log_z -= np.log(work.scale[t])
-        for k in range(sums.n.shape[1]):
-            potential = work.potentials[t, k]
-            sums.n[t, k] = -np.log(potential) if potential > 0 else 0
-    return log_z
-
-
-@inlined
-def _load_weights(rows: Ints, table: Floats, sums: Sums) -> None:
-    """Fill n from a table, with zeros for the padding."""
-    for t in range(rows.shape[0]):
-        for k in range(sums.n.shape[1]):
-            sums.n[t, k] = table[rows[t], k] if k < table.shape[1] else 0
-
-
-@internal
-def _edge_potentials(work: Work, sums: Sums) -> None:
-    """Write the transition potentials M times m = -log M, and their transpose."""
-    for i in range(work.forward.shape[0]):
-        for j in range(work.forward.shape[0]):
-            potential = work.forward[i, j]
-            sums.forward[i, j] = -potential * np.log(potential) if potential > 0 else 0
-            sums.backward[j, i] = sums.forward[i, j]
-
-
-@inlined
-def _step(transitions: Floats, t: int, work: Work, sums: Sums) -> None:
-    """Prepare the potentials of the step to token t, unless all steps share them."""
-    if transitions.shape[0] > 1:
-        transition_potentials(transitions[t], work.forward, work.backward)
-        if sums.forward.shape[0] > 0:
-            _edge_potentials(work, sums)
-
-
-@internal
-def _add_up(transitions: Floats, length: int, work: Work, sums: Sums) -> tuple[float, bool]:
-    """Return E[S] of one sequence, and whether it can be trusted, given n.
-
-    If so, a is filled, potentials hold E[S 1(y_t = k)], beta v and b holds w.
-    """
-    potentials, alpha, beta, scale, forward, backward, _ = work
-    a, b, own, spare, _, _, _ = sums
-    padded, n, edges = potentials.shape[1], transitions.shape[1], sums.forward.shape[0] > 0
-    expected, limit = 0.0, 0.0
-    for t in range(length):
-        here = a[t]
-        for k in range(padded):
-            here[k] = 0
-        if t > 0:
-            _step(transitions, t, work, sums)
-            multiply(a[t - 1], forward, n, here)
-            if edges:
-                multiply(alpha[t - 1], sums.forward, n, spare)
-                for k in range(padded):
-                    here[k] += spare[k]
-        mean = total = spread = scale.dtype.type(0)
-        for k in range(padded):
-            here[k] = scale[t] * potentials[t, k] * here[k] + alpha[t, k] * own[t, k]
-            mean += here[k] * beta[t, k]
-            total += alpha[t, k] * beta[t, k]
-        mean /= total
-        for k in range(padded):
-            here[k] -= mean * alpha[t, k]
-            own[t, k] -= mean
-            spread += abs(here[k] * beta[t, k])
-        expected += mean
-        limit += abs(mean) + spread
-    for k in range(padded):
-        b[length - 1, k] = 0
-    for t in range(length - 1, -1, -1):
-        total = np.float64(0)
-        for k in range(padded):
-            potential, message = scale[t] * potentials[t, k], beta[t, k]
-            potentials[t, k] = a[t, k] * message + alpha[t, k] * b[t, k]
-            beta[t, k] = potential * message
-            b[t, k] = potential * b[t, k] + own[t, k] * beta[t, k]
-            total += potentials[t, k]
-        if not abs(total) <= 1e-2 * limit:  # or not a number, where something got too large
-            return np.inf, False
-        if t > 0:
-            _step(transitions, t, work, sums)
-            multiply(b[t], backward, n, b[t - 1])
-            if edges:
-                multiply(beta[t], sums.backward, n, spare)
-                for k in range(padded):
-                    b[t - 1, k] += spare[k]
-    return expected, True
-
-
-@inlined
-def _add_covariances(transitions: Floats, weight: float, work: Work, sums: Sums, grad: Scores) -> None:
-    """Add what `_add_up` left, times a weight, to `grad`, shared transitions to the counts of `work` and `sums`."""
-    covariances, alpha, messages, _, forward, _, counts = work
-    a, b, edges = sums.a, sums.b, sums.forward.shape[0] > 0
-    d_emissions, d_transitions, d_start, d_end = grad
-    length, n = d_emissions.shape
-    padded, factor = alpha.shape[1], alpha.dtype.type(weight)
-    for k in range(n):
-        d_start[k] += factor * covariances[0, k]
-        d_end[k] += factor * covariances[length - 1, k]
-    for t in range(length):
-        for k in range(n):
-            d_emissions[t, k] += factor * covariances[t, k]
-    for t in range(1, length):
-        ends, others = messages[t], b[t]
-        _step(transitions, t, work, sums)
-        for i in range(n):
-            mass, partial = factor * alpha[t - 1, i], factor * a[t - 1, i]
-            if transitions.shape[0] == 1:
-                row = counts[i]
-                for k in range(padded):
-                    row[k] += partial * ends[k] + mass * others[k]
-                if edges:
-                    row = sums.counts[i]
-                    for k in range(padded):
-                        row[k] += mass * ends[k]
-            else:
-                for j in range(n):
-                    d_transitions[t, i, j] += forward[i, j] * (partial * ends[j] + mass * others[j])
-                    if edges:
-                        d_transitions[t, i, j] += sums.forward[i, j] * mass * ends[j]
 
 
 def posterior(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats) -> None:
     """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
-    _query(scores, offsets, marginals, log_z, _NO_SPANS)
+    left = np.zeros(len(log_z), np.bool_)
+    _posterior((*scores,), offsets, marginals, log_z, left)
+    for here, model, s in chains(scores, offsets, left):
+        marginals[here], log_z[s] = np.exp(model.log_marginals()), model.log_z[0]
 
 
-def span_probabilities(
-    scores: Scores, offsets: Offsets, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools, out: Floats
-) -> None:
-    """Write the probability of spans [S] as labelled in `labels` [T] to out [S], float64.
-
-    That is the probability that the tokens have these labels, and that neither the label before nor the label after
-    belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do
-    not overlap, and lie within their sequences.
-    """
-    spans = labels, starts, ends, inside, out
-    _query(scores, offsets, scores.emissions[:0], np.empty(len(offsets) - 1), spans)
-
-
-def _query(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats, spans: PlainSpans) -> None:
-    left = np.zeros(len(offsets) - 1, np.bool_)
-    _probabilities((*scores,), offsets, marginals, log_z, spans, left)
-    labels, starts, ends, inside, out = spans
-    for s in np.flatnonzero(left):
-        b, e = offsets[s], offsets[s + 1]
-        here = slice(*np.searchsorted(starts, (b, e)))
-        own = Spans(labels[b:e], starts[here] - b, ends[here] - b, inside, out[here])
-        log_z[s] = log_space.probabilities(sequence(scores, b, e), marginals[b:e], own)
+def chains(scores: Scores, offsets: Offsets, left: Bools) -> Iterator[tuple[slice, chain.Chain, int]]:
+    """Yield the tokens of each sequence that is left, the sequence as a chain, and its number."""
+    for s in np.flatnonzero(left).tolist():
+        b, e = offsets[s : s + 2].tolist()
+        yield slice(b, e), chain.make_chain(part(scores, b, e), np.array([0, e - b])), s
 
 
 @kernel
-def _probabilities(
-    scores: PlainScores, offsets: Offsets, marginals: Floats, log_z: Floats, spans: PlainSpans, left: Bools
-) -> None:
-    """Do the work of `posterior`, and of `span_probabilities` where there are spans; set left [N] for some sequences.
-
-    One kernel, since most of the time that compiling takes goes to the recursions that both need.  Without marginals,
-    sequences that have no span are skipped.
-    """
-    labels, starts, ends, inside, out = spans
-    work, base = scaled.workspace(offsets, scores)
-    alpha, beta, n = work.alpha, work.beta, scores[0].shape[1]
-    p = 0
+def _posterior(scores: PlainScores, offsets: Offsets, marginals: Floats, log_z: Floats, left: Bools) -> None:
+    """Do the work of `posterior` for most sequences; set left [N] for the others."""
+    work, base = workspace(offsets, scores)
+    no_gold = np.empty(0, np.int32)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         log_z[s] = 0
-        first = p
-        while p < starts.shape[0] and starts[p] < e:
-            p += 1
-        if e == b or (first == p and marginals.shape[0] == 0):
-            continue
-        here, wanted, length = part(scores, b, e), marginals[b:e], e - b
-        maxima = scaled.fill_potentials(here, labels[:0], work)
-        log_sum, exact = -np.inf, maxima > -np.inf
-        if exact:
-            log_sum, exact = scaled.forward(here.transitions, base, length, work)
-        if exact:
-            exact = scaled.backward(here.transitions, length, work, HUGE)
-        if exact:
-            log_z[s] = log_sum + maxima
-            for t in range(wanted.shape[0]):
-                row, a, z = wanted[t], alpha[t], beta[t]
-                for k in range(n):
+        if e > b:
+            log_z[s], exact = solve(part(scores, b, e), no_gold, base, HUGE, work)
+            left[s] = not exact
+            for t in range(e - b if exact else 0):
+                row, a, z = marginals[b + t], work.alpha[t], work.beta[t]
+                for k in range(row.shape[0]):
                     row[k] = a[k] * z[k]
-            for q in range(first, p):
-                span, known = (starts[q] - b, ends[q] - b), labels[b:e]
-                out[q] = _span_probability(here.transitions, span, length, known, inside, work)
-        left[s] = not exact
-
-
-@inlined
-def _span_probability(
-    transitions: Floats, span: tuple[int, int], length: int, labels: Ints, inside: Bools, work: Work
-) -> float:
-    """Return the probability of a span, the tokens first..after-1.
-
-    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
-
-        sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
-    """
-    potentials, alpha, beta, scale, forward, backward, _ = work
-    n, shared, (first, after) = transitions.shape[1], transitions.shape[0] == 1, span
-    label, total = labels[first], 0.0
-    if first == 0:
-        total += alpha[first, label]
-    else:
-        if not shared:
-            transition_potentials(transitions[first], forward, backward)
-        for i in range(n):
-            if not inside[i, label]:
-                total += np.float64(alpha[first - 1, i]) * backward[label, i]
-        total *= np.float64(potentials[first, label]) * scale[first]
-    for t in range(first + 1, after):
-        if not shared:
-            transition_potentials(transitions[t], forward, backward)
-        total *= np.float64(forward[label, labels[t]]) * potentials[t, labels[t]] * scale[t]
-        label = labels[t]
-    if after < length:
-        if not shared:
-            transition_potentials(transitions[after], forward, backward)
-        rest = 0.0
-        for j in range(n):
-            if not inside[label, j]:
-                rest += np.float64(forward[label, j]) * potentials[after, j] * beta[after, j]
-        total *= rest * scale[after]
-    return total

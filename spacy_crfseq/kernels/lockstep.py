@@ -11,13 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba.core import types
 
 from ..types import ChainText, Floats, Ints, Offsets, Scores
-from . import log_space
-from ._compile import intrinsic
-from .jit import inlined, internal, kernel
-from .lattice import scaled_expectations
+from . import PLAIN
+from .jit import inlined, internal, kernel, llvm
+from .lattice import NO_NUMBERS, exact_expectations, scaled_expectations
 from .rows import add_ragged, add_ragged_sparse
 from .sequences import PlainScores
 from .updates import adagrad
@@ -65,6 +63,7 @@ def workspace(text: ChainText, size: int, n_parts: int, n_threads: int, n_labels
     owners, ends = np.full(len(offsets) - 1, -1), np.append(offsets[:-1:size], offsets[-1])
     divide(offsets, size, n_parts, owners)
     scores, gradient = np.empty((2, int(np.diff(ends).max()), n_labels), dtype)
+    n_threads = 1 if PLAIN else n_threads  # whose meetings need `fetch_add` in one step
     own_ids = np.empty((n_threads, int(np.diff(text.ptr[ends]).max())), np.int32)
     shared = np.empty((n_parts, n_labels * (n_labels + 2)), dtype)
     losses, left, (arrivals, stop) = np.zeros(n_parts), np.zeros(size, np.int32), np.zeros((2, 1), np.int64)
@@ -82,11 +81,11 @@ def solve_left(text: ChainText, theta: Floats, work: Work) -> int:
     """Add the gradients and losses that the mini-batch where threads stopped still lacks; return its first sequence."""
     first = int(work.stop[0]) - 1
     for s in np.flatnonzero(work.left):
-        owner, weight, (b, e) = work.owners[first + s], text.weights[first + s], text.offsets[first + s : first + s + 2]
-        here = slice(b - text.offsets[first], e - text.offsets[first])
-        one, d_one = _chain(work.scores[here], theta), _chain(work.gradient[here], work.shared[owner])
-        found = log_space.log_loss(Scores(*one), text.gold[b:e], weight, 0.0, work.left[s] == 2, Scores(*d_one))
-        work.losses[owner] += found[0]
+        owner, (b, e) = work.owners[first + s], text.offsets[first + s : first + s + 2]
+        here, left = slice(b - text.offsets[first], e - text.offsets[first]), work.left[s : s + 1]
+        scores, d = (_chain(*each) for each in ((work.scores[here], theta), (work.gradient[here], work.shared[owner])))
+        data = np.array([0, e - b]), text.gold[b:e], text.weights[first + s : first + s + 1]
+        work.losses[owner] += exact_expectations(Scores(*scores), *data, Scores(*d), NO_NUMBERS, 0.0, left)
     work.left[:] = work.stop[:] = work.arrivals[:] = 0
     return first
 
@@ -101,19 +100,19 @@ def divide(offsets: Offsets, size: int, n_parts: int, owners: Offsets) -> None:
             for s in range(first, min(first + size, owners.shape[0])):
                 if owners[s] < 0 and offsets[s + 1] - offsets[s] > length:
                     longest, length = s, offsets[s + 1] - offsets[s]
-            owners[longest] = np.argmin(loads)
-            loads[owners[longest]] += length
+            smallest = 0
+            for part in range(1, n_parts):
+                smallest = part if loads[part] < loads[smallest] else smallest
+            owners[longest] = smallest
+            loads[smallest] += length
 
 
-@intrinsic
-def _add(typing_context: Any, array: Any, number: Any) -> Any:
+@llvm
+def fetch_add(array: Offsets, number: int) -> int:
     """Add a number to array[0], in one step that no thread can interrupt; return what was there."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
-
-    return types.int64(array, types.int64), generate
+    before = array[0]
+    array[0] += number
+    return int(before)
 
 
 @inlined
@@ -123,8 +122,8 @@ def _meet(arrivals: Offsets, number: int) -> bool:
     Few wait for as long as going to sleep would take.
     """
     turns = 0
-    _add(arrivals, 1)
-    while _add(arrivals, 0) < number:
+    fetch_add(arrivals, 1)
+    while fetch_add(arrivals, 0) < number:
         turns += 1
     return turns > LONG
 
@@ -183,7 +182,11 @@ def pass_over(
     begins, factors, own_ptr = np.zeros(size + 1, np.int64), np.zeros(size), np.zeros(scores.shape[0] + 1, np.int64)
     # each thread changes a range of the shared scores
     low, high = n_shared * thread // n_threads, n_shared * (thread + 1) // n_threads
-    shared_ptr, shared_ids = np.arange(high - low + 1), np.arange(low, high).astype(np.int32)
+    shared_ptr, shared_ids = np.empty(high - low + 1, np.int64), np.empty(high - low, np.int32)
+    for k in range(low, high + 1):
+        shared_ptr[k - low] = k - low
+        if k < high:
+            shared_ids[k - low] = k
     total, meeting, late, clock = np.empty((high - low, 1), scores.dtype), 0, 0, clock + max(since, 0)
     for first in range(max(since, 0), weights.shape[0], size):
         last = min(first + size, weights.shape[0])

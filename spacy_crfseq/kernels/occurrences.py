@@ -21,8 +21,7 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, OccurrenceRules, Offsets, Scores
 from .jit import inlined, internal, kernel
-from .math import log_add, longest
-from .sequences import PlainScores, part, step_to
+from .sequences import PlainScores, log_add, longest, part, step_to
 
 BROKEN = -1
 """Instead of a set of labels, where the rules are broken."""

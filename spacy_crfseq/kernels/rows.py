@@ -1,189 +1,84 @@
-"""Sums of weight rows, and their transposes.
+"""Sums of weight rows over the features of each token, ``out[t] = sum_{r in x_t} W[r]``, and their transposes.
 
-With x_t the set of rows that position t switches on, the forward kernels compute ``out[t] += sum of W[r], r in x_t``
-and the backward kernels ``G[r] += factor * d[t], r in x_t``.  Sets come with a fixed width (``ids`` [T, S], -1 for
+The transpose of a sum is ``grad[r] += factor * d[t], r in x_t``.  Sets come with a fixed width (``ids`` [T, S], -1 for
 nothing) or ragged (``ids[ptr[t]:ptr[t + 1]]``).  Weights come dense, W [R, C], or sparse: row r holds
-``values[row_ptr[r]:row_ptr[r + 1]]`` at the columns ``cols`` of the same range.
-
-Dense rows are added in LLVM: with loops in plain numba that prefetch as far ahead, sums took 2.4 times as long and
-their transposes 1.6 times (22 columns, float32, AVX-512), and both are most of an iteration over all data.
+``values[row_ptr[r]:row_ptr[r + 1]]`` at the columns ``cols`` of the same range.  Rows lie anywhere in memory, so most
+of the time goes by waiting for them: those of later tokens are asked for ahead.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
+from numpy.typing import NDArray
 
 from ..types import Floats, Ints, Offsets
-from ._compile import VECTOR_BYTES, fetch, intrinsic
-from .jit import internal, kernel, prefetch
+from .jit import kernel, light, llvm, prefetch
 
-WIDE = VECTOR_BYTES // 4
-"""Numbers in a vector where a row has as many."""
-NARROW = 8
-"""Numbers in a vector where a row has fewer than `WIDE`."""
-AHEAD = 32
-"""Places in a list of rows between the one that is read and the one that is fetched into the cache."""
 AHEAD_SPARSE = 8
-"""The same for sparse rows."""
+"""Places in a list of sparse rows between the one that is read and the one that is fetched into the cache."""
+LINE = 16
+"""Numbers in a cache line (float32)."""
+FAR, NEAR = 8, 4
+"""How many tokens ahead `add_split` asks for memory: heads of rows, and rows themselves."""
 
 
-# Long, since it holds the types and the code generators of two builtins that share their address arithmetic.
-def _pair_kernels(size: int) -> tuple[Any, Any]:
-    """Return two functions on a pair of vectors of `size` neighbours in each row, which begin at columns a and b.
-
-    The vectors of a pair may overlap, even coincide, since both are read before one is written; so rows of any length
-    from `size` on can be cut into pairs.  The sums of a token stay in registers, which a loop over columns inside a
-    loop over rows would write to memory for every row.
-    """
-
-    def cells(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> list[Any]:
-        kind = ir.VectorType(context.get_value_type(dtype), size).as_pointer()
-        begin = builder.mul(row, builder.extract_value(array.shape, 1))
-        return [builder.bitcast(builder.gep(array.data, [builder.add(begin, c)]), kind) for c in columns]
-
-    def arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-        return [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6)]
-
-    def over_rows(builder: Any, ids: Any, begin: Any, end: Any, ahead: Any, body: Any) -> None:
-        one = ir.Constant(begin.type, 1)
-        last = builder.sub(builder.extract_value(ids.shape, 0), one)
-        with cgutils.for_range_slice(builder, begin, end, one, inc=True) as (place, _):
-            later = builder.add(place, ir.Constant(begin.type, AHEAD))
-            later = builder.select(builder.icmp_signed("<", later, last), later, last)
-            ahead(builder.sext(builder.load(builder.gep(ids.data, [later])), ir.IntType(64)))
-            row = builder.sext(builder.load(builder.gep(ids.data, [place])), ir.IntType(64))
-            with cgutils.if_likely(builder, builder.icmp_signed(">=", row, ir.Constant(row.type, 0))):
-                body(row)
-
-    def fetch_row(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
-        last = builder.add(columns[1], ir.Constant(columns[1].type, size - 1))
-        for cell in cells(context, builder, array, dtype, row, [*columns, last]):
-            fetch(builder, cell)
-
-    @intrinsic
-    def add(typing_context: Any, ids: Any, begin: Any, end: Any, weights: Any, a: Any, b: Any, out: Any, t: Any) -> Any:
-        """Add the rows ids[begin:end] of weights [R, C] to row t of out [T, C], in both vectors."""
-        index = types.intp
-        signature = types.void(ids, index, index, weights, index, index, out, index)
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            numbers, table, target = arrays(context, builder, signature, args)
-            outs = cells(context, builder, target, weights.dtype, args[7], args[4:6])
-            sums = [cgutils.alloca_once(builder, out.type.pointee) for out in outs]
-            for total, out in zip(sums, outs, strict=True):
-                builder.store(builder.load(out, align=4), total)
-
-            def body(row: Any) -> None:
-                sources = cells(context, builder, table, weights.dtype, row, args[4:6])
-                for total, source in zip(sums, sources, strict=True):
-                    builder.store(builder.fadd(builder.load(total), builder.load(source, align=4)), total)
-
-            ahead = partial(fetch_row, context, builder, table, weights.dtype, columns=args[4:6])
-            over_rows(builder, numbers, args[1], args[2], ahead, body)
-            for total, out in zip(sums, outs, strict=True):
-                builder.store(builder.load(total), out, align=4)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    @intrinsic
-    def scatter(typing_context: Any, ids: Any, begin: Any, end: Any, grad: Any, a: Any, b: Any, d: Any, t: Any) -> Any:
-        """Add row t of d [T, C] to the rows ids[begin:end] of grad [R, C], in both vectors."""
-        index = types.intp
-        signature = types.void(ids, index, index, grad, index, index, d, index)
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            numbers, table, source = arrays(context, builder, signature, args)
-            places = cells(context, builder, source, grad.dtype, args[7], args[4:6])
-            added = [builder.load(place, align=4) for place in places]
-
-            def body(row: Any) -> None:
-                targets = cells(context, builder, table, grad.dtype, row, args[4:6])
-                new = [builder.fadd(builder.load(x, align=4), y) for x, y in zip(targets, added, strict=True)]
-                for target, value in zip(targets, new, strict=True):
-                    builder.store(value, target, align=4)
-
-            ahead = partial(fetch_row, context, builder, table, grad.dtype, columns=args[4:6])
-            over_rows(builder, numbers, args[1], args[2], ahead, body)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return add, scatter
-
-
-_add_wide, _scatter_wide = _pair_kernels(WIDE)
-_add_narrow, _scatter_narrow = _pair_kernels(NARROW)
-
-
-@internal
-def _add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t: int) -> None:
+@llvm
+def add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t: int) -> None:
     """Add the rows ids[begin:end] to out[t]; negative ids stand for nothing."""
-    n = weights.shape[1]
-    if n >= WIDE:
-        # pairs, so laid that only the vectors of the last one overlap; the first stands alone where the count is odd
-        column = 0
-        if (n + WIDE - 1) // WIDE % 2 == 1:
-            _add_wide(ids, begin, end, weights, 0, 0, out, t)
-            column = WIDE
-        while column < n:
-            _add_wide(ids, begin, end, weights, column, min(column + WIDE, n - WIDE), out, t)
-            column += 2 * WIDE
-    elif n >= NARROW:
-        _add_narrow(ids, begin, end, weights, 0, n - NARROW, out, t)
-    else:
-        for p in range(begin, end):
-            if ids[p] >= 0:
-                for c in range(n):
-                    out[t, c] += weights[ids[p], c]
+    for p in range(begin, end):
+        if ids[p] >= 0:
+            for c in range(weights.shape[1]):
+                out[t, c] += weights[ids[p], c]
 
 
-@internal
-def _scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int) -> None:
-    """Add d[t] to the rows ids[begin:end] of grad, cut into vectors as in `_add_token`."""
-    n = grad.shape[1]
-    if n >= WIDE:
-        column = 0
-        if (n + WIDE - 1) // WIDE % 2 == 1:
-            _scatter_wide(ids, begin, end, grad, 0, 0, d, t)
-            column = WIDE
-        while column < n:
-            _scatter_wide(ids, begin, end, grad, column, min(column + WIDE, n - WIDE), d, t)
-            column += 2 * WIDE
-    elif n >= NARROW:
-        _scatter_narrow(ids, begin, end, grad, 0, n - NARROW, d, t)
-    else:
-        for p in range(begin, end):
-            if ids[p] >= 0:
-                for c in range(n):
-                    grad[ids[p], c] += d[t, c]
+@llvm
+def scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int) -> None:
+    """Add d[t] to the rows ids[begin:end] of grad; negative ids stand for nothing."""
+    for p in range(begin, end):
+        if ids[p] >= 0:
+            for c in range(grad.shape[1]):
+                grad[ids[p], c] += d[t, c]
+
+
+def add_fixed(ids: Ints, weights: Floats, out: Floats) -> None:
+    """Add dense rows: ids [T, S], weights [R, C], out [T, C]."""
+    add_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), weights, out)
 
 
 def scatter_fixed(ids: Ints, d: Floats, grad: Floats) -> None:
-    """Transpose of `gather.add_fixed`: d [T, C], grad [R, C]."""
+    """Transpose of `add_fixed`: d [T, C], grad [R, C]."""
     scatter_ragged(np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1], ids.reshape(-1), d, grad)
 
 
-@kernel
+def _add_rows(ptr: Offsets, ids: Ints, weights: Floats, out: Floats) -> None:
+    for t in range(len(out)):
+        for r in ids[ptr[t] : ptr[t + 1]]:
+            if r >= 0:
+                out[t] += weights[r]
+
+
+@light(_add_rows)
 def add_ragged(ptr: Offsets, ids: Ints, weights: Floats, out: Floats) -> None:
     """Add dense rows: ptr [T + 1], ids [ptr[T]], weights [R, C], out [T, C]."""
     for t in range(ptr.shape[0] - 1):
-        _add_token(ids, ptr[t], ptr[t + 1], weights, out, t)
+        add_token(ids, ptr[t], ptr[t + 1], weights, out, t)
 
 
 @kernel
 def scatter_ragged(ptr: Offsets, ids: Ints, d: Floats, grad: Floats) -> None:
     """Transpose of `add_ragged`: d [T, C], grad [R, C]."""
     for t in range(ptr.shape[0] - 1):
-        _scatter_token(ids, ptr[t], ptr[t + 1], grad, d, t)
+        scatter_token(ids, ptr[t], ptr[t + 1], grad, d, t)
 
 
-@kernel
+def _add_sparse_rows(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats) -> None:
+    for t in range(len(out)):
+        for r in ids[ptr[t] : ptr[t + 1]]:
+            row = slice(row_ptr[r], row_ptr[r + 1])
+            out[t, cols[row]] += values[row]
+
+
+@light(_add_sparse_rows)
 def add_ragged_sparse(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats) -> None:
     """Add sparse rows of ragged sets: ptr [T + 1], ids [ptr[T]], out [T, C]."""
     n = out.shape[1]
@@ -204,6 +99,40 @@ def add_ragged_sparse(ptr: Offsets, ids: Ints, row_ptr: Offsets, cols: Ints, val
             else:
                 for q in range(np.uint64(first), np.uint64(last)):  # unsigned, so that nothing asks for its sign
                     target[np.uint32(cols[q])] += values[q]
+
+
+@light()
+def add_split(
+    ids: Ints, heads: Floats, dense: Floats, row_ptr: Offsets, cols: Ints, values: Floats, out: Floats
+) -> None:
+    """Add rows that `potentials.linear.split_rows` has sorted: ids [T, S], -1 for none, out [T, C]."""
+    length, n_slots = ids.shape
+    n_dense, n = dense.shape
+    for t in range(length):
+        if t + FAR < length:
+            for s in range(n_slots):
+                prefetch(heads, max(ids[t + FAR, s], 0), 0)
+        if t + NEAR < length:
+            for s in range(n_slots):
+                ahead = ids[t + NEAR, s]
+                if ahead >= 0 and -1 - n_dense < heads[ahead, 0] < 0:
+                    i = np.int64(-1 - heads[ahead, 0])
+                    for k in range(0, n, LINE):
+                        prefetch(dense, i, k)
+        target = out[t]
+        for s in range(n_slots):
+            r = ids[t, s]
+            if r >= 0:
+                code = np.int64(heads[r, 0])
+                if code >= 0:
+                    target[code] += heads[r, 1]
+                elif -1 - code < n_dense:
+                    row = dense[-1 - code]
+                    for k in range(n):
+                        target[k] += row[k]
+                else:
+                    for q in range(row_ptr[r], row_ptr[r + 1]):
+                        target[cols[q]] += values[q]
 
 
 @kernel
@@ -343,3 +272,23 @@ def spread_marks(ptr: Offsets, ids: Ints, bag_marks: Floats, marks: Floats) -> N
         for p in range(ptr[b], ptr[b + 1]):
             for w in range(marks.shape[1]):
                 marks[ids[p], w] |= bag_marks[b, w]
+
+
+@kernel
+def add_products(ptr: Offsets, ids: Ints, values: NDArray[np.float64], weights: Floats, out: Floats) -> None:
+    """Add the rows ids [ptr[T]] of weights [R, C], each times its value [ptr[T]], to out [T, C]; -1 is no row."""
+    for t in range(ptr.shape[0] - 1):
+        for k in range(ptr[t], ptr[t + 1]):
+            if ids[k] >= 0:
+                for j in range(out.shape[1]):
+                    out[t, j] += values[k] * weights[ids[k], j]
+
+
+@kernel
+def scatter_products(ptr: Offsets, ids: Ints, values: NDArray[np.float64], d: Floats, grad: Floats) -> None:
+    """Transpose of `add_products`: d [T, C], grad [R, C]."""
+    for t in range(ptr.shape[0] - 1):
+        for k in range(ptr[t], ptr[t + 1]):
+            if ids[k] >= 0:
+                for j in range(d.shape[1]):
+                    grad[ids[k], j] += values[k] * d[t, j]

@@ -94,7 +94,7 @@ def _expectations(
         return log_sums
     d_steps = grad.transitions if shared else np.zeros_like(steps)
     d = Scores(counts, d_steps, grad.start, grad.end)
-    kernels.lattice.expectations((*seen,), views.offsets, np.zeros(0, np.int32), factors, (*d,), 0.0, log_sums)
+    kernels.lattice.expectations(seen, views.offsets, np.zeros(0, np.int32), factors, d, log_sums)
     for run in views.runs:
         grad.emissions[views.tokens[run]] += counts[run]
         if not shared:

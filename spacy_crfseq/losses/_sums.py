@@ -6,22 +6,18 @@ Kernels process blocks of sequences with similar lengths first, and the others i
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import Batch, Floats, Ints, Scores
+from ..types import Batch, Scores
 from ._candidates import over_partly_known, partly_known
 
-MANY = 16
-"""The number of sequences from which blocks are faster than single sequences."""
 HIGHEST = 30.0
 """With a slope of e^30, float32 can represent a gradient over millions of sequences and its square."""
-_ALL_KNOWN: Ints = np.zeros(0, np.int32)
 
 
 class _Capped:
@@ -50,10 +46,7 @@ class Sequential(_Capped):
 
     def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative at some negative log-likelihoods [N]."""
-        if not self.cap:
-            return nll, np.ones_like(nll)
-        slope = np.exp(np.minimum(nll, self.cap))
-        return slope - 1 + slope * np.maximum(nll - self.cap, 0), slope
+        return kernels.lattice.phi(nll, self.cap)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         weights, partly, loss = batch.weights, partly_known(batch), 0.0
@@ -61,52 +54,12 @@ class Sequential(_Capped):
             loss = over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
             weights = weights.copy()
             weights[partly] = 0
-        batch = batch._replace(weights=weights)
-        kernel, rest = kernels.blocks.log_loss, kernels.lattice.log_loss
-        gold, cap = batch.gold, self.cap
-        return loss + add_up(
-            lambda weights, order, left: kernel(scores, batch.offsets, gold, weights, grad, order, left, cap),
-            lambda weights: rest(scores, batch.offsets, gold, weights, grad, cap),
-            scores, batch, gold,
-        )  # fmt: skip
+        return loss + kernels.lattice.log_loss(scores, batch.offsets, batch.gold, weights, grad, self.cap)
 
 
 class Pointwise(_Capped):
     """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        return add_covariances(scores, batch, batch.gold, scores.emissions[:0], grad, self.cap)
-
-
-def add_covariances(scores: Scores, batch: Batch, rows: Ints, table: Floats, grad: Scores, cap: float = 0.0) -> float:
-    """Return the value of `kernels.lattice.covariances` and add its gradient."""
-    kernel, rest = kernels.covariances.covariances, kernels.lattice.covariances
-    return add_up(
-        lambda weights, order, left: kernel(scores, batch.offsets, rows, table, weights, grad, order, left, cap),
-        lambda weights: rest(scores, batch.offsets, rows, table, weights, grad, cap),
-        scores, batch,
-    )  # fmt: skip
-
-
-def add_up(
-    in_blocks: Callable[..., Any],
-    one_by_one: Callable[..., Any],
-    scores: Scores,
-    batch: Batch,
-    known: Ints = _ALL_KNOWN,
-) -> float:
-    """Return the sum of two kernels.
-
-    in_blocks: Called with weights [N], the sequences for blocks and an array for the rest, see `kernels.blocks.select`.
-    one_by_one: Called with weights, which are zero for sequences that are done.
-    known [T]: Gold labels; blocks require all of them.  Empty if missing labels make no difference.
-    """
-    weights, total = batch.weights, 0.0
-    if len(weights) >= MANY and len(scores.transitions) == 1:
-        order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
-        size = kernels.blocks.select(batch.offsets, known, weights, order, left)
-        total = in_blocks(weights, order[:size], left) or 0.0
-        if not left.any():
-            return float(total)
-        weights = np.where(left, weights, 0)
-    return float(total + (one_by_one(weights) or 0.0))
+        offsets, gold, weights = batch[:3]
+        return kernels.lattice.covariances(scores, offsets, gold, scores.emissions[:0], weights, grad, self.cap)

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import kernels
 from ..types import Batch, Scores
-from ._sums import add_covariances
 
 
 @dataclass(frozen=True)
@@ -28,4 +28,5 @@ class Entropy:
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        return add_covariances(scores, batch, np.zeros(0, np.int32), scores.emissions[:0], grad)
+        nothing, none = np.zeros(0, np.int32), scores.emissions[:0]
+        return kernels.lattice.covariances(scores, batch.offsets, nothing, none, batch.weights, grad)

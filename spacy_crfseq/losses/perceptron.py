@@ -26,4 +26,4 @@ class Perceptron:
     provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        return float(kernels.viterbi.max_loss(scores, *batch[:3], 0.0, grad))
+        return float(kernels.paths.max_loss(scores, *batch[:3], 0.0, grad))

@@ -194,5 +194,5 @@ def l1_strength(objective: Objective) -> float:
 def pseudo_gradient(objective: Objective, point: Point, out: Floats) -> Floats:
     """Write the subgradient of least norm to out [D] and return it; without an L1 norm, that is the gradient."""
     l1 = l1_strength(objective)
-    elementwise(kernels.penalties.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)
+    elementwise(kernels.vectors.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)
     return out

@@ -270,7 +270,7 @@ class OWLQN(QuasiNewton):
         has_corners = bool(l1_strength(objective))
         history.direction(out, threads)
         # with corners, the direction is zero in elements that are not descent directions
-        if has_corners and not sum(elementwise(kernels.penalties.align, threads, out, history.gradient)) < 0:
+        if has_corners and not sum(elementwise(kernels.vectors.align, threads, out, history.gradient)) < 0:
             history.forget()
             np.negative(history.gradient, out)
         step = 1.0 if history.used else 1.0 / max(1.0, history.gradient_norm)
@@ -278,7 +278,7 @@ class OWLQN(QuasiNewton):
             theta = state.take()
             if has_corners:
                 promises = elementwise(
-                    kernels.penalties.orthant_step, threads, old.theta, step, out, history.gradient, theta
+                    kernels.vectors.orthant_step, threads, old.theta, step, out, history.gradient, theta
                 )
                 slope = float(sum(promises))
             else:

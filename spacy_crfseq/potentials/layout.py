@@ -52,7 +52,7 @@ class DenseRows(NamedTuple):
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
         """Add the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]."""
-        kernels.gather.add_ragged(ptr, ids, self.matrix(weights), out)
+        kernels.rows.add_ragged(ptr, ids, self.matrix(weights), out)
 
 
 class SparseRows(NamedTuple):
@@ -84,7 +84,7 @@ class SparseRows(NamedTuple):
 
     def add_ragged(self, weights: Floats, ptr: Offsets, ids: Ints, out: Floats) -> None:
         """Add the rows ``ids[ptr[t]:ptr[t + 1]]`` to out[t]."""
-        kernels.gather.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
+        kernels.rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
 
 
 Rows: TypeAlias = DenseRows | SparseRows

@@ -181,7 +181,7 @@ class PassSums:
         """Add the rows of some tokens to out [tokens, C]."""
         for group in range(self._n_groups):
             if self._n_bags:
-                kernels.gather.add_fixed(self._bags[group][tokens], self._sums, out)
+                kernels.rows.add_fixed(self._bags[group][tokens], self._sums, out)
             if self._singles:
                 self._singles[group].add(tokens, out)
 
@@ -397,15 +397,15 @@ class CachedSums:
         """Add the rows of some sequences to out [T, C], given the sums of their bags."""
         bags, attrs = ids.expanded(part)
         if bags.shape[1]:
-            kernels.gather.add_fixed(bags, sums, out)
+            kernels.rows.add_fixed(bags, sums, out)
         if attrs.shape[1] and self._split is not None and isinstance(self._rows, SparseRows):
-            kernels.gather.add_split(attrs, *self._split, *self._rows[:2], self._weights, out)
+            kernels.rows.add_split(attrs, *self._split, *self._rows[:2], self._weights, out)
         elif attrs.shape[1] and isinstance(self._rows, DenseRows) and self._rows.n_rows:
-            kernels.gather.add_fixed(attrs, self._rows.matrix(self._weights), out)
+            kernels.rows.add_fixed(attrs, self._rows.matrix(self._weights), out)
 
 
 def split_rows(rows: SparseRows, weights: Floats, least: int) -> tuple[Floats, Floats]:
-    """Return sparse rows sorted for `kernels.gather.add_split`: heads [R, 2] and dense rows [n, C].
+    """Return sparse rows sorted for `kernels.rows.add_split`: heads [R, 2] and dense rows [n, C].
 
     The head of a row of one weight is its column and the weight; of a row of at least `least` weights -1 - i, where i
     is its number among the dense rows; of any other -1 - n.

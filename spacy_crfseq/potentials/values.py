@@ -112,10 +112,10 @@ class ValueScores(RowScores):
 
     def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
         products, out = self.products(inputs), np.zeros((len(inputs), self.n_labels), weights.dtype)
-        kernels.values.add_products(*products, weights, out)
+        kernels.rows.add_products(*products, weights, out)
 
         def add(d: Floats, grad: Floats) -> None:
-            kernels.values.scatter_products(*products, d, grad)
+            kernels.rows.scatter_products(*products, d, grad)
             if self.trained is not None:
                 grad *= self.trained
 

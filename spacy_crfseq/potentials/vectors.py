@@ -144,7 +144,7 @@ class VectorScores(RowScores):
         # of each word, the scores that it adds to the token at each offset; so words are multiplied once
         table = (x @ weights.reshape(x.shape[1], -1)).reshape(-1, n)
         out = np.zeros((len(inputs), n), weights.dtype)
-        kernels.gather.add_fixed(ids, table, out)
+        kernels.rows.add_fixed(ids, table, out)
 
         def add(d: Floats, grad: Floats) -> None:
             d_table = np.zeros_like(table)

@@ -45,7 +45,7 @@ class WeightByWeight(Penalty, ABC):
     def value(self, weights: Floats) -> float:
         l1, l2 = self.strengths
         squared = l2 / 2 * float(kernels.vectors.dot(weights, weights)) if l2 else 0.0
-        return squared + (l1 * float(kernels.penalties.absolute_sum(weights)) if l1 else 0.0)
+        return squared + (l1 * float(kernels.vectors.absolute_sum(weights)) if l1 else 0.0)
 
     def add_grad(self, weights: Floats, grad: Floats) -> None:
         if l2 := self.strengths.l2:

@@ -20,7 +20,6 @@ import numpy as np
 
 from .. import kernels, threads
 from ..errors import ConfigError
-from ..losses._sums import MANY
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear, listed
 from ..potentials.protocol import Potential
@@ -179,7 +178,7 @@ class Objective:
     def chains(self, size: int, rng: np.random.Generator | None, n_threads: int) -> Iterator[ChainText] | None:
         """See `types.OnlineObjective`; blocks of sequences are faster than a `ChainText` for large mini-batches."""
         term, potential = self.terms[0], self.potential
-        simple = len(self.terms) == 1 and not self._turns and self._mask is None and size < MANY
+        simple = len(self.terms) == 1 and not self._turns and self._mask is None and size < kernels.lattice.MANY
         simple = simple and "log_likelihood" in getattr(term.loss, "provides", ())
         if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
             return None

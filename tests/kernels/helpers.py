@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
+from spacy_crfseq.kernels import lattice
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import Problem
@@ -35,3 +38,11 @@ def sequences(problem: Problem) -> Iterator[tuple[Scores, int, int]]:
     """Yield the scores of each sequence, and where it begins and ends."""
     for first, last in problem.sequence_bounds():
         yield reference.sequence(problem.scores, first, last), first, last
+
+
+@contextmanager
+def one_by_one() -> Iterator[None]:
+    """Process no sequences in blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice, "PLAIN", True)
+        yield

@@ -9,19 +9,17 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.kernels import blocks, lattice
 from spacy_crfseq.types import Scores
-from tests.kernels.helpers import largest
+from tests.kernels.helpers import largest, one_by_one, wide
 from tests.problems import Problem, random_problem
 
 
 def in_blocks(problem: Problem, gradient: Scores) -> tuple[float, np.ndarray]:
     """Return the loss of what blocks can take, and which sequences they leave."""
     offsets, gold, weights = problem.batch[:3]
-    order, left = np.full(len(weights), -1, np.int64), np.ones(len(weights), np.bool_)
-    size = blocks.select(offsets, gold, weights, order, left)
-    lengths = np.diff(offsets)[order[:size]]
-    assert (np.diff(lengths) <= 0).all()
-    assert (order[size:] == -1).all()
-    return blocks.log_loss(problem.scores, *problem.batch[:3], gradient, order[:size], left, 0.0), left
+    order, left = blocks.select(offsets, gold, weights)
+    assert (np.diff(np.diff(offsets)[order]) <= 0).all()
+    loss = blocks.log_loss(problem.scores, offsets, gold, weights, gradient, order, left, 0.0, np.zeros(0))
+    return loss, left
 
 
 @st.composite
@@ -42,21 +40,39 @@ def many_sequences(draw: st.DrawFn, **kinds: object) -> Problem:
     )
 
 
-@given(many_sequences())
-def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem) -> None:
-    expected_gradient = Scores(*(np.full_like(array, 0.5) for array in problem.scores))
-    expected = lattice.log_loss(problem.scores, *problem.batch[:3], expected_gradient)
-    gradient = Scores(*(np.full_like(array, 0.5) for array in problem.scores))
-    loss, left = in_blocks(problem, gradient)
-    rest = problem.batch._replace(weights=np.where(left, problem.batch.weights, 0))
-    loss += lattice.log_loss(problem.scores, *rest[:3], gradient)
+@given(many_sequences(), st.sampled_from([0.0, 1.5, 8.0]))
+def test_blocks_and_what_they_leave_make_up_the_whole(problem: Problem, cap: float) -> None:
+    gradient, wanted = (Scores(*(np.full_like(array, 0.5) for array in problem.scores)) for _ in range(2))
+    loss = lattice.log_loss(problem.scores, *problem.batch[:3], gradient, cap)
+    with one_by_one():
+        expected = lattice.log_loss(problem.scores, *problem.batch[:3], wanted, cap)
+    check(problem, (loss, gradient), (expected, wanted), np.exp(cap))
+
+
+def check(problem: Problem, found: tuple[float, Scores], expected: tuple[float, Scores], steep: float = 1.0) -> None:
     narrow = problem.scores.start.dtype == np.float32
-    limit = 2e-4 + 1e-5 * largest(problem.scores) if narrow else 1e-9
+    limit = (2e-4 + 1e-5 * largest(problem.scores) if narrow else 1e-9) * steep
     n_tokens = max(1, len(problem.batch.gold))
-    assert loss == pytest.approx(expected, rel=1e-5 if narrow else 1e-9, abs=limit * n_tokens)
-    for name, array, wanted in zip(Scores._fields, gradient, expected_gradient, strict=True):
+    assert found[0] == pytest.approx(expected[0], rel=1e-5 if narrow else 1e-9, abs=limit * n_tokens)
+    for name, array, wanted in zip(Scores._fields, found[1], expected[1], strict=True):
         room = limit if name == "emissions" else limit * n_tokens
         np.testing.assert_allclose(array, wanted, rtol=1e-4 if narrow else 1e-8, atol=room)
+
+
+@given(many_sequences())
+def test_expected_labels_and_log_z_are_those_of_the_posterior(problem: Problem) -> None:
+    """Weights may be negative; transitions whose gradient is not wanted are left out."""
+    offsets, gold, weights = problem.batch[:3]
+    weights = weights * np.where(np.arange(len(weights)) % 2, -1, 1)
+    marginals, log_z = np.zeros(problem.scores.emissions.shape), np.zeros(len(weights))
+    lattice.posterior(wide(problem.scores), offsets, marginals, log_z)
+    counts, sums = problem.scores.zeros_like(), np.zeros(len(weights))
+    counts = counts._replace(transitions=counts.transitions[:0])
+    value = lattice.expectations(problem.scores, offsets, gold[:0], weights, counts, sums)
+    log_z *= (weights != 0) & (np.diff(offsets) > 0)
+    wanted = counts._replace(emissions=marginals * np.repeat(weights, np.diff(offsets))[:, None])
+    check(problem, (value, counts), (float(weights @ log_z), wanted))
+    np.testing.assert_allclose(sums, log_z, rtol=1e-5, atol=1e-3)
 
 
 def test_plain_sequences_are_all_taken() -> None:
@@ -89,6 +105,8 @@ def test_forbidden_labels_are_no_reason_to_leave_a_sequence(dtype: type) -> None
     gradient, expected_gradient = problem.scores.zeros_like(), problem.scores.zeros_like()
     loss, left = in_blocks(problem, gradient)
     assert not left.any()
-    assert loss == pytest.approx(lattice.log_loss(problem.scores, *problem.batch[:3], expected_gradient), rel=1e-5)
+    with one_by_one():
+        expected = lattice.log_loss(problem.scores, *problem.batch[:3], expected_gradient)
+    assert loss == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(gradient.emissions, expected_gradient.emissions, atol=1e-5)
     assert not gradient.emissions[forbidden].any()

@@ -14,8 +14,8 @@ import numba
 import pytest
 from numba.core import caching, event
 
-from spacy_crfseq import threads
-from spacy_crfseq.kernels import _compile, jit
+from spacy_crfseq import kernels, threads, types
+from spacy_crfseq.kernels import _compile, intrinsics, jit
 
 CALLEE = """
 from .jit import inlined, kernel
@@ -41,11 +41,12 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     """All modules are imported anew each time, as in a process of their own."""
     folder = tmp_path / "package_copy/kernels"
     folder.mkdir(parents=True)
-    for place in (folder, folder.parent):
-        (place / "__init__.py").touch()
-    shutil.copy(threads.__file__, folder.parent)
-    shutil.copy(jit.__file__, folder)
-    shutil.copy(_compile.__file__, folder)
+    (folder.parent / "__init__.py").touch()
+    shutil.copy(kernels.__file__, folder)
+    for module in (threads, types):
+        shutil.copy(module.__file__, folder.parent)
+    for module in (jit, _compile, intrinsics):
+        shutil.copy(module.__file__, folder)
     (folder / "caller.py").write_text(CALLER)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
@@ -104,8 +105,8 @@ def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyP
         return fail
 
     monkeypatch.setattr(numba, "njit", refuse_cache)
-    kernels = [jit.kernel(double), jit.kernel(double)]
-    assert [kernel(21) for kernel in kernels] == [42, 42]
+    doubles = [jit.kernel(double), jit.kernel(double)]
+    assert [kernel(21) for kernel in doubles] == [42, 42]
 
 
 def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,4 +131,4 @@ def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])
 def test_vectors_are_those_of_the_processor_that_is_compiled_for(features: str, size: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(numba.config, "CPU_FEATURES", features)
-    assert _compile._vector_bytes() == size
+    assert intrinsics._vector_bytes() == size

@@ -17,7 +17,7 @@ from hypothesis import given
 
 from spacy_crfseq.kernels import jit
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.kernels import test_gather, test_hashing, test_rows, test_viterbi
+from tests.kernels import test_hashing, test_paths, test_rows
 from tests.kernels.helpers import DTYPES
 from tests.problems import Problem, problems
 
@@ -27,16 +27,11 @@ def in_python() -> Iterator[None]:
     """Let Python run all light kernels, as in a process without numba."""
     modules = [module for name, module in sys.modules.items() if name.startswith("spacy_crfseq.kernels.")]
     kernels = {id(each): each for module in modules for each in vars(module).values() if isinstance(each, jit.Kernel)}
-    compiled = {key: kernel.__dict__.pop("compiled", None) for key, kernel in kernels.items()}
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(jit, "sys", SimpleNamespace(modules={}))
-            patch.setattr(jit, "_many", lambda _: False)
-            yield
-    finally:
-        for key, kernel in kernels.items():
-            if compiled[key] is not None:
-                kernel.__dict__["compiled"] = compiled[key]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "_python_suffices", lambda _: True)
+        for kernel in kernels.values():
+            patch.setattr(kernel, "_compiled", None)
+        yield
 
 
 @pytest.mark.parametrize(
@@ -47,21 +42,21 @@ def in_python() -> Iterator[None]:
         test_hashing.test_ids_of_words,
         test_hashing.test_index_numbers_keys_as_a_dict_does,
         test_hashing.test_shift,
-        test_gather.test_sparse_rows,
+        test_rows.test_sparse_rows_sorted_for_reading_are_added,
         test_rows.test_dense_rows_are_added_and_scattered,
-        test_viterbi.test_best_score_and_its_path,
+        test_paths.test_best_score_and_its_path,
     ],
 )
 def test_python_passes_the_tests_of_compiled_kernels(test: Callable[..., None]) -> None:
     with in_python():
-        test(**({"dtype": np.float32} if test is test_gather.test_sparse_rows else {}))
+        test()
 
 
 @given(problems(scales=(0.0, 1.0, 1000.0), dtypes=DTYPES))
 def test_best_paths_are_the_same(problem: Problem) -> None:
-    labels, scores = test_viterbi.best_paths(problem)
+    labels, scores = test_paths.best_paths(problem)
     with in_python():
-        plain_labels, plain_scores = test_viterbi.best_paths(problem)
+        plain_labels, plain_scores = test_paths.best_paths(problem)
     assert plain_labels.tolist() == labels.tolist()
     np.testing.assert_allclose(plain_scores, scores, rtol=1e-5)
 
@@ -95,9 +90,13 @@ def test_labels_of_real_texts_are_the_same(factory: str, file: str, preset: str,
 
 def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_left", 3 * jit.LARGE)
+    monkeypatch.setattr(jit, "sys", SimpleNamespace(modules={}))
     numbers = np.zeros(jit.LARGE + 1)
-    assert not jit._many(numbers[1:])
-    assert jit._many(((numbers,), numbers)), "that is a large call"
-    assert jit._many(numbers[1:]), "and now all steps are taken"
-    assert jit._many(numbers[:0])
-    assert jit._many(3)
+    assert jit._python_suffices(numbers[1:])
+    assert not jit._python_suffices(((numbers,), numbers)), "that is a large call"
+    assert jit._python_suffices(3)
+    assert not jit._python_suffices(numbers[1:]), "and now all steps are taken"
+    assert not jit._python_suffices(numbers[:0])
+    monkeypatch.setattr(jit, "_left", 3 * jit.LARGE)
+    monkeypatch.setattr(jit, "sys", SimpleNamespace(modules={"numba": None}))
+    assert not jit._python_suffices(3), "numba is here"

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.kernels import gather, rows
-from spacy_crfseq.potentials.layout import marked_rows
+from spacy_crfseq.kernels import rows
+from spacy_crfseq.potentials.layout import SparseRows, marked_rows
+from spacy_crfseq.potentials.linear import split_rows
 
 
 class Case(NamedTuple):
@@ -55,7 +56,7 @@ def cases(draw: st.DrawFn) -> Case:
 @given(cases())
 def test_dense_rows_are_added_and_scattered(case: Case) -> None:
     fixed, ragged = np.ones_like(case.d), np.ones_like(case.d)
-    gather.add_fixed(case.ids, case.weights, fixed)
+    rows.add_fixed(case.ids, case.weights, fixed)
     rows.add_ragged(*case.ragged, case.weights, ragged)
     np.testing.assert_allclose([fixed, ragged], [1 + case.counts @ case.weights] * 2)
     fixed, ragged = np.ones_like(case.weights), np.ones_like(case.weights)
@@ -69,6 +70,17 @@ def test_sparse_rows_are_added(case: Case) -> None:
     out = np.ones_like(case.d)
     rows.add_ragged_sparse(*case.ragged, *case.sparse, out)
     np.testing.assert_allclose(out, 1 + case.counts @ np.where(case.stored, case.weights, 0))
+
+
+@given(cases(), st.integers(2, 6), st.sampled_from([np.float32, np.float64]))
+def test_sparse_rows_sorted_for_reading_are_added(case: Case, least: int, dtype: type) -> None:
+    ptr, cols, values = case.sparse
+    values = values.astype(dtype)
+    heads, dense = split_rows(SparseRows(ptr, cols, case.weights.shape[1]), values, least)
+    assert len(dense) == (np.diff(ptr) >= least).sum()
+    out = np.ones(case.d.shape, dtype)
+    rows.add_split(case.ids, heads, dense, ptr, cols, values, out)
+    np.testing.assert_allclose(out, 1 + case.counts @ np.where(case.stored, case.weights, 0), rtol=1e-4, atol=1e-5)
 
 
 @given(cases(), st.integers(1, 4))

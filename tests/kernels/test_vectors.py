@@ -1,4 +1,4 @@
-"""Vector arithmetic against numpy in float64, over sizes around the block length."""
+"""Vector arithmetic and steps within an orthant, against numpy in float64, over sizes around the block length."""
 
 from __future__ import annotations
 
@@ -66,3 +66,31 @@ def test_sums_of_two(dtype: type, limit: float) -> None:
     np.testing.assert_allclose(out, 0.2 * x + 3.0 * y, rtol=limit, atol=limit)
     vectors.add_scaled(x, 2.0, y, x)  # in place, as regularizers use it
     np.testing.assert_allclose(x, random(50, dtype) + 2.0 * y, rtol=limit, atol=limit)
+
+
+def with_zeros(size: int, dtype: type, seed: int) -> np.ndarray:
+    return random(size, dtype, seed) * (np.random.default_rng(seed + 100).random(size) >= 0.3).astype(dtype)
+
+
+@CASES
+@pytest.mark.parametrize("size", SIZES)
+def test_the_pseudo_gradient_is_the_shortest_subgradient(size: int, dtype: type, limit: float) -> None:
+    x, gradient, out = with_zeros(size, dtype, 3), with_zeros(size, dtype, 4), np.empty(size, dtype)
+    vectors.pseudo_gradient(x, gradient, 0.5, out)
+    least, most = gradient + 0.5 * np.sign(x) - 0.5 * (x == 0), gradient + 0.5 * np.sign(x) + 0.5 * (x == 0)
+    np.testing.assert_allclose(out, np.clip(0, least, most), atol=1e-6)
+
+
+@CASES
+@pytest.mark.parametrize("size", SIZES)
+def test_steps_stay_in_the_orthant(size: int, dtype: type, limit: float) -> None:
+    x, pseudo, direction, out = (*(with_zeros(size, dtype, seed) for seed in (5, 6, 7)), np.empty(size, dtype))
+    aligned = np.where(direction * pseudo < 0, direction, 0)
+    slope = vectors.align(direction, pseudo)
+    np.testing.assert_array_equal(direction, aligned)
+    assert slope == pytest.approx(aligned.astype(float) @ pseudo, rel=limit)
+    promised = vectors.orthant_step(x, 0.8, direction, pseudo, out)
+    orthant = np.where(x != 0, np.sign(x), -np.sign(pseudo))
+    straight = x + dtype(0.8) * direction
+    np.testing.assert_allclose(out, np.where(np.sign(straight) == orthant, straight, 0), rtol=limit, atol=1e-7)
+    assert promised == pytest.approx(pseudo.astype(float) @ (out - x), rel=limit, abs=limit * max(size, 1))

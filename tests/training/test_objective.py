@@ -9,9 +9,9 @@ import pytest
 
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.entropy import Entropy
-from spacy_crfseq.losses.expectation import Expectation
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.sgd import SGD
+from spacy_crfseq.papers.labelled_features.expectation import Expectation
 from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials import linear
 from spacy_crfseq.potentials.layout import SparseRows

@@ -278,9 +278,7 @@ def _cheapest(labellings: Ints, cost_of: LabelCost) -> tuple[Ints, float]:
 def k_best(scores: Scores, offsets: Offsets, k: int) -> Ints:
     """Return the best labellings [up to k, T] of some sequences together, without forbidden ones."""
     n = len(offsets) - 1
-    labels, values = np.empty((k, len(scores.emissions)), np.int32), np.empty((k, n))
-    exact = Scores(*(array.astype(np.float64) for array in scores))
-    kernels.kbest.best_labellings(exact, offsets, labels, values, np.empty(n))
+    labels, values = kernels.paths.best_labellings(scores, offsets, k)
     if n != 1:
         labels, values = NBest(labels, values).merged(offsets, np.array([0, n]))
     return labels[(values > -np.inf).all(1)]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels.jit import inlined, internal, kernel
-from ...kernels.math import largest, log_sum
+from ...kernels.sequences import largest, log_sum
 from ...types import Bools, Ints, Offsets
 
 Numbers = NDArray[np.float64]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernels.jit import inlined, internal, kernel
-from ...kernels.math import exponentiate, largest, log_add, log_sum, padded
-from ...kernels.sequences import PlainScores, part, step_to
+from ...kernels.sequences import PlainScores, exponentiate, largest, log_add, log_sum, padded, part, step_to
 from ...types import Floats, Ints, Offsets, Scores
 
 

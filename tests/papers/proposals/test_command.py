@@ -10,7 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_crfseq.losses.generalized_expectation import GeneralizedExpectation
+from spacy_crfseq.papers.labelled_features.loss import GeneralizedExpectation
 from tests.commands import CONFIG, Corpus, Run, refused, worked
 
 NER = CONFIG.format(

@@ -1,4 +1,4 @@
-"""Files of labelled features, the tokens that have them, and the losses that know shares of labels."""
+"""Files of labelled features, the tokens that have them, and the loss that knows their shares of labels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import spacy
 from hypothesis import given
-from hypothesis import strategies as st
 from spacy.tokens import Doc
 
 from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.losses._labelled_features import FeatureSets, read_features
-from spacy_crfseq.losses.expectation import Expectation
-from spacy_crfseq.losses.generalized_expectation import GeneralizedExpectation
+from spacy_crfseq.papers.labelled_features.features import FeatureSets, read_features
+from spacy_crfseq.papers.labelled_features.loss import GeneralizedExpectation
 from tests import reference
 from tests.problems import Problem, problems
 
@@ -105,31 +103,9 @@ def test_labels_are_tags_or_the_sums_of_theirs(tmp_path: Path) -> None:
     assert loss.value_at(totals)[0] == pytest.approx(expected)
     with pytest.raises(ConfigError, match=r"tsv:1: the component has no label 'PER'"):
         GeneralizedExpectation(path).bind(TAGS, None)
-    with pytest.raises(ConfigError, match="'PER' and 'B-PER' both contain 'B-PER'"):
-        Expectation({"PER": 0.1, "B-PER": 0.1}).bind(TAGS, "IOB2")
-    with pytest.raises(ConfigError, match=r"Did you mean 'LOC'\?"):
-        Expectation({"LOCC": 0.1}).bind(TAGS, "IOB2")
-
-
-@pytest.mark.parametrize("shares", [{}, {"A": 2}, {"A": "x"}, {"A": 0.7, "B": 0.4}, {"A": True}, [0.1]])
-def test_shares_that_are_refused(shares: object) -> None:
-    with pytest.raises(ConfigError, match="proportions"):
-        Expectation(shares)  # type: ignore[arg-type]
-
-
-def test_rounded_shares_are_scaled() -> None:
-    totals = np.array([[0.0, 0], [0.25, 0.75]])
-    exact, rounded = (
-        Expectation(shares).bind(["A", "B"], None) for shares in ({"A": 0.4, "B": 0.6}, {"A": 0.402, "B": 0.603})
-    )
-    assert rounded.value_at(totals)[0] == pytest.approx(exact.value_at(totals)[0], rel=1e-12)
 
 
 def test_settings_that_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="temperature"):
-        Expectation({"A": 0.5}, temperature=0)
-    with pytest.raises(ConfigError, match="must add up to 1"):
-        Expectation({"A": 0.5, "B": 0.4}).bind(["A", "B"], None)
     with pytest.raises(ConfigError, match="KL, L2"):
         GeneralizedExpectation("x", distance="L1")
     ranges = GeneralizedExpectation(written(tmp_path, "one\tA=0.1..0.2\n"))
@@ -152,28 +128,6 @@ def test_features_that_never_occur_are_named_once(tmp_path: Path, caplog: pytest
 
 
 NAMES = ["A", "B", "C", "D"]
-
-
-@given(problems(scales=(1.0, 3.0)), st.sampled_from([1.0, 0.5, 2.0]))
-def test_expectation_equals_the_enumeration(problem: Problem, temperature: float) -> None:
-    n_labels = problem.scores.emissions.shape[1]
-    if n_labels < 3:
-        return
-    annealed = type(problem.scores)(*(array / temperature for array in problem.scores))
-    kinds = np.ones(problem.batch.n_tokens, np.int32)
-    totals = reference.expected_labels(annealed, problem.batch, kinds, 2)[1]
-    loss = Expectation({"A": 0.3, "C": 0.5}, temperature).bind(NAMES[:n_labels], None)
-    gradient = problem.scores.zeros_like()
-    value = loss(problem.scores, problem.batch, gradient)
-    if totals.sum() == 0:
-        assert value == 0
-        return
-    expected, slope = reference.kl_divergence({(0,): 0.3, (2,): 0.5}, totals)
-    own = np.tile(slope / totals.sum() / temperature, (problem.batch.n_tokens, 1))
-    _, wanted = reference.covariance_loss(annealed, problem.batch, own)
-    assert value == pytest.approx(expected, abs=1e-9)
-    for array, other in zip(gradient, wanted, strict=True):
-        np.testing.assert_allclose(array, other, atol=1e-9)
 
 
 @pytest.mark.parametrize("distance", ["KL", "L2"])

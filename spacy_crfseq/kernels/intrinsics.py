@@ -1,9 +1,9 @@
-"""Products of a small matrix with a tile [P, LANES], written in LLVM: what `blocks` spends its time on.
+"""The loops that are written in LLVM, since plain numba cannot keep their sums in vector registers.
 
-In plain numba the sums of a product go to memory at every step of a loop.  Here PANEL rows of a product stay in vector
-registers until they are finished, and tokens are transposed eight at a time.  Loops in plain numba took 3.5 times as
-long for the products, 1.6 times for the corners and 2.7 times for the squares (22 labels, float32, AVX-512, each alone
-and from warm caches).
+Products of a small matrix with a tile [P, LANES] are what `blocks` spends its time on.  PANEL rows of a product stay in
+registers until they are finished, and tokens are transposed eight at a time: loops in plain numba took 3.5 times as
+long for the products, 1.6 times for the corners and 2.7 times for the squares.  Sums of rows of weights took 2.4 times
+as long and their transposes 1.6 times.  (22 labels, float32, AVX-512, each alone and from warm caches.)
 """
 
 from __future__ import annotations
@@ -12,11 +12,34 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import llvmlite.binding
+import numba
+import numba.extending
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from ._compile import VECTOR_BYTES, fetch, intrinsic
+from ..types import Floats, Ints
+from ._compile import compile_internal
 
+intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
+"""Lets a function write the LLVM code of a call.
+
+It takes numba's typing context and the types of the arguments, and returns a signature and a code generator.
+"""
+
+
+def _vector_bytes() -> int:
+    """Return the length in bytes of the vectors of the processor that numba compiles for, 32 where it is unknown."""
+    features: str | None = getattr(numba.config, "CPU_FEATURES", None)
+    if features is not None:  # set by NUMBA_CPU_FEATURES, or by NUMBA_CPU_NAME=generic
+        return 64 if "+avx512f" in features else 32
+    try:
+        return 64 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 32
+    except RuntimeError:  # LLVM cannot tell
+        return 32
+
+
+VECTOR_BYTES = _vector_bytes()
 LANES = VECTOR_BYTES // 2
 """Sequences in a block: two vectors of float32."""
 PANEL = 4
@@ -26,6 +49,36 @@ AHEAD = 4
 the processor to follow by itself."""
 SQUARE = 8
 """Tokens and labels that are transposed together."""
+
+WIDE, NARROW = VECTOR_BYTES // 4, 8
+"""Numbers in a vector where a row has as many, and where it has fewer."""
+ROWS_AHEAD = 32
+"""Places in a list of rows between the one that is read and the one that is fetched into the cache."""
+
+
+def fetch(builder: Any, pointer: Any) -> None:
+    """Write the instruction that asks for the cache line of a pointer, which may lie outside of its array."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    builder.call(function, [builder.bitcast(pointer, byte), number(0), number(3), number(1)])  # to read, keep, data
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+    """See `jit.prefetch`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        struct = context.make_array(kind)(context, builder, arguments[0])
+        indices = [
+            context.cast(builder, value, given, types.intp)
+            for value, given in zip(arguments[1:], signature.args[1:], strict=True)
+        ][: kind.ndim]
+        fetch(builder, cgutils.get_item_pointer(context, builder, kind, struct, indices, wraparound=False))
+
+    return types.void(array, i, j), generate
+
 
 Finish = Callable[[Any, Any, list[Any], list[Any]], tuple[list[Any], Any]]
 """What becomes of a vector of a product, given (builder, vector, numbers of its lanes, numbers at its place in tiles):
@@ -322,3 +375,146 @@ def add_corner(typing_context: Any, out: Any, u: Any, v: Any, row: Any, column: 
         return context.get_dummy_value()
 
     return signature, generate
+
+
+# Long, since it holds the types and the code generators of two builtins that share their address arithmetic.
+def _pair_kernels(size: int) -> tuple[Any, Any]:
+    """Return two functions on a pair of vectors of `size` neighbours in each row, which begin at columns a and b.
+
+    The vectors of a pair may overlap, even coincide, since both are read before one is written; so rows of any length
+    from `size` on can be cut into pairs.  The sums of a token stay in registers, which a loop over columns inside a
+    loop over rows would write to memory for every row.
+    """
+
+    def cells(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> list[Any]:
+        kind = ir.VectorType(context.get_value_type(dtype), size).as_pointer()
+        begin = builder.mul(row, builder.extract_value(array.shape, 1))
+        return [builder.bitcast(builder.gep(array.data, [builder.add(begin, c)]), kind) for c in columns]
+
+    def arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
+        return [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6)]
+
+    def over_rows(builder: Any, ids: Any, begin: Any, end: Any, ahead: Any, body: Any) -> None:
+        one = ir.Constant(begin.type, 1)
+        last = builder.sub(builder.extract_value(ids.shape, 0), one)
+        with cgutils.for_range_slice(builder, begin, end, one, inc=True) as (place, _):
+            later = builder.add(place, ir.Constant(begin.type, ROWS_AHEAD))
+            later = builder.select(builder.icmp_signed("<", later, last), later, last)
+            ahead(builder.sext(builder.load(builder.gep(ids.data, [later])), ir.IntType(64)))
+            row = builder.sext(builder.load(builder.gep(ids.data, [place])), ir.IntType(64))
+            with cgutils.if_likely(builder, builder.icmp_signed(">=", row, ir.Constant(row.type, 0))):
+                body(row)
+
+    def fetch_row(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
+        last = builder.add(columns[1], ir.Constant(columns[1].type, size - 1))
+        for cell in cells(context, builder, array, dtype, row, [*columns, last]):
+            fetch(builder, cell)
+
+    @intrinsic
+    def add(typing_context: Any, ids: Any, begin: Any, end: Any, weights: Any, a: Any, b: Any, out: Any, t: Any) -> Any:
+        """Add the rows ids[begin:end] of weights [R, C] to row t of out [T, C], in both vectors."""
+        index = types.intp
+        signature = types.void(ids, index, index, weights, index, index, out, index)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers, table, target = arrays(context, builder, signature, args)
+            outs = cells(context, builder, target, weights.dtype, args[7], args[4:6])
+            sums = [cgutils.alloca_once(builder, out.type.pointee) for out in outs]
+            for total, out in zip(sums, outs, strict=True):
+                builder.store(builder.load(out, align=4), total)
+
+            def body(row: Any) -> None:
+                sources = cells(context, builder, table, weights.dtype, row, args[4:6])
+                for total, source in zip(sums, sources, strict=True):
+                    builder.store(builder.fadd(builder.load(total), builder.load(source, align=4)), total)
+
+            ahead = partial(fetch_row, context, builder, table, weights.dtype, columns=args[4:6])
+            over_rows(builder, numbers, args[1], args[2], ahead, body)
+            for total, out in zip(sums, outs, strict=True):
+                builder.store(builder.load(total), out, align=4)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    @intrinsic
+    def scatter(typing_context: Any, ids: Any, begin: Any, end: Any, grad: Any, a: Any, b: Any, d: Any, t: Any) -> Any:
+        """Add row t of d [T, C] to the rows ids[begin:end] of grad [R, C], in both vectors."""
+        index = types.intp
+        signature = types.void(ids, index, index, grad, index, index, d, index)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            numbers, table, source = arrays(context, builder, signature, args)
+            places = cells(context, builder, source, grad.dtype, args[7], args[4:6])
+            added = [builder.load(place, align=4) for place in places]
+
+            def body(row: Any) -> None:
+                targets = cells(context, builder, table, grad.dtype, row, args[4:6])
+                new = [builder.fadd(builder.load(x, align=4), y) for x, y in zip(targets, added, strict=True)]
+                for target, value in zip(targets, new, strict=True):
+                    builder.store(value, target, align=4)
+
+            ahead = partial(fetch_row, context, builder, table, grad.dtype, columns=args[4:6])
+            over_rows(builder, numbers, args[1], args[2], ahead, body)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return add, scatter
+
+
+_add_wide, _scatter_wide = _pair_kernels(WIDE)
+_add_narrow, _scatter_narrow = _pair_kernels(NARROW)
+
+
+@compile_internal
+def add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t: int) -> None:
+    """See `rows.add_token`."""
+    n = weights.shape[1]
+    if n >= WIDE:
+        # pairs, so laid that only the vectors of the last one overlap; the first stands alone where the count is odd
+        column = 0
+        if (n + WIDE - 1) // WIDE % 2 == 1:
+            _add_wide(ids, begin, end, weights, 0, 0, out, t)
+            column = WIDE
+        while column < n:
+            _add_wide(ids, begin, end, weights, column, min(column + WIDE, n - WIDE), out, t)
+            column += 2 * WIDE
+    elif n >= NARROW:
+        _add_narrow(ids, begin, end, weights, 0, n - NARROW, out, t)
+    else:
+        for p in range(begin, end):
+            if ids[p] >= 0:
+                for c in range(n):
+                    out[t, c] += weights[ids[p], c]
+
+
+@compile_internal
+def scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int) -> None:
+    """See `rows.scatter_token`; vectors as in `add_token`."""
+    n = grad.shape[1]
+    if n >= WIDE:
+        column = 0
+        if (n + WIDE - 1) // WIDE % 2 == 1:
+            _scatter_wide(ids, begin, end, grad, 0, 0, d, t)
+            column = WIDE
+        while column < n:
+            _scatter_wide(ids, begin, end, grad, column, min(column + WIDE, n - WIDE), d, t)
+            column += 2 * WIDE
+    elif n >= NARROW:
+        _scatter_narrow(ids, begin, end, grad, 0, n - NARROW, d, t)
+    else:
+        for p in range(begin, end):
+            if ids[p] >= 0:
+                for c in range(n):
+                    grad[ids[p], c] += d[t, c]
+
+
+@intrinsic
+def fetch_add(typing_context: Any, array: Any, number: Any) -> Any:
+    """See `lockstep.fetch_add`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
+
+    return types.int64(array, types.int64), generate

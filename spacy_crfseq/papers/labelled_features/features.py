@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..corpora import check_file
-from ..errors import ConfigError, FormatError
-from ..features.attributes import BUILT_IN, LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
-from ..features.encoder import Active, Columns, Encoder
-from ..features.templates import Part, Template, make_plan, pad_names, pad_values, parse
-from ..types import Hashes, Ints
-from ._expected import ROUNDING
+from ...corpora import check_file
+from ...errors import ConfigError, FormatError
+from ...features.attributes import BUILT_IN, LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
+from ...features.encoder import Active, Columns, Encoder
+from ...features.templates import Part, Template, make_plan, pad_names, pad_values, parse
+from ...types import Hashes, Ints
+from .expectation import ROUNDING
 
 _SHARE = re.compile(r"(?P<label>.+)[=:](?P<low>[0-9.eE+-]+?)(?:(?:\.\.|,)(?P<high>[0-9.eE+-]+))?")
 

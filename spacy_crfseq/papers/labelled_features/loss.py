@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError, FormatError
-from ..threads import cached_property
-from ..types import Batch, Bools, Ints, Scores
-from ._expected import ROUNDING, ExpectedLabels, Values, kl_divergence, squared_distance, tags_of
-from ._labelled_features import FeatureSets, LabelledFeature, read_features
+from ...errors import ConfigError, FormatError
+from ...threads import cached_property
+from ...types import Batch, Bools, Ints, Scores
+from .expectation import ROUNDING, ExpectedLabels, Values, kl_divergence, tags_of
+from .features import FeatureSets, LabelledFeature, read_features
 
 NAME = "spacy_crfseq.GeneralizedExpectation.v1"
 DISTANCES = ("KL", "L2")
@@ -149,3 +149,16 @@ class GeneralizedExpectation(ExpectedLabels):
                 "%s: %d of %d labelled features never occur in the text without labels: %s. Check their spelling.",
                 self.path, len(names), len(absent), ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else ""),
             )  # fmt: skip
+
+
+def squared_distance(low: Values, high: Values, tags: Bools, totals: Values) -> tuple[float, Values]:
+    """Return the sum of squared distances of expected shares from intervals, and its derivatives; see `kl_divergence`.
+
+    low, high [G]: Bounds of the shares of groups of tags; other tags have no wanted share.
+    """
+    n_tokens = totals.sum()
+    if n_tokens <= 0:
+        return 0.0, np.zeros_like(totals)
+    expected = tags @ totals / n_tokens
+    excess = np.maximum(expected - high, 0) - np.maximum(low - expected, 0)
+    return float(excess @ excess), 2 * (excess @ tags) / n_tokens

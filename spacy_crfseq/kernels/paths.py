@@ -1,4 +1,6 @@
-"""The best label path: ``best_t(j) = emissions_t(j) + max_i (best_{t-1}(i) + transitions(i, j))`` (Viterbi 1967).
+"""The best label paths.
+
+The best one: ``best_t(j) = emissions_t(j) + max_i (best_{t-1}(i) + transitions(i, j))`` (Viterbi 1967).
 
 Only the scores are kept on the way forward; the way back finds each predecessor again, which costs L a token and
 saves the L x L comparisons with an index.
@@ -7,17 +9,34 @@ Most labels are no predecessor of any best path: label i cannot be where ``best(
 ``best(m) + transitions(m, j)`` for every j, m being the best label so far.  That is so if ``best(m) - best(i)`` is more
 than ``max_j (transitions(i, j) - transitions(m, j))``, which does not depend on the position.  A few labels are left of
 many, and the result is the same.
+
+The k best: on the way back from the scores of the best path to each label, the paths are met one after another, best
+first: the tree-trellis search of Soong & Huang (1991), on the partition of the paths that Lawler (1972) and Nilsson &
+Goldberger (2001) use.  A path is kept as the way it deviates from an earlier one::
+
+    labels from token p on     as the earlier path has them
+    the label of token p - 1   a predecessor that is not the best one there
+    the labels before          the best predecessors
+
+Its score is that of the earlier path less what the predecessor costs.  The next best predecessor at p, and a second
+best one at a place before p, make up all the paths that it stood for: each path is met once, and none after a worse
+one.  The place after the last token has one label, whose predecessors are the labels that a path may end with.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ..types import Floats, Ints, Offsets, Scores
-from .jit import internal, kernel, light
-from .math import LANES, longest
-from .sequences import PlainScores, add_counts, part, path_score
+from .jit import inlined, internal, kernel, light
+from .sequences import LANES, PlainScores, add_counts, longest, part, path_score, step_to
 
+NONE = -1
+"""The label of a path that does not exist."""
 GROUP = 4
 """Labels whose steps are compared at a time."""
 SAFETY = 1e-6
@@ -261,3 +280,201 @@ def _max_loss(
             add_counts(rival[b:e], f, d_here)
             add_counts(target[b:e], -f, d_here)
     return loss
+
+
+class Alternatives(NamedTuple):
+    """Work arrays of a search for k paths in the longest sequence.
+
+    best (Floats): [longest, L] scores of the best path to each label.
+    incoming (Floats): [L] scores of the ways to a label.
+    pairs, costs: [longest, L, 2] the best and the second best predecessor, [longest, L] how much worse the second is.
+    values, deviations: [k] scores and [k, 3] (number of the earlier path, place, predecessor) of paths, best first.
+    """
+
+    best: Floats
+    incoming: Floats
+    pairs: Ints
+    costs: Floats
+    values: Floats
+    deviations: Ints
+
+
+def best_labellings(scores: Scores, offsets: Offsets, k: int) -> tuple[Ints, NDArray[np.float64]]:
+    """Return the k best labels [k, T] of each sequence and their scores [k, N], in float64.
+
+    Minus infinity forbids a label or a step.  Where a sequence has fewer than k labellings, `NONE` and minus infinity
+    stand for the others.
+    """
+    labels, values = np.full((k, len(scores.emissions)), NONE, np.int32), np.empty((k, len(offsets) - 1))
+    _best_labellings(Scores(*(array.astype(np.float64, copy=False) for array in scores)), offsets, labels, values)
+    return labels, values
+
+
+@kernel
+def _best_labellings(scores: Scores, offsets: Offsets, labels: Ints, values: Floats) -> None:
+    """Do the work of `best_labellings`."""
+    k, n, length = labels.shape[0], scores.start.shape[0], longest(offsets)
+    work = Alternatives(
+        np.empty((length, n)),
+        np.empty(n),
+        np.empty((length, n, 2), np.int32),
+        np.empty((length, n)),
+        np.empty(k),
+        np.empty((k, 3), np.int32),
+    )
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        count, work.values[0] = 1, 0.0
+        if e > b:
+            here = part(scores, b, e)
+            _fill_best(here, work.best)
+            count = _search(here, b, work, labels)
+        for r in range(k):
+            values[r, s] = work.values[r] if r < count else -np.inf
+
+
+@internal
+def _fill_best(scores: Scores, best: Floats) -> None:
+    """Write the score of the best path to each label of one sequence to best [*, L]."""
+    emissions, transitions, start, _ = scores
+    length, n = emissions.shape
+    for j in range(n):
+        best[0, j] = emissions[0, j] + start[j]
+    for t in range(1, length):
+        before, here, step = best[t - 1], best[t], step_to(transitions, t)
+        for j in range(n):
+            here[j] = -np.inf
+        for i in range(n):
+            row = step[i]
+            for j in range(n):
+                here[j] = max(here[j], before[i] + row[j])
+        for j in range(n):
+            here[j] += emissions[t, j]
+
+
+@internal
+def _search(scores: Scores, b: int, work: Alternatives, labels: Ints) -> int:
+    """Write the best labels of the sequence that begins at token b to labels [k, *]; return how many there are.
+
+    Their scores are the first of `values`.  values and deviations are one sorted list of the k best paths met so far.
+    The labels of the first r of them have been written; nothing is put before these, since no deviation is better than
+    what it deviates from.
+    """
+    incoming, pairs, costs, values, deviations = work.incoming, work.pairs, work.costs, work.values, work.deviations
+    best, (emissions, transitions, _, end) = work.best, scores
+    length = emissions.shape[0]
+    for p in range(1, length):
+        for j in range(incoming.shape[0]):
+            pairs[p, j, 0] = NONE
+    _fill_incoming(transitions, end, length, 0, length, best, incoming)
+    first, _ = _best_two(incoming)
+    values[0], deviations[0, 0], deviations[0, 1], deviations[0, 2] = incoming[first], 0, length, first
+    count, r = 1 if incoming[first] > -np.inf else 0, 0
+    while r < count:
+        earlier, place, label = deviations[r, 0], deviations[r, 1], deviations[r, 2]
+        row = labels[r, b : b + length]
+        for t in range(place, length):
+            row[t] = labels[earlier, b + t]
+        row[place - 1] = label
+        # the next best predecessor at the same place
+        after = row[place] if place < length else 0
+        _fill_incoming(transitions, end, place, after, length, best, incoming)
+        following = _next_best(incoming, label)
+        if following >= 0:
+            loss = incoming[label] - incoming[following]
+            count = _insert(values, deviations, count, r, values[r] - loss, place, following)
+        # and the second best at all places before
+        for p in range(place - 1, 0, -1):
+            here = row[p]
+            if pairs[p, here, 0] == NONE:
+                _fill_incoming(transitions, end, p, here, length, best, incoming)
+                first, second = _best_two(incoming)
+                pairs[p, here, 0], pairs[p, here, 1] = first, second
+                costs[p, here] = incoming[first] - incoming[second] if second >= 0 else np.inf
+            row[p - 1] = pairs[p, here, 0]
+            count = _insert(values, deviations, count, r, values[r] - costs[p, here], p, pairs[p, here, 1])
+        r += 1
+    return count
+
+
+@inlined
+def _fill_incoming(
+    transitions: Floats, end: Floats, p: int, j: int, length: int, best: Floats, incoming: Floats
+) -> None:
+    """Write to incoming [L] the score of the best path to each label at the place p - 1, with the step to j at p."""
+    before = best[p - 1]
+    if p == length:
+        for i in range(incoming.shape[0]):
+            incoming[i] = before[i] + end[i]
+    else:
+        step = step_to(transitions, p)
+        for i in range(incoming.shape[0]):
+            incoming[i] = before[i] + step[i, j]
+
+
+@inlined
+def _best_two(incoming: Floats) -> tuple[int, int]:
+    """Return the places of the largest number and of the second largest, the first of equals; -1 for no second."""
+    first, second = 0, -1
+    most, less = incoming[0], -np.inf
+    for i in range(1, incoming.shape[0]):
+        value = incoming[i]
+        if value > most:
+            first, second, most, less = i, first, value, most
+        elif value > less:
+            second, less = i, value
+    return first, second if less > -np.inf else -1
+
+
+@inlined
+def _next_best(incoming: Floats, place: int) -> int:
+    """Return the place of the next largest number after that at `place`, equals one after another; -1 for none."""
+    bound, following, largest = incoming[place], -1, -np.inf
+    for i in range(incoming.shape[0]):
+        value = incoming[i]
+        if value > largest and (value < bound or (value == bound and i > place)):
+            following, largest = i, value
+    return following
+
+
+@inlined
+def _insert(values: Floats, deviations: Ints, count: int, earlier: int, value: float, place: int, label: int) -> int:
+    """Put a path into the sorted list, after those of its score, if it is among the k best; return their new number."""
+    k = values.shape[0]
+    value = min(value, values[earlier])
+    if not value > (values[k - 1] if count == k else -np.inf):
+        return count
+    at = min(count, k - 1)
+    while values[at - 1] < value:
+        values[at] = values[at - 1]
+        for c in range(3):
+            deviations[at, c] = deviations[at - 1, c]
+        at -= 1
+    values[at] = value
+    deviations[at, 0], deviations[at, 1], deviations[at, 2] = earlier, place, label
+    return min(count + 1, k)
+
+
+def best_combinations(
+    labels: Ints, values: Floats, offsets: Offsets, groups: Offsets
+) -> tuple[Ints, NDArray[np.float64]]:
+    """Return the k best labellings of groups of sequences [k, T] and their values [k, G].
+
+    labels [k, T] and values [k, N] are those of the sequences, as `best_labellings` has them; the group g consists of
+    the sequences groups[g]..groups[g + 1] - 1, and the value of a combination is the sum of theirs.
+    """
+    k = len(values)
+    out_labels, out_values = np.full_like(labels, NONE), np.full((k, len(groups) - 1), -np.inf)
+    for g, (first, last) in enumerate(pairwise(groups.tolist())):
+        sums, chosen = np.zeros(1), np.zeros((1, last - first), np.int64)  # of each combination, paths of the sequences
+        for s in range(first, last):
+            both = (sums[:, None] + values[:, s]).ravel()
+            best = np.argsort(-both, kind="stable")[:k]
+            best = best[both[best] > -np.inf]
+            sums, chosen = both[best], chosen[best // k]
+            chosen[:, s - first] = best % k
+        tokens = np.arange(offsets[first], offsets[last])
+        owner = np.repeat(np.arange(last - first), np.diff(offsets[first : last + 1]))
+        out_values[: len(sums), g] = sums
+        out_labels[: len(sums), tokens] = labels[chosen[:, owner], tokens]
+    return out_labels, out_values

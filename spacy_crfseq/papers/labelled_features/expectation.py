@@ -1,27 +1,31 @@
-"""Losses that are functions of expected labels, added up over the tokens of a whole data set: distances between wanted
-and expected shares of labels.
+"""Expectation regularization: ``KL(p~ || p_theta)`` of known and expected shares of labels in texts without labels.
 
-Their gradient with respect to the scores is a covariance: that of the counts with the sum over tokens of the derivative
-with respect to the expected count of the token's label (see `kernels.covariances`).
+Mann & McCallum (2007), "Simple, robust, scalable semi-supervised learning via expectation regularization"; Sokolovska
+(2010), eq. 4.7.  Here p_theta(y) is the mean of P(y_t = y | x) over all tokens, each with the weight of its sequence.
+
+Such losses are functions of expected labels, added up over the tokens of a whole data set.  Their gradient with respect
+to the scores is a covariance: that of the counts with the sum over tokens of the derivative with respect to the
+expected count of the token's label (see `kernels.covariances`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels
-from ..errors import ConfigError, suggest
-from ..schemes import split_tag
-from ..types import AddGradient, Batch, Bools, Floats, Ints, Offsets, Scores
-from ._sums import add_covariances, add_up
+from ... import kernels
+from ...errors import ConfigError, suggest
+from ...schemes import split_tag
+from ...types import AddGradient, Batch, Bools, Floats, Ints, Scores
 
 Values = NDArray[np.float64]
+WHERE = "spacy_crfseq.Expectation.v1: proportions"
 ROUNDING = 0.01
 """How far a sum of shares may be from 1 because they were rounded; they are scaled then."""
 LEAST = 1e-30
@@ -54,15 +58,12 @@ class ExpectedLabels:
 
     def totals(self, scores: Scores, batch: Batch) -> Values:
         """Return the expected labels of the tokens of each kind [R, L]."""
-        kinds = self.kinds(batch)
-        out = np.zeros((self.n_kinds, scores.emissions.shape[1]))
-        scores, batch = self._annealed(scores), _with_part(batch, kinds)
-        kernel, rest = kernels.covariances.totals, kernels.lattice.totals
-        add_up(
-            lambda weights, order, left: kernel(scores, batch.offsets, kinds, weights, out, order, left),
-            lambda weights: rest(scores, batch.offsets, kinds, weights, out),
-            scores, batch,
-        )  # fmt: skip
+        kinds, own = self.kinds(batch), self._annealed(scores)
+        weights, counts = _weights(batch, kinds), own.zeros_like()._replace(transitions=own.transitions[:0])
+        kernels.lattice.expectations(own, batch.offsets, np.zeros(0, np.int32), weights, counts, np.empty(len(weights)))
+        out = np.zeros((self.n_kinds, own.emissions.shape[1]))
+        np.add.at(out, kinds, counts.emissions)
+        out[0] = 0
         return out
 
     def at(self, totals: Values, weight: float) -> tuple[float, AddGradient]:
@@ -80,7 +81,7 @@ class ExpectedLabels:
         kinds, own = self.kinds(batch), self._annealed(scores)
         table: Floats = np.ascontiguousarray(slope, scores.emissions.dtype)
         target = grad if own is scores else grad.zeros_like()
-        add_covariances(own, _with_part(batch, kinds), kinds, table, target)
+        kernels.lattice.covariances(own, batch.offsets, kinds, table, _weights(batch, kinds), target)
         if target is not grad:
             for array, added in zip(grad, target, strict=True):
                 array += added / array.dtype.type(self.temperature)
@@ -98,10 +99,10 @@ class ExpectedLabels:
         return other
 
 
-def _with_part(batch: Batch, kinds: Ints) -> Batch:
-    """Return the batch with a weight of zero for sequences without a part in the loss."""
-    ends: Offsets = np.concatenate([[0], np.cumsum(kinds > 0)])[batch.offsets]
-    return batch._replace(weights=np.where(np.diff(ends) > 0, batch.weights, 0.0))
+def _weights(batch: Batch, kinds: Ints) -> NDArray[np.float64]:
+    """Return the weights of sequences, zero for those without a part in the loss."""
+    ends = np.concatenate([[0], np.cumsum(kinds > 0)])[batch.offsets]
+    return np.where(np.diff(ends) > 0, batch.weights, 0.0)
 
 
 def tags_of(names: Sequence[str], labels: Sequence[str], scheme: str | None, where: str) -> Bools:
@@ -147,14 +148,59 @@ def kl_divergence(wanted: Values, tags: Bools, totals: Values) -> tuple[float, V
     return value, -(shares @ tags) / n_tokens
 
 
-def squared_distance(low: Values, high: Values, tags: Bools, totals: Values) -> tuple[float, Values]:
-    """Return the sum of squared distances of expected shares from intervals, and its derivatives; see `kl_divergence`.
+@dataclass(frozen=True)
+class Expectation(ExpectedLabels):
+    """Known shares of labels among the tokens (registered as ``spacy_crfseq.Expectation.v1``).
 
-    low, high [G]: Bounds of the shares of groups of tags; other tags have no wanted share.
+    It ignores gold labels, and does not grow with the size of a text: try weights from 1 to the number of labelled
+    sequences.
+
+    proportions (dict): Share of each label among the tokens, such as {"PER": 0.05, "O": 0.8}.  A label of a scheme is
+        the sum of its tags; a tag, such as "B-PER", can be listed instead.  The labels that are not listed share the
+        rest in any way.
+    temperature (float): Compare the shares under P(y|x)^(1/temperature).  Below 1, an uncertain model cannot reach
+        them without decisions.
+    RAISES ConfigError: If a share is not a number from 0 to 1, or their sum exceeds 1 by more than rounding.
     """
-    n_tokens = totals.sum()
-    if n_tokens <= 0:
-        return 0.0, np.zeros_like(totals)
-    expected = tags @ totals / n_tokens
-    excess = np.maximum(expected - high, 0) - np.maximum(low - expected, 0)
-    return float(excess @ excess), 2 * (excess @ tags) / n_tokens
+
+    proportions: Mapping[str, float]
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        shares = self.proportions
+        if not isinstance(shares, Mapping) or not shares:
+            raise ConfigError(f'{WHERE} must map labels to shares, such as {{"PER": 0.05}}, but {shares!r} was given.')
+        share: object
+        for name, share in shares.items():
+            if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+                raise ConfigError(f"{WHERE}: the share of {name!r} must be a number from 0 to 1, but it is {share!r}.")
+        total = sum(shares.values())
+        if total > 1 + ROUNDING:
+            raise ConfigError(f"{WHERE} add up to {total:g}. They are shares of all tokens and cannot exceed 1.")
+        if not self.temperature > 0:
+            raise ConfigError(f"spacy_crfseq.Expectation.v1: temperature must be positive, not {self.temperature}.")
+
+    def bind(self, labels: Sequence[str], scheme: str | None) -> Expectation:
+        tags = tags_of(list(self.proportions), labels, scheme, WHERE)
+        total = sum(self.proportions.values())
+        if tags.any(0).all() and total < 1 - ROUNDING:
+            raise ConfigError(f"{WHERE} list all labels, so they must add up to 1, but they add up to {total:g}.")
+        return self._copy(_tags=tags)
+
+    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
+        return np.zeros((sum(map(len, docs)), 0), np.int8)  # nothing
+
+    @property
+    def n_kinds(self) -> int:
+        return 2
+
+    def kinds(self, batch: Batch) -> Ints:
+        return np.ones(batch.n_tokens, np.int32)
+
+    def value_at(self, totals: Values) -> tuple[float, Values]:
+        tags: Bools | None = vars(self).get("_tags")
+        if tags is None:
+            raise ConfigError("spacy_crfseq.Expectation.v1 needs the names of labels: call bind(labels, scheme) first.")
+        slope = np.zeros_like(totals)
+        value, slope[1] = kl_divergence(np.array([*self.proportions.values()], np.float64), tags, totals[1])
+        return value, slope

@@ -1,4 +1,4 @@
-"""Norms, shrinkage and steps within an orthant, against their definitions in numpy, over sizes around the block."""
+"""The L1 norm, groups and shrinkage, against their definitions in numpy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_crfseq.kernels import penalties
-from spacy_crfseq.papers import batch as rprop
+from spacy_crfseq.kernels import vectors
 from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.types import RowBlock
 
-SIZES = pytest.mark.parametrize("size", [0, 1, 7, penalties.BLOCK, 2 * penalties.BLOCK + 5])
+SIZES = pytest.mark.parametrize("size", [0, 1, 7, vectors.BLOCK, 2 * vectors.BLOCK + 5])
 DTYPES = pytest.mark.parametrize(("dtype", "limit"), [(np.float32, 1e-5), (np.float64, 1e-12)])
 
 
@@ -27,7 +26,7 @@ def random(size: int, dtype: type, seed: int, zeros: float = 0.3) -> np.ndarray:
 @DTYPES
 def test_l1_norm_and_soft_thresholding(size: int, dtype: type, limit: float) -> None:
     x = random(size, dtype, 0)
-    assert penalties.absolute_sum(x) == pytest.approx(abs(x.astype(float)).sum(), rel=limit)
+    assert vectors.absolute_sum(x) == pytest.approx(abs(x.astype(float)).sum(), rel=limit)
     shrunk = x.copy()
     L1(0.8).prox(shrunk, 0.5)
     np.testing.assert_allclose(shrunk, np.sign(x) * np.maximum(abs(x) - 0.4, 0), atol=1e-7)
@@ -65,42 +64,3 @@ def test_the_rows_of_a_layout_are_the_groups() -> None:
     expected = 0.7 * sum(np.sqrt(len(group)) * np.linalg.norm(group) for group in groups)
     assert GroupLasso(0.7).over(blocks).value(x) == pytest.approx(expected)
     assert GroupLasso(0.7).value(x) == pytest.approx(0.7 * 3 * np.linalg.norm(x))
-
-
-@SIZES
-@DTYPES
-def test_the_pseudo_gradient_is_the_shortest_subgradient(size: int, dtype: type, limit: float) -> None:
-    x, gradient, out = random(size, dtype, 3), random(size, dtype, 4), np.empty(size, dtype)
-    penalties.pseudo_gradient(x, gradient, 0.5, out)
-    least, most = gradient + 0.5 * np.sign(x) - 0.5 * (x == 0), gradient + 0.5 * np.sign(x) + 0.5 * (x == 0)
-    np.testing.assert_allclose(out, np.clip(0, least, most), atol=1e-6)
-
-
-@SIZES
-@DTYPES
-def test_steps_stay_in_the_orthant(size: int, dtype: type, limit: float) -> None:
-    x, pseudo, direction, out = (*(random(size, dtype, seed) for seed in (5, 6, 7)), np.empty(size, dtype))
-    aligned = np.where(direction * pseudo < 0, direction, 0)
-    slope = penalties.align(direction, pseudo)
-    np.testing.assert_array_equal(direction, aligned)
-    assert slope == pytest.approx(aligned.astype(float) @ pseudo, rel=10 * limit)
-    promised = penalties.orthant_step(x, 0.8, direction, pseudo, out)
-    orthant = np.where(x != 0, np.sign(x), -np.sign(pseudo))
-    straight = x + dtype(0.8) * direction
-    np.testing.assert_allclose(out, np.where(np.sign(straight) == orthant, straight, 0), rtol=10 * limit, atol=1e-7)
-    assert promised == pytest.approx(pseudo.astype(float) @ (out - x), rel=10 * limit, abs=limit * size)
-
-
-@DTYPES
-def test_steps_by_signs(dtype: type, limit: float) -> None:
-    x, pseudo, signs = (np.array(values, dtype) for values in ([1, -1, 0, 2], [3, -2, 1, 0], [1, 1, 0, -1]))
-    steps, out = np.array([45, 4, 0.5, 0.5], dtype), np.empty(4, dtype)
-    rprop._adapt_steps(pseudo, signs, steps)
-    np.testing.assert_allclose(steps, [50, 2, 0.5, 0.5])
-    np.testing.assert_array_equal(signs, [1, 0, 1, 0])
-    steps[0] = 1.5
-    for stop, expected in ((False, [-0.5, -1, -0.5, 2]), (True, [0, -1, -0.5, 2])):
-        rprop._sign_step(x, signs, steps, stop, out)
-        np.testing.assert_allclose(out, expected)
-    assert rprop._retreat(x, out, np.array([-1, 1, 1, 1], dtype), steps)
-    np.testing.assert_allclose(steps, [0.75, 2, 0.5, 0.5])

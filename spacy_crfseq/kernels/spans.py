@@ -1,0 +1,360 @@
+"""Spans in the posterior: their probabilities, how they begin, go on and end, and the best choice of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..types import Bools, Floats, Ints, Offsets, Scores
+from . import chain
+from .jit import inlined, kernel
+from .lattice import HUGE, Work, chains, solve, transition_potentials, workspace
+from .sequences import PlainScores, part
+
+NEGLIGIBLE = 1e-10
+"""A span of a smaller probability counts as one of probability zero."""
+
+
+class SpanChain(NamedTuple):
+    """How spans begin, end and go on; made by `make_span_chain`.
+
+    possible (Bools): [1 or T, L, L] steps that are possible.
+    follows (Floats): [1 or T, L, L] zero where the span of the first label may end and that of the second begin, minus
+        infinity elsewhere.
+    links (Ints): [K, 2] the pairs of labels where the second goes on with the span of the first.
+    first_link (Offsets): [L + 1] links from label i are those from first_link[i] to first_link[i + 1].
+    allowed (Bools): [T, L] labels that are possible.
+    opens (Floats): [T, L] P(y_t = j, and the label before is not of the same span), float64.
+    closes (Floats): [T, L] P(the label after is not of the same span | y_t = i).
+    goes_on (Floats): [T, K] P(y_t = j | y_{t-1} = i) of the links.
+    """
+
+    possible: Bools
+    follows: Floats
+    links: Ints
+    first_link: Offsets
+    allowed: Bools
+    opens: Floats
+    closes: Floats
+    goes_on: Floats
+
+
+class Table(NamedTuple):
+    """What the best labellings of the tokens up to one are worth, by its label, [T, L] each.
+
+    begin (Floats): Where another span may begin at it.
+    through (Floats): Where a span goes on through it that counts as improbable.
+    finish (Floats): Where a span may end there.
+    origins (Ints): [T, L, 2] where one ends whose probability counts, its first token and its first label, else -1.
+    """
+
+    begin: Floats
+    through: Floats
+    finish: Floats
+    origins: Ints
+
+
+def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[SpanChain, Floats]:
+    """Return how spans behave, and log Z of each sequence [N]; `inside` [L, L] is that of `Constraints`."""
+    links, possible = np.argwhere(inside).astype(np.int32, order="C"), scores.transitions > -np.inf
+    first_link = np.searchsorted(links[:, 0], np.arange(len(inside) + 1)).astype(np.int64)
+    follows = np.where(possible & ~inside, 0.0, -np.inf)
+    *steps, log_z = span_steps(scores, offsets, inside, links)
+    return SpanChain(possible, follows, links, first_link, *steps), log_z
+
+
+def span_steps(
+    scores: Scores, offsets: Offsets, inside: Bools, links: Ints
+) -> tuple[Bools, Floats, Floats, Floats, Floats]:
+    """Return the arrays allowed, opens, closes and goes_on of `SpanChain`, and log Z of each sequence [N]."""
+    shape, log_z, left = scores.emissions.shape, np.zeros(len(offsets) - 1), np.diff(offsets) > 0
+    steps = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links)))
+    _span_steps((*scores,), offsets, (~inside).astype(np.float64), links, steps, log_z, left)
+    for here, model, s in chains(scores, offsets, left):
+        log_z[s] = model.log_z[0]
+        for array, values in zip(steps, chain.span_steps(model, inside, links), strict=True):
+            array[here] = values
+    return *steps, log_z
+
+
+@kernel
+def _span_steps(
+    scores: PlainScores, offsets: Offsets, apart: Floats, links: Ints, steps: tuple[Bools, Floats, Floats, Floats],
+    log_z: Floats, left: Bools,
+) -> None:  # fmt: skip
+    """Do the work of `span_steps` for sequences that are left [N], and clear it for most of them.
+
+    apart [L, L] is 1 where no span goes on, else 0.
+    """
+    allowed, opens, closes, goes_on = steps
+    work, base = workspace(offsets, scores)
+    potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
+    n, ends, no_gold = apart.shape[0], np.empty(apart.shape[0]), np.empty(0, np.int32)
+    for s in range(offsets.shape[0] - 1):
+        b, length = offsets[s], offsets[s + 1] - offsets[s]
+        if not left[s]:
+            continue
+        here = part(scores, b, b + length)
+        log_z[s], exact = solve(here, no_gold, base, HUGE, work)
+        left[s] = not exact
+        for t in range(length if exact else 0):
+            for k in range(n):
+                allowed[b + t, k] = potentials[t, k] > 0 and beta[t, k] > 0
+                opens[b + t, k] = np.float64(alpha[t, k]) * beta[t, k] if t == 0 else 0.0
+                ends[k] = np.float64(potentials[t, k]) * beta[t, k] * scale[t]
+            if t == 0:
+                continue
+            if here.transitions.shape[0] > 1:
+                transition_potentials(here.transitions[t], potentials_ahead, potentials_back)
+            for i in range(n):
+                total, mass = 0.0, np.float64(alpha[t - 1, i])
+                for k in range(n):
+                    share = potentials_ahead[i, k] * ends[k] * apart[i, k]
+                    total += share
+                    opens[b + t, k] += mass * share
+                closes[b + t - 1, i] = total / beta[t - 1, i] if beta[t - 1, i] > 0 else 0.0
+            for q in range(links.shape[0]):
+                i, k = links[q, 0], links[q, 1]
+                if beta[t - 1, i] > 0:
+                    goes_on[b + t, q] = potentials_ahead[i, k] * ends[k] / beta[t - 1, i]
+
+
+def best_spans(spans: SpanChain, offsets: Offsets, outside: Bools, gain: float, cost: float) -> Ints:
+    """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``.
+
+    Labels `outside` [L] are in no span.  Every sequence must have a labelling.
+    """
+    labels, values = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
+    table = Table(values[0], values[1], values[2], np.full((*spans.opens.shape, 2), -1, np.int32))
+    floors, filler = np.full(len(offsets) - 1, NEGLIGIBLE), _filler(spans.follows, outside)
+    if filler >= 0:  # each span could be left out, so those that cost more than they gain are negligible too
+        blocked = np.append(0, np.cumsum(~spans.allowed[:, filler]))[offsets]
+        floors[np.diff(blocked) == 0] = max(NEGLIGIBLE, cost / gain * (1 - 1e-9))
+    _search(offsets, spans, outside, (gain, cost), floors, table, labels)
+    return labels
+
+
+def _filler(follows: Floats, outside: Bools) -> int:
+    """Return a label outside that may stand in place of all labels of any span, -1 if there is none."""
+    if len(follows) != 1:
+        return -1
+    may = follows[0] == 0
+    before, after = may[:, ~outside].any(1), may[~outside].any(0)
+    fits = outside & may.diagonal() & may[before].all(0) & may[:, after].all(1)
+    return int(fits.argmax()) if fits.any() else -1
+
+
+@kernel
+def _search(
+    offsets: Offsets, spans: SpanChain, outside: Bools, worth: tuple[float, float], floors: Floats, table: Table,
+    labels: Ints,
+) -> None:  # fmt: skip
+    """Do the work of `best_spans`; worth is (gain, cost).
+
+    For each first token and label, the most probable paths of the span's labels are followed to every last token and
+    label, as long as they are above the floor of the sequence.  Spans below it count as having the probability zero,
+    so that there is a labelling wherever one is possible.
+    """
+    for s in range(offsets.shape[0] - 1):
+        if offsets[s + 1] > offsets[s]:
+            _fill_table(offsets[s], offsets[s + 1], spans, outside, worth, floors[s], table)
+            _trace_back(offsets[s], offsets[s + 1], spans, outside, worth[1], table, labels)
+
+
+@inlined
+def _fill_table(
+    b: int, e: int, spans: SpanChain, outside: Bools, worth: tuple[float, float], floor: float, table: Table
+) -> None:  # fmt: skip
+    """Fill the table for the sequence of the tokens b..e-1."""
+    # one long function: parts that take these tuples at each token would count references to all arrays
+    possible, follows, links, first_link, allowed, opens, closes, goes_on = spans
+    begin, through, finish, origins = table
+    (gain, cost), n, shared = worth, outside.shape[0], follows.shape[0] == 1
+    # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
+    now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
+    for t in range(b, e):
+        for j in range(n):
+            finish[t, j] = -np.inf
+    for t in range(b, e):
+        # what may begin here, or go on without counting
+        s = 0 if shared else t
+        for j in range(n):
+            begin[t, j] = 0.0 if t == b else -np.inf
+        for i in range(n if t > b else 0):
+            value, row, here = finish[t - 1, i], follows[s, i], begin[t]
+            if value > -np.inf:
+                for j in range(n):
+                    here[j] = max(here[j], value + row[j])
+        for j in range(n):
+            if not allowed[t, j]:  # or nothing may follow
+                begin[t, j] = -np.inf
+            through[t, j] = -np.inf if outside[j] else begin[t, j] - cost
+        for k in range(links.shape[0] if t > b else 0):
+            i, j = links[k, 0], links[k, 1]
+            if possible[s, i, j] and allowed[t, j]:
+                through[t, j] = max(through[t, j], through[t - 1, i])
+        for j in range(n):
+            value = begin[t, j] if outside[j] else through[t, j]
+            if value > finish[t, j]:
+                finish[t, j] = value
+                origins[t, j, 0] = -1
+        # the spans that begin here and whose probability counts, to where they end
+        for first in range(n):
+            if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
+                continue
+            mass[first], now[0], count, last = opens[t, first], first, 1, t
+            while count > 0:
+                for place in range(count):
+                    j = now[place]
+                    value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
+                    if value > finish[last, j]:
+                        finish[last, j] = value
+                        origins[last, j, 0] = t
+                        origins[last, j, 1] = first
+                last, met = last + 1, 0
+                for place in range(count):
+                    i = now[place]
+                    for k in range(first_link[i], first_link[i + 1] if last < e else 0):
+                        j = links[k, 1]
+                        product = mass[i] * goes_on[last, k]
+                        if product > floor and product > longer[j]:
+                            if longer[j] == 0:
+                                then[met] = j
+                                met += 1
+                            longer[j] = product
+                    mass[i] = 0.0
+                mass, longer, now, then, count = longer, mass, then, now, met
+
+
+@inlined
+def _trace_back(b: int, e: int, spans: SpanChain, outside: Bools, cost: float, table: Table, labels: Ints) -> None:
+    """Write the labels of the best value of the sequence of the tokens b..e-1, last one first."""
+    begin, through, finish, origins = table
+    n, label, shared, t = outside.shape[0], 0, spans.follows.shape[0] == 1, e - 1
+    for k in range(n):
+        if finish[t, k] > finish[t, label]:
+            label = k
+    while True:
+        labels[t] = label
+        if origins[t, label, 0] >= 0:
+            last, t, label = t, origins[t, label, 0], origins[t, label, 1]
+            _span_labels(spans.links, spans.goes_on, t, last, label, n, labels)
+        elif not outside[label]:
+            while through[t, label] != begin[t, label] - cost:
+                before = 0
+                for k in range(spans.links.shape[0]):
+                    i, j = spans.links[k, 0], spans.links[k, 1]
+                    if j == label and spans.possible[0 if shared else t, i, j]:
+                        before = i if through[t - 1, i] == through[t, label] else before
+                label = before
+                t -= 1
+                labels[t] = label
+        if t == b:
+            break
+        before = 0
+        for i in range(n):
+            if spans.follows[0 if shared else t, i, label] == 0 and finish[t - 1, i] == begin[t, label]:
+                before = i
+        label = before
+        t -= 1
+
+
+@inlined
+def _span_labels(links: Ints, goes_on: Floats, first: int, last: int, first_label: int, n: int, labels: Ints) -> None:
+    """Write the most probable labels of the span of the tokens first..last, whose first and last label are known."""
+    length = last - first + 1
+    mass, back = np.zeros((length, n)), np.zeros((length, n), np.int64)
+    mass[0, first_label] = 1.0
+    for t in range(1, length):
+        for k in range(links.shape[0]):
+            i, j = links[k, 0], links[k, 1]
+            product = mass[t - 1, i] * goes_on[first + t, k]
+            if product > mass[t, j]:
+                mass[t, j] = product
+                back[t, j] = i
+    for t in range(length - 1, 0, -1):
+        labels[first + t - 1] = back[t, labels[first + t]]
+
+
+def span_probabilities(
+    scores: Scores, offsets: Offsets, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools
+) -> NDArray[np.float64]:
+    """Return the probabilities of spans [S] as labelled in `labels` [T], in float64.
+
+    That is the probability that the tokens have these labels, and that neither the label before nor the label after
+    belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do
+    not overlap, and lie within their sequences.
+    """
+    out, left = np.empty(len(starts)), np.zeros(len(offsets) - 1, np.bool_)
+    _span_probabilities((*scores,), offsets, (labels, starts, ends, inside, out), left)
+    for here, model, _ in chains(scores, offsets, left):
+        links = np.argwhere(np.ones_like(inside)).astype(np.int32)
+        _, opens, closes, goes_on = chain.span_steps(model, inside, links)
+        own, places = labels[here], np.flatnonzero((starts >= here.start) & (starts < here.stop))
+        for place, b, e in zip(places, starts[places] - here.start, ends[places] - here.start, strict=True):
+            within = goes_on[np.arange(b + 1, e), own[b : e - 1] * len(inside) + own[b + 1 : e]]
+            out[place] = opens[b, own[b]] * within.prod() * closes[e - 1, own[e - 1]]
+    return out
+
+
+@kernel
+def _span_probabilities(
+    scores: PlainScores, offsets: Offsets, spans: tuple[Ints, Offsets, Offsets, Bools, Floats], left: Bools
+) -> None:
+    """Do the work of `span_probabilities` for most sequences; set left [N] for some others."""
+    labels, starts, ends, inside, out = spans
+    work, base = workspace(offsets, scores)
+    p = 0
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        first = p
+        while p < starts.shape[0] and starts[p] < e:
+            p += 1
+        if first == p:
+            continue
+        here = part(scores, b, e)
+        _, exact = solve(here, labels[:0], base, HUGE, work)
+        left[s] = not exact
+        for q in range(first, p if exact else first):
+            span, known = (starts[q] - b, ends[q] - b), labels[b:e]
+            out[q] = _span_probability(here.transitions, span, e - b, known, inside, work)
+
+
+@inlined
+def _span_probability(
+    transitions: Floats, span: tuple[int, int], length: int, labels: Ints, inside: Bools, work: Work
+) -> float:
+    """Return the probability of a span, the tokens first..after-1.
+
+    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
+
+        sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
+    """
+    potentials, alpha, beta, scale, forward, backward, _ = work
+    n, shared, (first, after) = transitions.shape[1], transitions.shape[0] == 1, span
+    label, total = labels[first], 0.0
+    if first == 0:
+        total += alpha[first, label]
+    else:
+        if not shared:
+            transition_potentials(transitions[first], forward, backward)
+        for i in range(n):
+            if not inside[i, label]:
+                total += np.float64(alpha[first - 1, i]) * backward[label, i]
+        total *= np.float64(potentials[first, label]) * scale[first]
+    for t in range(first + 1, after):
+        if not shared:
+            transition_potentials(transitions[t], forward, backward)
+        total *= np.float64(forward[label, labels[t]]) * potentials[t, labels[t]] * scale[t]
+        label = labels[t]
+    if after < length:
+        if not shared:
+            transition_potentials(transitions[after], forward, backward)
+        rest = 0.0
+        for j in range(n):
+            if not inside[label, j]:
+                rest += np.float64(forward[label, j]) * potentials[after, j] * beta[after, j]
+        total *= rest * scale[after]
+    return total

@@ -1,0 +1,1 @@
+"""Losses that know shares of labels: among all tokens, or among those with a feature."""
