@@ -358,7 +358,7 @@ def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: Text, c
     at_token, at_step, ahead = np.empty(n), np.empty((n, n)), np.empty(n)
     steps = _make_steps(0, 0 if with_pairs else 1, text, chains)
     for i in range(positions.shape[0]):
-        t = np.int64(positions[i])
+        t = int(np.int64(positions[i]))
         partial = text.partial[owner[t]]
         if pair and with_pairs:
             steps = _make_steps(t, t + 1, text, chains)
@@ -389,7 +389,8 @@ def count_occurrences(
     n, most = chains.local.shape[1], out.shape[1]
     here, mass, new = np.empty(n), np.zeros((n, most)), np.zeros((n, most))
     for s in range(starts.shape[0] - 1):
-        at, begin, last = starts[s], np.int64(positions[starts[s]]), np.int64(positions[starts[s + 1] - 1])
+        at, last = starts[s], int(np.int64(positions[starts[s + 1] - 1]))
+        begin = int(np.int64(positions[at]))
         first = text.offsets[owner[last]]
         _, powers, _ = _make_steps(begin, last + 1, text, chains)
         mass[:] = 0

@@ -109,21 +109,6 @@ def length_class(text: Sequence[str]) -> int:
     return len(text) if len(text) < 4 else int(2 * np.log2(len(text)))
 
 
-def check_shared(name: str, flatten: float, cap: float) -> None:
-    """Raise ConfigError on a setting out of range."""
-    if not 0 <= flatten <= 1:
-        raise ConfigError(f"{name}: flatten must be from 0 (equal weights) to 1 (full weights).")
-    if not (cap == 0 or cap > 1):
-        raise ConfigError(f"{name}: cap must be 0 (none) or more than 1, the mean of the weights.")
-
-
-def check_texts(labelled: Texts, target: Texts) -> None:
-    """Raise DataError where there is nothing to compare."""
-    for texts, what in ((labelled, "labelled texts"), (target, "texts of the target")):
-        if not len(texts):
-            raise DataError(f"Weights compare labelled texts with those of a target, but there are no {what}.")
-
-
 def normalised(ratio: NDArray[np.float64], flatten: float, cap: float, note: str) -> Weights:
     """Return a ratio [N] of densities as weights: to the power of `flatten`, at most `cap` times their mean, mean 1.
 
@@ -159,6 +144,36 @@ def by_class(labelled: NDArray[np.int64], target: NDArray[np.int64], what: str) 
     return ratio, note
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Weighting:
+    """What weightings share: the last steps that make a ratio of densities a weight.
+
+    flatten (float): Power to which weights are raised: 1 leaves them, 0 makes them equal (Shimodaira's lambda).
+    cap (float): Largest weight before the last normalisation, as a multiple of the mean; 0 is none.
+    RAISES ConfigError: On a setting out of range.
+    """
+
+    flatten: float = 1.0
+    cap: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.flatten <= 1:
+            raise ConfigError(f"{type(self).__name__}: flatten must be from 0 (equal weights) to 1 (full weights).")
+        if not (self.cap == 0 or self.cap > 1):
+            raise ConfigError(f"{type(self).__name__}: cap must be 0 (none) or more than 1, the mean of the weights.")
+
+    def __call__(self, labelled: Texts, target: Texts) -> Weights:
+        for texts, what in ((labelled, "labelled texts"), (target, "texts of the target")):
+            if not len(texts):
+                raise DataError(f"Weights compare labelled texts with those of a target, but there are no {what}.")
+        ratio, note = self._ratio(labelled, target)
+        return normalised(ratio, self.flatten, self.cap, note)
+
+    def _ratio(self, labelled: Texts, target: Texts) -> tuple[NDArray[np.float64], str]:
+        """Return the ratio of densities of each labelled text [N], and a note."""
+        raise NotImplementedError
+
+
 def _shape(text: Sequence[str]) -> Hashable:
     tests: tuple[Callable[[str], bool], ...] = (str.isupper, str.istitle, lambda word: any(map(str.isdigit, word)))
     shares = (sum(map(test, text)) * 3 // max(1, len(text)) for test in tests)
@@ -174,7 +189,7 @@ OBSERVATIONS: dict[str, tuple[Callable[[Sequence[str]], Hashable], str]] = {
 
 
 @dataclass(frozen=True)
-class ExactCounts:
+class ExactCounts(_Weighting):
     """Weights by counts of equal observations (registered as ``spacy_crfseq.ExactCounts.v1``).
 
     A labelled text gets the share of its observation in the target, divided by that in the labelled texts.  Texts whose
@@ -183,30 +198,23 @@ class ExactCounts:
     observation (str): What is counted.  "text" is the sequence of words, useful only where texts repeat.  "length" is a
         class of the number of tokens, with two classes for each doubling.  "shape" is this class and, in thirds, the
         shares of words in capitals, with an initial capital, and with digits.
-    flatten (float): Power to which weights are raised: 1 leaves them, 0 makes them equal (Shimodaira's lambda).
-    cap (float): Largest weight before the last normalisation, as a multiple of the mean; 0 is none.
-    RAISES ConfigError: On a setting out of range.
     RAISES DataError: If no observation is on both sides.
     """
 
     observation: str = "text"
-    flatten: float = 1.0
-    cap: float = 0.0
 
     def __post_init__(self) -> None:
-        check_shared("ExactCounts", self.flatten, self.cap)
+        super().__post_init__()
         if self.observation not in OBSERVATIONS:
             raise ConfigError(f"ExactCounts: observation: {suggest(self.observation, OBSERVATIONS)}")
 
-    def __call__(self, labelled: Texts, target: Texts) -> Weights:
-        check_texts(labelled, target)
+    def _ratio(self, labelled: Texts, target: Texts) -> tuple[NDArray[np.float64], str]:
         make, what = OBSERVATIONS[self.observation]
         numbers: dict[Hashable, int] = {}
         of_labelled, of_target = (
             np.array([numbers.setdefault(make(text), len(numbers)) for text in texts]) for texts in (labelled, target)
         )
-        ratio, note = by_class(of_labelled, of_target, what)
-        return normalised(ratio, self.flatten, self.cap, note)
+        return by_class(of_labelled, of_target, what)
 
 
 class Mixture(NamedTuple):
@@ -257,7 +265,7 @@ def _posterior(joint: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 
 @dataclass(frozen=True)
-class Clusters:
+class Clusters(_Weighting):
     """Weights by clusters of texts, a mixture of multinomials (registered as ``spacy_crfseq.Clusters.v1``).
 
     EM fits a mixture of multinomials to the words of all texts, in lower case and with 0 for each digit.  A labelled
@@ -269,8 +277,6 @@ class Clusters:
     max_iterations (int): Maximum number of iterations of a run.
     tolerance (float): EM stops when the likelihood rises by less than this fraction.
     seed (int): Of the starts, and of the texts that are held out.
-    flatten (float): Power to which weights are raised: 1 leaves them, 0 makes them equal (Shimodaira's lambda).
-    cap (float): Largest weight before the last normalisation, as a multiple of the mean; 0 is none.
     RAISES ConfigError: On a setting out of range.
     """
 
@@ -280,11 +286,9 @@ class Clusters:
     max_iterations: int = 50
     tolerance: float = 1e-4
     seed: int = 0
-    flatten: float = 1.0
-    cap: float = 0.0
 
     def __post_init__(self) -> None:
-        check_shared("Clusters", self.flatten, self.cap)
+        super().__post_init__()
         if not self._sizes or any(not isinstance(k, int) or k < 1 for k in self._sizes):
             raise ConfigError("Clusters: k must be a number of clusters of at least 1, or a list of such numbers.")
         if min(self.restarts, self.max_iterations) < 1:
@@ -296,13 +300,12 @@ class Clusters:
     def _sizes(self) -> list[int]:
         return list(self.k) if isinstance(self.k, list | tuple) else [self.k]
 
-    def __call__(self, labelled: Texts, target: Texts) -> Weights:
-        check_texts(labelled, target)
+    def _ratio(self, labelled: Texts, target: Texts) -> tuple[NDArray[np.float64], str]:
         bags = make_bags([*labelled, *target])
         k, how = self._choose(bags)
         clusters = self._fit(bags, k).joint(bags).argmax(axis=0)
         ratio, note = by_class(clusters[: len(labelled)], clusters[len(labelled) :], "clusters")
-        return normalised(ratio, self.flatten, self.cap, f"k = {k}{how}; {note}")
+        return ratio, f"k = {k}{how}; {note}"
 
     def _choose(self, bags: Bags) -> tuple[int, str]:
         if len(self._sizes) == 1:
@@ -364,7 +367,7 @@ def _features(texts: Texts) -> Bags:
 
 
 @dataclass(frozen=True)
-class DensityRatio:
+class DensityRatio(_Weighting):
     """Weights by a density ratio, the odds of a regression (registered as ``spacy_crfseq.DensityRatio.v1``).
 
     A logistic regression on words and the class of length separates texts of the target from labelled ones.  The
@@ -373,25 +376,20 @@ class DensityRatio:
 
     rho (float): Strength of the squared norm; a small one gives a few texts nearly all of the weight.
     folds (int): Number of parts, each weighted by a model that is fitted to the others, at least 2.
-    flatten (float): Power to which weights are raised: 1 leaves them, 0 makes them equal (Shimodaira's lambda).
-    cap (float): Largest weight before the last normalisation, as a multiple of the mean; 0 is none.
     RAISES ConfigError: On a setting out of range.
     """
 
     rho: float = 10.0
     folds: int = 5
-    flatten: float = 1.0
-    cap: float = 0.0
 
     def __post_init__(self) -> None:
-        check_shared("DensityRatio", self.flatten, self.cap)
+        super().__post_init__()
         if not self.rho > 0:
             raise ConfigError("DensityRatio: rho must be more than 0.")
         if self.folds < 2:
             raise ConfigError("DensityRatio: folds must be at least 2.")
 
-    def __call__(self, labelled: Texts, target: Texts) -> Weights:
-        check_texts(labelled, target)
+    def _ratio(self, labelled: Texts, target: Texts) -> tuple[NDArray[np.float64], str]:
         texts = [*labelled, *target]
         # equal texts are in one part, so that they have equal weights
         parts = np.array([zlib.crc32("\0".join(text).encode("utf8", "surrogatepass")) % self.folds for text in texts])
@@ -400,7 +398,7 @@ class DensityRatio:
         odds = self._held_out(Logistic(_features(texts), sign, mass, self.rho), parts)
         right = float(mass @ (sign * odds > 0)) / len(texts)
         note = f"the target and the labelled texts are told apart with {right:.1%} accuracy"
-        return normalised(np.exp(np.clip(odds[: len(labelled)], -50, 50)), self.flatten, self.cap, note)
+        return np.exp(np.clip(odds[: len(labelled)], -50, 50)), note
 
     def _held_out(self, whole: Logistic, parts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the log odds [N] of each text by the model that was fitted to the other parts."""

@@ -148,7 +148,11 @@ def test_data_and_losses_that_cannot_be_used() -> None:
 
 
 def test_a_model_normalised_at_each_token_is_refused() -> None:
-    nlp = trained("crf_tagger", loss={"@crf_losses": "spacy_crfseq.LocalLog.v1"})
+    local = {
+        "loss": {"@crf_losses": "spacy_crfseq.LocalLog.v1"},
+        "decoder": {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"},
+    }
+    nlp = trained("crf_tagger", **local)
     with pytest.raises(ConfigError, match=r"fine-tuning.*normalised at each token"):
         fine_tune(nlp, "crf_tagger", [Source("a", examples(nlp, "crf_tagger"))], Settings())
 
