@@ -173,6 +173,6 @@ def repeat(
 def _reason_to_stop(run: RunState, patience: int) -> str:
     if run.history and run.history[-1].report.converged:
         return run.history[-1].report.message
-    if patience and run.without_gain >= patience:
+    if run.history and patience and run.without_gain >= patience:
         return f"no better score in {patience} evaluations"
     return ""
