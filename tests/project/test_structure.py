@@ -1,0 +1,72 @@
+"""The package stays small enough to be read: limits of `scripts/structure.py`, for lines, functions, files and calls."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
+CORE, PACKAGE, FILES = 19_000, 25_500, 200
+"""Lines of code of the core and of the package, and files of the package, at most."""
+LONG_FUNCTIONS, MANY_PARAMETERS = 6, 20
+"""Functions with more lines, or more parameters, than the script lists; commands have an option for each parameter."""
+FLOWS = {
+    "nlp(text)": (50, 15, 45),
+    "fit": (95, 22, None),
+    "initialize": (170, 25, None),
+    "value_and_grad": (35, None, 40),
+}
+"""Functions, files and moves between files of a call, at most."""
+
+
+@pytest.fixture(scope="module")
+def structure() -> ModuleType:
+    spec = spec_from_file_location("structure", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    sys.modules["structure"] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_lines_and_files(structure: ModuleType) -> None:
+    sizes = structure.rooms()
+    assert structure.total(sizes, core=True).code <= CORE
+    assert structure.total(sizes).code <= PACKAGE
+    assert structure.total(sizes).files <= FILES
+
+
+def test_files_and_functions(structure: ModuleType) -> None:
+    paths = sorted(structure.PACKAGE.rglob("*.py"))
+    assert not [path for path in paths if structure.size_of(path).lines > structure.LONG_FILE]
+    functions = [function for path in paths for function in structure.functions_of(path)]
+    lengths = [(function.end_lineno or 0) - function.lineno + 1 for function in functions]
+    assert sum(length > structure.LONG_FUNCTION for length in lengths) <= LONG_FUNCTIONS
+    parameters = [structure.n_parameters(function) for function in functions if not function.name.endswith("_cli")]
+    assert sum(count > structure.MANY_PARAMETERS for count in parameters) <= MANY_PARAMETERS
+
+
+def test_docstrings_and_comments_are_not_code(structure: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""What it is.\n\nMore.\n"""\n\n# why\nx = 1  # one\n\n\ndef f():\n    """Return 1."""\n    return """a\nb"""\n'
+    )
+    assert structure.size_of(path) == structure.Size(1, 4, 13)
+
+
+def test_calls() -> None:
+    done = subprocess.run([sys.executable, SCRIPT, "flows"], capture_output=True, text=True, check=True)
+    flows = {
+        name.strip(): [int(text) for text in rest.split() if text.isdigit()]
+        for name, rest in ((line[:16], line[16:]) for line in done.stdout.splitlines())
+    }
+    assert flows.keys() == FLOWS.keys()
+    for name, limits in FLOWS.items():
+        assert all(limit is None or count <= limit for count, limit in zip(flows[name], limits, strict=True)), (
+            name,
+            flows[name],
+        )
