@@ -1,4 +1,4 @@
-"""The package stays small enough to be read: limits of `scripts/structure.py`, for lines, functions, files and calls."""
+"""The package stays small enough to be read: limits for lines, functions, files and calls (`scripts/structure.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ FLOWS = {
 @pytest.fixture(scope="module")
 def structure() -> ModuleType:
     spec = spec_from_file_location("structure", SCRIPT)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     sys.modules["structure"] = module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -52,9 +53,8 @@ def test_files_and_functions(structure: ModuleType) -> None:
 
 def test_docstrings_and_comments_are_not_code(structure: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    path.write_text(
-        '"""What it is.\n\nMore.\n"""\n\n# why\nx = 1  # one\n\n\ndef f():\n    """Return 1."""\n    return """a\nb"""\n'
-    )
+    text = '"""What it is.\n\nMore.\n"""\n\n# why\nx = 1  # one\n\n\ndef f():\n    """Return 1."""\n    return """a\nb"""\n'
+    path.write_text(text)
     assert structure.size_of(path) == structure.Size(1, 4, 13)
 
 
