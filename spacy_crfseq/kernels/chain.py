@@ -174,7 +174,12 @@ def log_probabilities(chain: Chain, labels: Ints) -> NDArray[np.float64]:
     terms = chain.ahead[np.arange(len(labels)), labels]
     steps = chain.transitions[0 if len(chain.transitions) == 1 else inner, before, labels[inner]]
     terms[inner] += steps + _negative(chain.beta[inner - 1, before])
-    return np.bincount(owners, terms, len(chain.log_z))
+    return _sums(chain, terms)
+
+
+def _sums(chain: Chain, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of the values [T] of each sequence [N]."""
+    return np.bincount(chain.owners, values, len(chain.log_z)).astype(np.float64, copy=False)
 
 
 def entropies(chain: Chain) -> NDArray[np.float64]:
@@ -184,7 +189,7 @@ def entropies(chain: Chain) -> NDArray[np.float64]:
     out[first] = -_p_log_p(marginals[first]).sum(1)
     for tokens, steps, _ in _pairs(chain, marginals):
         out[tokens] = -(marginals[tokens - 1] * _p_log_p(steps).sum(2)).sum(1)
-    return np.bincount(chain.owners, out, len(chain.log_z))
+    return _sums(chain, out)
 
 
 def _p_log_p(p: Floats) -> Floats:
@@ -278,7 +283,7 @@ def covariances(chain: Chain, own: Floats, entropy: bool, weights: Floats, grad:
         future[tokens - 1] = (steps * rest).sum(2)
         _add_pairs(tokens, pairs * (past[tokens - 1][:, :, None] + rest), grad)
     _add_labels(chain, factors * p * (past + future), grad)
-    return np.bincount(chain.owners, means[:, 0], len(weights))
+    return _sums(chain, means[:, 0])
 
 
 def pointwise(chain: Chain, log_p: Floats, gold: Ints, slopes: Floats, grad: Scores) -> None:

@@ -72,7 +72,7 @@ class Kernel:
                 if not PLAIN:  # numba has to know of all before it begins to compile
                     from . import intrinsics
 
-                    source = getattr(intrinsics, self.__name__) if self._policy == "llvm" else source
+                    source = getattr(intrinsics, self.py_func.__name__) if self._policy == "llvm" else source
             made = getattr(_compile, self._policy)(source)
             self._compiled = self._compiled or made  # the first one, where threads come at once
         return self._compiled
