@@ -54,7 +54,7 @@ def fill_card(nlp: Language) -> Language:
 def _notes(crfs: dict[str, CRFComponent]) -> str:
     text = Path(__file__).with_suffix(".md").read_text(encoding="utf8")
     card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed)
+    return str(card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed))
 
 
 def _plugin(plugin: Any) -> str:

@@ -53,7 +53,8 @@ def test_files_and_functions(structure: ModuleType) -> None:
 
 def test_docstrings_and_comments_are_not_code(structure: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    text = '"""What it is.\n\nMore.\n"""\n\n# why\nx = 1  # one\n\n\ndef f():\n    """Return 1."""\n    return """a\nb"""\n'
+    prose = '"""What it is.\n\nMore.\n"""\n\n# why\n'
+    text = prose + 'x = 1  # one\n\n\ndef f():\n    """Return 1."""\n    return """a\nb"""\n'
     path.write_text(text)
     assert structure.size_of(path) == structure.Size(1, 4, 13)
 

@@ -72,9 +72,9 @@ class Result(NamedTuple):
         """Return the cells of each label, then of all: its number, share correct, and means before and after."""
         none = calibration([], [])
         labels = sorted({*self.before.labels, *self.after.labels})
-        pairs = [(label, *(side.labels.get(label, none) for side in self[1:])) for label in labels]
+        before, after = ([*(side.labels.get(label, none) for label in labels), side.whole] for side in self[1:])
         rows = []
-        for label, old, new in [*pairs, ("all", self.before.whole, self.after.whole)]:
+        for label, old, new in zip([*labels, "all"], before, after, strict=True):
             numbers = ((getattr(old, name), getattr(new, name)) for name in ("predicted", "error", "brier"))
             changes = [cell for a, b in numbers for cell in (f"{a:.3f}", f"-> {b:.3f}")]
             rows.append([label, f"{old.total:,}", f"{old.correct:.3f}", *changes])
