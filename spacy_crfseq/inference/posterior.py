@@ -193,10 +193,14 @@ class Posterior(NamedTuple):
         if k < 1:
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
-        for model, piece in self._chains():
+        for piece in self._constrained():
+            wide = Scores(*(array.astype(np.float64) for array in piece.scores))
+            marginals, log_z = np.empty_like(wide.emissions), np.empty(len(piece.offsets) - 1)
+            kernels.lattice.posterior(wide, piece.offsets, marginals, log_z)
+            check_possible(log_z, piece.sequences.start)
             some, best = kernels.paths.best_labellings(piece.scores, piece.offsets, k)
             labels[:, piece.tokens] = piece.labels(some)
-            values[:, piece.sequences] = np.minimum(best - model.log_z, 0)  # rounding
+            values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
