@@ -104,7 +104,8 @@ def make_chain(scores: Scores, offsets: Offsets) -> Chain:
             ahead[tokens] = here
             if t > 0:
                 beta[tokens - 1] = _log_sums(here, chain.scores_of_steps(tokens).swapaxes(1, 2))
-    chain.log_z[:] = np.bincount(chain.owners, tops[:, 0], len(lengths))
+    log_z = _sums(chain, tops[:, 0])
+    chain.log_z[:] = np.where(np.isfinite(log_z), log_z, -np.inf)  # sums of scores may be out of range
     return chain
 
 

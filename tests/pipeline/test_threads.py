@@ -67,7 +67,7 @@ def test_a_fork_beside_a_thread_that_predicts_or_compiles() -> None:
         with lock:
             return left.is_set() and bool(nlp(doc).ents)
 
-    for lock in (pipe_of(nlp).doc_model.lock, global_compiler_lock, jit._LOADING):
+    for lock in (pipe_of(nlp).doc_model.lock, global_compiler_lock, jit._loading):
         taken, left = threading.Event(), threading.Event()
         thread = threading.Thread(target=hold, args=(lock, taken, left))
         thread.start()

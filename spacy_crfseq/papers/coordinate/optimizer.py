@@ -179,8 +179,9 @@ class Work:
 
     def __init__(self, objective: IndexedObjective) -> None:
         self.objective, self.allowed = objective, objective.allowed
+        trainable = objective.trainable  # an error if scores are not linear
         state, pair, shared = objective.blocks
-        trainable, begin = objective.trainable, shared.begin  # rejected earlier if scores are not linear
+        begin = shared.begin
         batch, n = objective.batch, state.width
         lengths = np.diff(batch.offsets)
         first, last = batch.offsets[:-1][lengths > 0], batch.offsets[1:][lengths > 0] - 1

@@ -71,10 +71,10 @@ def test_templates_need_their_origins() -> None:
     plan, none = make_plan(parse(["ORTH[0]", "ORTH[-1]"], {"ORTH"})), make_plan([])
     orths = np.array([7, 8, 7], np.uint64)
     text = Columns(orths, np.zeros((3, 0), np.uint64), np.array([0, 3]))
-    encoder = Encoder(plan, none, lambda orth: [orth])
+    encoder = Encoder(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
     with pytest.raises(DataError, match="keep names"):
         template_uses(encoder.unigrams, encoder.encode(text).unigrams)
-    encoder = Encoder(plan, none, lambda orth: [orth])
+    encoder = Encoder(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
     encoder.keep_names()
     uses = template_uses(encoder.unigrams, encoder.encode(text).unigrams)
     assert [tuple(use) for use in uses] == [("ORTH[0]", 2, 1, 3), ("ORTH[-1]", 3, 3, 3)]
