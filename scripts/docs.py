@@ -31,6 +31,8 @@ from spacy_crfseq import types as contracts
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.features import attributes, sets
+from spacy_crfseq.papers.augmented.costs import Cost, Evidence
+from spacy_crfseq.papers.boosting.work import LikelihoodLoss
 from spacy_crfseq.pipeline import component, doc_model, doc_posterior, factories, settings
 
 ROOT = Path(__file__).parent.parent
@@ -550,20 +552,21 @@ def _config_value(value: object) -> str:
 # Contracts, components, Python API
 
 CONTRACTS = (
-    "Loss", "Scores", "Batch", "Candidates", "IncorrectSpan", "LikelihoodLoss", "Decoder", "Constraints", "Regularizer",
+    "Loss", "Scores", "Batch", "Candidates", "IncorrectSpan", "Decoder", "Constraints", "Regularizer",
     "Strengths", "RowBlock", "Optimizer", "Objective", "OnlineBatch", "RowGradient", "Occurrences", "StepReport",
-    "Cost", "Evidence",
 )  # fmt: skip
 
 
 def contracts_page() -> str:
     """Return the protocols and tuples that plug-ins see."""
     intro = (
-        "The interfaces of plug-ins, from `spacy_crfseq/types.py`. A plug-in needs no base class, only these methods. "
+        "The interfaces of plug-ins, from `spacy_crfseq/types.py`; those at the end are of packages in `papers/`. "
+        "A plug-in needs no base class, only these methods. "
         "Shapes: N sequences, T tokens in all sequences together, L labels, "
         "F attributes, D parameters; sequence n owns the tokens `offsets[n]:offsets[n + 1]`."
     )
-    return _page(["# Contracts", intro, *(class_section(getattr(contracts, name)) for name in CONTRACTS)])
+    things = [*(getattr(contracts, name) for name in CONTRACTS), LikelihoodLoss, Cost, Evidence]
+    return _page(["# Contracts", intro, *map(class_section, things)])
 
 
 def api_page() -> str:
