@@ -11,15 +11,15 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 19_000, 25_500, 200
+CORE, PACKAGE, FILES = 21_200, 30_400, 246
 """Lines of code of the core and of the package, and files of the package, at most."""
-LONG_FUNCTIONS, MANY_PARAMETERS = 6, 20
-"""Functions with more lines, or more parameters, than the script lists; commands have an option for each parameter."""
+LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 1, 10, 36
+"""What has more lines or more parameters than the script lists; commands have an option for each parameter."""
 FLOWS = {
-    "nlp(text)": (50, 15, 45),
-    "fit": (95, 22, None),
-    "initialize": (170, 25, None),
-    "value_and_grad": (35, None, 40),
+    "nlp(text)": (75, 20, 110),
+    "fit": (155, 32, 400),
+    "initialize": (360, 34, 35_000),
+    "value_and_grad": (75, 16, 110),
 }
 """Functions, files and moves between files of a call, at most."""
 
@@ -43,7 +43,7 @@ def test_lines_and_files(structure: ModuleType) -> None:
 
 def test_files_and_functions(structure: ModuleType) -> None:
     paths = sorted(structure.PACKAGE.rglob("*.py"))
-    assert not [path for path in paths if structure.size_of(path).lines > structure.LONG_FILE]
+    assert sum(structure.size_of(path).lines > structure.LONG_FILE for path in paths) <= LONG_FILES
     functions = [function for path in paths for function in structure.functions_of(path)]
     lengths = [(function.end_lineno or 0) - function.lineno + 1 for function in functions]
     assert sum(length > structure.LONG_FUNCTION for length in lengths) <= LONG_FUNCTIONS
@@ -67,7 +67,7 @@ def test_calls() -> None:
     }
     assert flows.keys() == FLOWS.keys()
     for name, limits in FLOWS.items():
-        assert all(limit is None or count <= limit for count, limit in zip(flows[name], limits, strict=True)), (
+        assert all(count <= limit for count, limit in zip(flows[name], limits, strict=True)), (
             name,
             flows[name],
         )
