@@ -30,7 +30,8 @@ sys.path[:1] = [str(ROOT)]
 from bench.corpora import Sentence, read_columns  # noqa: E402
 from bench.token_functions import word2features  # noqa: E402
 from spacy_crfseq import registry  # noqa: E402
-from spacy_crfseq.cli.convert import ModelForm, import_pipeline, read_model  # noqa: E402
+from spacy_crfseq.corpora.saved_models import read_saved_model  # noqa: E402
+from spacy_crfseq.pipeline.imported import import_pipeline  # noqa: E402
 
 Items = list[dict[str, Any]]
 """The attributes of the tokens of a sequence."""
@@ -48,7 +49,10 @@ def main() -> None:
         for name, model, items_of, sentences in corpora(data, Path(folder), iterations):
             registry.features("scripts.imported", func=partial(token_function, items_of))
             target = Path(folder) / name
-            import_pipeline(model, read_model(model), target, ModelForm(features="scripts.imported"))
+            nlp, saved = spacy.blank("en"), read_saved_model(model)
+            assert saved is not None
+            import_pipeline(nlp, saved, "tag", "scripts.imported")
+            nlp.to_disk(target)
             print(f"{name}: {compared(model, target, items_of, sentences)}")
 
 

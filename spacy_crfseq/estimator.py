@@ -24,7 +24,7 @@ import srsly
 from numpy.typing import NDArray
 
 from . import registry, threads
-from .corpora.crfsuite_model import MAGIC, read_crfsuite_model
+from .corpora.saved_models import CRFSUITE, read_crfsuite_model
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.entries import attribute_of, entries_in, shown
@@ -325,7 +325,7 @@ class _Model(NamedTuple):
     def from_file(cls, path: Path) -> _Model:
         """Return the model in a file, of this package or of CRFsuite.  RAISES ModelFileError: On anything else."""
         data = path.read_bytes()
-        if not data.startswith(MAGIC):
+        if not data.startswith(CRFSUITE):
             return cls.from_bytes(data, str(path))
         labels, weights, _, transitions, _ = read_crfsuite_model(path)
         n, n_rows = len(labels), len(weights.names)

@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_file, check_scheme, write_columns
+from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
 from ..corpora.columns import MISSING_ENTITY
-from ..corpora.crfsuite import WORD, read_crfsuite
-from ..corpora.crfsuite_model import SavedModel
-from ..corpora.layouts import GOLD, SCHEMES, Asked, check_choice, layout_by_ending, own_layout, trained_layout
+from ..corpora.crfsuite import WORD
+from ..corpora.layouts import (
+    ANNOTATIONS,
+    GOLD,
+    SCHEMES,
+    Asked,
+    check_choice,
+    layout_by_ending,
+    own_layout,
+    trained_layout,
+)
 from ..corpora.outputs import check_output_file, check_output_pipeline
-from ..corpora.presets import ANNOTATIONS, read_layout
+from ..corpora.saved_models import read_saved_model
 from ..corpora.xml import XMLForm
 from ..errors import ConfigError, DataError
 from ..files import replace_folder, replacing
@@ -130,84 +138,40 @@ def convert_cli(
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
     """
     with reported_errors(code=code):
-        model = None if source.is_dir() or from_ not in (None, CRFSUITE) else read_model(source, encoding)
+        model = None
+        if not source.is_dir() and from_ in (None, CRFSUITE):
+            model = read_saved_model(source, encoding or "utf8")
         if model is not None:
-            form = ModelForm(labels, scheme, features, columns, numbers, tokens, lang)
-            said = import_pipeline(source, model, target, form, force=force)
+            from ..pipeline.imported import FACTORIES, import_pipeline
+            from ..pipeline.model_card import fill_card
+
+            check_choice("--labels", labels, FACTORIES)
+            check_output_pipeline(target, source, force=force)
+            pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
+            nlp, names = _blank(lang, pattern if tokens else None), columns.split(",") if columns else ()
+            said = import_pipeline(nlp, model, labels, features, names, scheme=scheme, numbers=numbers)
+            replace_folder(target, fill_card(nlp).to_disk)
             printer().good(f"Converted {said}: {target}")
             return
         if features or tokens or not numbers:
             raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
-        names = own_layout(columns).columns if columns else ()
+        own = own_layout(columns).columns if columns else ()
         read_by = load_config(config, {}).interpolate() if config else {}
-        elements, nlp = XMLForm(), read_by.get("nlp", {})
+        elements, block = XMLForm(), read_by.get("nlp", {})
         if from_ in (None, "xml") or rename:
             of_source = columns if layout_by_ending(source) is None and from_ is None else None
             asked = Asked(from_, of_source, encoding=encoding, rename=rename)
             found = options.show_layout(source, asked, trained_layout(read_by))
             from_, elements = found.name, found.form or elements
-            names = found.columns if found.name == CUSTOM else names
+            own = found.columns if found.name == CUSTOM else own
             if found.name != DOCBIN and found.scheme in SCHEMES:
                 from_scheme = from_scheme or found.scheme
         settings = Settings(
-            from_, to or _target(target), nlp.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, names,
-            labels, word, _shares(split), seed, elements, nlp.get("tokenizer"),
+            from_, to or _target(target), block.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, own,
+            labels, word, _shares(split), seed, elements, block.get("tokenizer"),
         )  # fmt: skip
         count = convert(source, target, settings, force=force)
         printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
-
-
-class ModelForm(NamedTuple):
-    """What a trained model becomes; see the help of the command."""
-
-    labels: str = "tag"
-    scheme: str = "IOB2"
-    features: str | None = None
-    columns: str | None = None
-    numbers: bool = True
-    tokens: str | None = None
-    lang: str = "en"
-
-
-def read_model(path: Path, encoding: str | None = None) -> SavedModel | None:
-    """Return the trained model of another program in a file, None if it holds something else.
-
-    RAISES CrfError: If the model is damaged.
-    """
-    from ..corpora import crfsuite_model, wapiti_model
-
-    with check_file(path).open("rb") as file:
-        first = file.read(32)
-    if first.startswith(wapiti_model.MAGIC):
-        return wapiti_model.read_wapiti_model(path)
-    if first.startswith(crfsuite_model.MAGIC):
-        return crfsuite_model.read_crfsuite_model(path, encoding or "utf8")
-    return None
-
-
-def import_pipeline(source: Path, model: SavedModel, target: Path, form: ModelForm, *, force: bool = False) -> str:
-    """Write a pipeline with the weights of a model, and return what it is in words.
-
-    source (Path): The file of the model.
-    RAISES CrfError: If the model does not fit its form, or `target` is in use.
-    """
-    from ..pipeline.imported import FACTORIES, import_model, settings_for
-    from ..pipeline.model_card import fill_card
-
-    check_choice("--labels", form.labels, FACTORIES)
-    check_output_pipeline(target, source, force=force)
-    columns = form.columns.split(",") if form.columns else ()
-    if columns and model.patterns is None:
-        raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
-    settings = settings_for(model, form.features, columns, numbers=form.numbers)
-    if form.labels != "tag":
-        settings["scheme"] = form.scheme
-    tokenizer = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": form.tokens, "between": "nothing"}
-    nlp = _blank(form.lang, tokenizer if form.tokens else None)
-    import_model(nlp, model, form.labels, settings)
-    replace_folder(target, fill_card(nlp).to_disk)
-    names = len(model.attributes.names) + len(model.pairs.names)
-    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[form.labels]}"
 
 
 def _target(path: Path) -> str:
@@ -243,13 +207,14 @@ class Settings(NamedTuple):
     @property
     def layout(self) -> Preset:
         """The layout of the source; of a DocBin, that of the columns made from it."""
-        encoding = self.encoding or "utf8"
         if self.source in (CUSTOM, DOCBIN):
-            return Preset(CUSTOM, self.columns, "IOB2", encoding, "")
-        if self.source == CRFSUITE:
-            return Preset(CRFSUITE, ("word", self.labels), "IOB2", encoding, self.labels)
-        found = GOLD[self.source]
-        return found._replace(encoding=self.encoding or found.encoding, form=found.form and self.form)
+            layout = Preset(CUSTOM, self.columns, "IOB2", "utf8", "")
+        elif self.source == CRFSUITE:
+            layout = Preset(CRFSUITE, ("word", self.labels), "IOB2", "utf8", self.labels)
+        else:
+            layout = GOLD[self.source]
+        scheme, encoding = self.from_scheme or layout.scheme, self.encoding or layout.encoding
+        return layout._replace(scheme=scheme, encoding=encoding, form=layout.form and self.form)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -265,26 +230,40 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
     force (bool): Replace the target if it exists.
     RAISES CrfError: On unknown names, on an unreadable file, and if it lacks annotation that the target holds.
     """
+    from ..pipeline.examples import CorpusSettings
+    from ..pipeline.readers import create_crfsuite_reader, reader_of
+
     _check(settings)
     targets = [target.with_stem(f"{target.stem}-{part}") for part, _ in zip(PARTS, settings.shares, strict=False)]
-    for one in targets or [target]:
-        check_output_file(one, source, force=force)
-    if settings.target == DOCBIN:
-        found: Iterable[Any] = _read_docs(source, settings)
+    for path in targets or [target]:
+        check_output_file(path, source, force=force)
+    nlp, layout, invalid = _blank(settings.lang, settings.tokenizer), settings.layout, settings.on_invalid
+    if settings.source == CRFSUITE:
+        reader = create_crfsuite_reader(
+            source, settings.labels, layout.scheme, settings.word, CHUNKS_KEY, invalid, encoding=layout.encoding
+        )
     else:
-        sentences = (_sentences_of if settings.source == DOCBIN else _read_sentences)(source, settings)
-        found = _recoded(sentences, source, settings)
+        reader = reader_of(
+            CorpusSettings(source, layout, unit=settings.unit, chunks_key=CHUNKS_KEY, on_invalid=invalid)
+        )
+    if settings.target == DOCBIN:
+        items: Iterable[Any] = (example.reference for example in reader.stream(nlp))
+    else:
+        of_docs = settings.source == DOCBIN
+        sentences = _sentences_of(load_docs(source, nlp.vocab), settings) if of_docs else reader.sentences(nlp)
+        items = (_recoded(sentence, source, settings) for sentence in sentences)
     if not targets:
-        return _write(target, found, settings)
-    return sum(_write(one, part, settings) for one, part in zip(targets, _parts(list(found), settings), strict=True))
+        return _write(target, items, settings)
+    parts = _split(list(items), settings)
+    return sum(_write(path, part, settings) for path, part in zip(targets, parts, strict=True))
 
 
-def _write(target: Path, found: Iterable[Any], settings: Settings) -> int:
+def _write(target: Path, items: Iterable[Any], settings: Settings) -> int:
     if settings.target != DOCBIN:
-        return write_columns(target, found, settings.written)
+        return write_columns(target, items, settings.written)
     from spacy.tokens import DocBin
 
-    binary = DocBin(docs=found, store_user_data=True)
+    binary = DocBin(docs=items, store_user_data=True)
     with replacing(target) as temporary:
         binary.to_disk(temporary)
     return len(binary)
@@ -299,7 +278,7 @@ def _shares(text: str | None) -> tuple[int, ...]:
     return tuple(map(int, shares))
 
 
-def _parts(found: list[Any], settings: Settings) -> list[list[Any]]:
+def _split(found: list[Any], settings: Settings) -> list[list[Any]]:
     """Return Docs or sentences by part, in their order; documents, and copies of a sentence, stay together."""
     whole = settings.target != DOCBIN and len({sentence.document for sentence in found}) > 1
     units = [sentence.document if whole else sentence.text for sentence in found]
@@ -334,11 +313,16 @@ def _check(settings: Settings) -> None:
         raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
     if settings.columns:
         own_layout(",".join(settings.columns))
-    check_choice("--labels", settings.labels, ("tag", *SPAN_COLUMNS))
-    check_choice("--unit", settings.unit, ("sentence", "document"))
-    check_choice("--on-invalid", settings.on_invalid, ("error", "conlleval"))
-    check_choice("--scheme", settings.scheme, SCHEMES)
-    check_choice("--from-scheme", settings.from_scheme or "IOB2", SCHEMES)
+    for option, value, known in (
+        ("--labels", settings.labels, ("tag", *SPAN_COLUMNS)),
+        ("--unit", settings.unit, ("sentence", "document")),
+        ("--on-invalid", settings.on_invalid, ("error", "conlleval")),
+        ("--scheme", settings.scheme, SCHEMES),
+        ("--from-scheme", settings.from_scheme or "IOB2", SCHEMES),
+    ):
+        check_choice(option, value, known)
+    if settings.source == settings.target == DOCBIN:
+        raise ConfigError("--from spacy --to spacy would only copy the file.")
     if DOCBIN in (settings.source, settings.target):
         return
     held = settings.layout.columns
@@ -351,78 +335,38 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _read_sentences(source: Path, settings: Settings) -> Iterator[Sentence]:
-    if settings.source == ANNOTATIONS.name:
-        return _annotated(source, settings)
-    layout = settings.layout
-    if settings.source == CRFSUITE:
-        return read_crfsuite(source, settings.labels, settings.word, layout.encoding)
-    return read_layout(source, layout)
+def _recoded(sentence: Sentence, source: Path, settings: Settings) -> Sentence:
+    """Return a sentence with spans in the scheme of the target, without tokens of white space, as exports have them."""
+    columns = dict(sentence.columns)
+    for name in SPAN_COLUMNS:
+        if name not in settings.written:
+            continue
+        old = columns[name]
+        tags = ["O" if tag == MISSING_ENTITY else tag for tag in old]  # missing entities are outside the scheme
+        if settings.on_invalid == "error":
+            check_scheme(sentence._replace(columns={name: tags}), name, settings.layout.scheme, source)
+        new = encode(decode_lenient(tags), len(tags), settings.scheme)
+        columns[name] = [was if was == MISSING_ENTITY else tag for was, tag in zip(old, new, strict=True)]
+    if settings.source != ANNOTATIONS.name:
+        return sentence._replace(columns=columns)
+    kept = [i for i, word in enumerate(sentence.words) if not word.isspace()]
+    columns = {name: [values[i] for i in kept] for name, values in columns.items()}
+    return sentence._replace(words=[sentence.words[i] for i in kept], columns=columns, document=0)
 
 
-def _annotated(source: Path, settings: Settings) -> Iterator[Sentence]:
-    """Yield the texts of an export without tokens of white space, which columns cannot hold."""
-    from ..pipeline.readers import annotated_sentences
-
-    for sentence in annotated_sentences(_blank(settings.lang, settings.tokenizer), source, settings.layout.encoding):
-        kept = [i for i, word in enumerate(sentence.words) if not word.isspace()]
-        tags = [sentence.columns["ent"][i] for i in kept]
-        yield sentence._replace(words=[sentence.words[i] for i in kept], columns={"ent": tags}, spaces=None, document=0)
-
-
-def _recoded(sentences: Iterable[Sentence], source: Path, settings: Settings) -> Iterator[Sentence]:
-    scheme = settings.from_scheme or settings.layout.scheme
-    columns = [name for name in SPAN_COLUMNS if name in settings.written]
-    for sentence in sentences:
-        recoded = dict(sentence.columns)
-        for name in columns:
-            old = sentence.columns[name]
-            known = ["O" if tag == MISSING_ENTITY else tag for tag in old]  # missing entities are outside the scheme
-            if settings.on_invalid == "error":
-                check_scheme(sentence._replace(columns={name: known}), name, scheme, source)
-            new = encode(decode_lenient(known), len(known), settings.scheme)
-            recoded[name] = [was if was == MISSING_ENTITY else tag for was, tag in zip(old, new, strict=True)]
-        yield sentence._replace(columns=recoded)
-
-
-def _read_docs(source: Path, settings: Settings) -> Iterator[Doc]:
-    from ..pipeline import readers
-
-    if settings.source == DOCBIN:
-        raise ConfigError("--from spacy --to spacy would only copy the file.")
-    nlp, layout = _blank(settings.lang, settings.tokenizer), settings.layout
-    scheme, invalid = settings.from_scheme or layout.scheme, settings.on_invalid
-    if settings.source == CRFSUITE:
-        read = readers.create_crfsuite_reader(
-            source, settings.labels, scheme, settings.word, CHUNKS_KEY, invalid, encoding=layout.encoding
-        )
-        examples = read(nlp)
-    else:
-        preset, unit = layout._replace(scheme=scheme), settings.unit
-        examples = readers.read_examples(nlp, source, preset, unit=unit, chunks_key=CHUNKS_KEY, on_invalid=invalid)
-    return (example.reference for example in examples)
-
-
-def _sentences_of(source: Path, settings: Settings) -> Iterator[Sentence]:
+def _sentences_of(docs: Iterable[Doc], settings: Settings) -> Iterator[Sentence]:
     held, line = tuple(name for name in settings.written if name != "word"), 1
     writer = ColumnWriter(Form(held, CHUNKS_KEY, (), {}), ("word", *held), scores=False)
-    for number, doc in enumerate(load_docs(source, _blank(settings.lang, settings.tokenizer).vocab)):
-        _check_annotation(doc, settings.target, held)
-        document = number if settings.unit == "document" else 0
+    for number, doc in enumerate(docs):
+        for name in held:
+            attribute = "ENT_IOB" if name == "ent" else name.upper()
+            if not (CHUNKS_KEY in doc.spans if name == "chunk" else doc.has_annotation(attribute)):
+                raise DataError(
+                    f"The doc {doc.text[:60]!r} has no {name} annotation, which {settings.target} files hold. "
+                    "Choose another --to, or annotate the docs."
+                )
+            if name == "chunk":  # raises an error on overlaps
+                encode([(span.start, span.end, span.label_) for span in doc.spans[CHUNKS_KEY]], len(doc), "IOB2")
         for sentence in writer.sentences(doc):
-            yield sentence._replace(line=line, document=document)
+            yield sentence._replace(line=line, document=number if settings.unit == "document" else 0)
             line += len(sentence.words) + 1
-
-
-def _check_annotation(doc: Doc, target: str, columns: tuple[str, ...]) -> None:
-    held = {"tag": "TAG", "pos": "POS", "lemma": "LEMMA", "morph": "MORPH", "ent": "ENT_IOB"}
-    for name in columns:
-        if not (doc.has_annotation(held[name]) if name in held else CHUNKS_KEY in doc.spans):
-            raise DataError(
-                f"The doc {doc.text[:60]!r} has no {name} annotation, which {target} files hold. "
-                "Choose another --to, or annotate the docs."
-            )
-        if name == "chunk":
-            encode(
-                ((span.start, span.end, span.label_) for span in doc.spans[CHUNKS_KEY]), len(doc), "IOB2"
-            )  # overlaps

@@ -21,11 +21,11 @@ from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
 from ..evaluation.spans import FAMILIAR, Familiarity, text_of
 from ..files import write_json
-from ..pipeline.columns import chunks_key, missing_columns, predicted_columns
-from ..pipeline.gold_files import names_of, read_gold
+from ..pipeline.gold_files import read_gold
 from ..pipeline.raw_text import TOKENS, score_raw, value_of
 from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import load_pipeline
+from ..pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ..prf import prf
 from ..schemes import OUTSIDE, Span
 from . import options

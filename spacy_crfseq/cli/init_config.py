@@ -24,9 +24,19 @@ from spacy import util
 
 from ..corpora import DOCBIN, Preset, guess
 from ..corpora.annotations import INCORRECT, read_annotations
-from ..corpora.layouts import GOLD, NAMES, Asked, as_options, check_choice, find_layout, layout_by_ending
+from ..corpora.layouts import (
+    ANNOTATIONS,
+    GOLD,
+    NAMES,
+    Asked,
+    as_options,
+    check_choice,
+    find_layout,
+    layout_by_ending,
+    marks_documents,
+    read_layout,
+)
 from ..corpora.outputs import STDOUT, check_output_file
-from ..corpora.presets import ANNOTATIONS, marks_documents, read_layout
 from ..corpora.word_classes import lookups_languages
 from ..corpora.xml import check_corpus
 from ..errors import ConfigError, suggest

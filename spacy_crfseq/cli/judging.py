@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..corpora import Preset
 from ..corpora.layouts import Format, asked, trained_layout
-from ..corpora.presets import RAW
+from ..corpora.layouts import RAW
 from ..errors import DataError
 from ..pipeline.texts import Text, read_texts
 from .options import show_layout

@@ -18,7 +18,7 @@ from spacy.cli._util import parse_config_overrides
 from ..corpora import Preset
 from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP, Format, find_layout
 from ..errors import ConfigError
-from ..pipeline.gold_files import GIVEN_HELP
+from ..pipeline.texts import GIVEN_HELP
 from .console import printer, reported_errors
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -245,6 +245,32 @@ class _WorkerLostError(Exception):
     """A worker has died during a call."""
 
 
+def await_result(client: Any, future: Any, name: str) -> Any:
+    """Return the result of a task, which another worker begins anew if one dies.
+
+    name (str): What the task works on, for messages.
+    RAISES CrfError: What the task raises; `ClusterError` if scheduler or workers are lost.
+    """
+    from distributed import CancelledError, KilledWorker
+
+    heard = monotonic()
+    while True:
+        try:
+            return future.result(timeout=TICK)
+        except TimeoutError:
+            if alive(client):
+                heard = monotonic()
+            elif monotonic() > heard + WAIT:
+                raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.") from None
+        except KilledWorker:
+            raise ClusterError(f"{name}: workers die of it, perhaps for lack of memory.") from None
+        except CancelledError as error:
+            raise ClusterError(LOST) from error
+        except OSError:
+            alive(client)  # raises an error if the scheduler is lost
+            raise
+
+
 # On workers
 
 

@@ -2,9 +2,19 @@
 
 from .columns import check_columns, check_scheme, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, read_conllu
-from .guess import guess
+from .layouts import (
+    CUSTOM,
+    DOCBIN,
+    PRESETS,
+    SPAN_COLUMNS,
+    TOKEN_COLUMNS,
+    Preset,
+    get_preset,
+    guess,
+    read,
+    read_preset,
+)  # fmt: skip
 from .lines import OnError, Sentence, check_file, read_lines
-from .presets import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Preset, get_preset, read, read_preset
 
 __all__ = [
     "CUSTOM", "DOCBIN", "PRESETS", "SPAN_COLUMNS", "TOKEN_COLUMNS", "UPOS", "OnError", "Preset", "Sentence",

@@ -1,24 +1,134 @@
-"""The layout of a file, found by one rule for all commands.
+"""The layouts of files: named ones, which replace six settings by one word, and one rule to find that of a file.
 
 In this order: the options of the user, the ending of the file, the layout that the model was trained on if the file
-fits it, and a guess from the first lines.
+fits it, and a guess from the first lines, which commands show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
+from itertools import islice
 from operator import getitem
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from .columns import check_columns
-from .guess import fits, guess, separator_of
-from .lines import STDIN, ZIPPED, check_encoding
-from .presets import ANNOTATIONS, CUSTOM, DOCBIN, DOCS, PRESETS, RAW, SPAN_COLUMNS, TEXTS, TOKEN_COLUMNS, Preset
-from .xml import XMLForm, check_corpus
+from ..schemes import decode_lenient, find_invalid
+from .columns import DOCSTART, IGNORED, WORD, check_columns, parse_columns
+from .conllu import COLUMNS as CONLLU_COLUMNS
+from .conllu import parse_conllu
+from .lines import (
+    STDIN,
+    ZIPPED,
+    OnError,
+    Sentence,
+    check_encoding,
+    check_file,
+    checked,
+    lines_of,
+    probable_encoding,
+    read_lines,
+)  # fmt: skip
+from .splitting import SPACES, WORDS, Splitter
+from .xml import XMLForm, check_corpus, likely_sequence, parse_xml, read_xml, xml_files
+
+
+class Preset(NamedTuple):
+    """The layout of a corpus.
+
+    name: Its name in `PRESETS`, `DOCBIN` or `CUSTOM`.
+    scheme: How its spans are tagged.
+    score: The column whose annotation is scored by default.
+    form: How the elements of an XML file become sequences; None for other files.  Its columns are the same labels.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    scheme: str
+    encoding: str
+    score: str
+    form: XMLForm | None = None
+
+
+# The original CoNLL-2003 files are IOB1.  The common IOB2 copies read the same under it, since a B- tag may
+# begin any span in IOB1.  The original CoNLL-2002 files are latin-1, today's copies UTF-8.
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset("conll2000", ("word", "tag", "chunk"), "IOB2", "utf8", "chunk"),
+        Preset("conll2002", ("word", "tag", "ent"), "IOB2", "utf8", "ent"),
+        Preset("conll2003", ("word", "tag", "chunk", "ent"), "IOB1", "utf8", "ent"),
+        Preset("conllu", ("word", *CONLLU_COLUMNS), "plain", "utf8", "tag"),
+        Preset("iob", ("word", "ent"), "IOB1", "utf8", "ent"),
+        Preset("xml", ("word", "tag", "chunk", "ent"), "IOB2", "", "tag", XMLForm()),
+    )
+}
+DOCBIN, CUSTOM = "spacy", "columns"
+"""The names of spaCy's binary format, and of a layout without a preset."""
+TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
+SPAN_COLUMNS = ("chunk", "ent")
+DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")
+"""What spaCy's binary files may hold."""
+RAW = {"txt": Preset("txt", (), "plain", "utf8", ""), "jsonl": Preset("jsonl", (), "plain", "utf8", ""), DOCBIN: DOCS}
+"""Layouts of raw text; of a DocBin, only the words are read."""
+TEXTS = {**RAW, **PRESETS}
+"""Layouts of files of texts; of corpora, only the words are read."""
+ANNOTATIONS = Preset("jsonl", ("word", "ent"), "IOB2", "utf8", "ent")
+"""What exports of annotation tools hold, see `annotations`."""
+
+
+def get_preset(name: str) -> Preset:
+    """Return a preset by its name; RAISES ConfigError: Naming the known ones."""
+    if name not in PRESETS:
+        raise ConfigError(f"Unknown corpus format {name!r}. {suggest(name, PRESETS)}")
+    return PRESETS[name]
+
+
+def read_preset(path: Path | str, name: str) -> Iterator[Sentence]:
+    """Yield the sentences of a file in the layout of a preset; errors are those of `get_preset` and its reader."""
+    return read_layout(path, get_preset(name))
+
+
+def read(path: Path, layout: Preset, stream: IO[bytes] | None = None) -> Iterator[Sentence | FormatError]:
+    """Yield the sentences of a column file, a CoNLL-U file or XML, and what is wrong with others.
+
+    stream (IO | None): The open file or a part of it, if it is open.
+    """
+    if layout.form is not None:
+        return parse_xml(path, layout.form, layout.encoding, stream)
+    lines = lines_of(path, layout.encoding, stream)
+    return parse_conllu(path, lines) if layout.name == "conllu" else parse_columns(path, lines, layout.columns)
+
+
+def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:
+    """Yield the sentences that `read` yields.
+
+    on_error (OnError | None): Receives errors; sentences with errors are skipped.
+    RAISES FormatError: On an error without `on_error`, and on a file with neither a sentence nor an error.
+    """
+    path = Path(path) if layout.form is not None else check_file(path)
+    return checked(read(path, layout), path, on_error)
+
+
+def marks_documents(path: Path, layout: Preset) -> bool:
+    """Whether a corpus file marks the beginnings of documents, by a line -DOCSTART- or ``# newdoc``.
+
+    RAISES FormatError: If the file cannot be read.
+    """
+    if layout.form is not None or layout.name in (DOCBIN, ANNOTATIONS.name):
+        return False
+    lines = (line for _, line in read_lines(path, layout.encoding))
+    if layout.name == "conllu":
+        return any(line.startswith("#") and line[1:].lstrip().startswith("newdoc") for line in lines)
+    return any(line.split(None, 1)[:1] == [DOCSTART] for line in lines)
+
+
+# Options of users
+
 
 GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 """Layouts of annotated files."""
@@ -220,3 +330,135 @@ def check_choice(option: str, value: str, known: Iterable[str], what: str = "") 
     """Raise ConfigError if the value of an option is unknown; `what` follows "unknown" in the message."""
     if value not in known:
         raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
+
+
+# Guesses
+
+LINES = 5000
+"""Lines that are read."""
+CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
+"""Chunks of CoNLL-2000; other types of spans count as entities."""
+_SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
+_CONLLU_FIELDS = 10
+_XML = re.compile(r"\s*<[?!A-Za-z_]")
+_JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
+
+
+def guess(path: Path) -> Preset | None:
+    """Return the layout that the first lines of a file suggest, if any; unclear columns become "_"."""
+    path = next(iter(xml_files(path)), path)
+    lines, encoding = _first_lines(path) or ([], "")
+    if _JSON.match("\n".join(lines[:100])):
+        return ANNOTATIONS
+    if lines and _XML.match(lines[0]) and (sequence := likely_sequence("\n".join(lines))):
+        # white space does not separate tokens where segments end before a comma
+        sequences = islice(read_xml(path, XMLForm(sequence), lambda _: None), LINES)
+        cut = [Splitter()(one.text)[0] != one.words for one in sequences]
+        pattern = SPACES if sum(cut) <= 0.05 * len(cut) else WORDS
+        return PRESETS["xml"]._replace(form=XMLForm(sequence, pattern=pattern))
+    sentences = _sentences(lines)
+    rows = [row for sentence in sentences for row in sentence]
+    if rows and all(len(row) == _CONLLU_FIELDS and row[0][:1].isdecimal() for row in rows):
+        return PRESETS["conllu"]
+    if (width := _width(rows)) is None:
+        return None
+    whole = [sentence for sentence in sentences if all(len(row) == width for row in sentence)]
+    names = _names([[row[i] for sentence in whole for row in sentence] for i in range(width)])
+    if names is None:
+        return None
+    places = [i for i, name in enumerate(names) if name in SPAN_COLUMNS]
+    scheme = _scheme([[row[i] for row in sentence] for i in places for sentence in whole]) if places else "plain"
+    return _named(names, scheme, encoding)
+
+
+def separator_of(path: Path) -> str:
+    """Return the name of the sign between the columns of a file where that is no white space, else an empty string."""
+    lines = [line for line in (_first_lines(path) or ([], ""))[0] if line.strip()]
+    for sign, name in ((",", "commas"), (";", "semicolons"), ("|", "vertical bars")):
+        (count, number), *_ = Counter(line.count(sign) for line in lines).most_common(1) or [(0, 0)]
+        if count and number > 0.9 * len(lines) > 1:
+            return name
+    return ""
+
+
+def fits(path: Path, layout: Preset) -> bool:
+    """Whether the first lines of a file fit a layout: number of columns, and columns of spans where they are clear."""
+    rows = [row for sentence in _sentences((_first_lines(path) or ([], ""))[0]) for row in sentence]
+    if _width(rows) != len(layout.columns):
+        return False
+    if (seems := guess(path)) is ANNOTATIONS:
+        return False
+    pairs = zip(layout.columns, seems.columns, strict=True) if seems is not None else ()
+    return all(IGNORED in (one, other) or (one in SPAN_COLUMNS) == (other in SPAN_COLUMNS) for one, other in pairs)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int | None:
+    # the number of columns; None if it varies or there is only one
+    width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
+    return None if width < 2 or count < 0.9 * len(rows) else width
+
+
+def _first_lines(path: Path) -> tuple[list[str], str] | None:
+    # the first lines and their encoding; None if they are not text
+    try:
+        with path.open("rb") as file:
+            raw = list(islice(file, LINES))
+    except OSError:
+        return None
+    data = b"".join(raw)
+    encoding = probable_encoding(data)
+    text = data.decode(encoding, "replace").removeprefix("\ufeff")
+    return None if not text or "\0" in text else (text.split("\n"), encoding)
+
+
+def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
+    sentences: list[list[list[str]]] = [[]]
+    tabs = any("\t" in line for line in lines)
+    for line in lines:
+        fields = line.rstrip("\r").split("\t") if tabs and "\t" in line else line.split()
+        if line.startswith("# ") or (fields and fields[0] == DOCSTART):
+            continue
+        if any(fields):
+            sentences[-1].append(fields)
+        elif sentences[-1]:
+            sentences.append([])
+    return [sentence for sentence in sentences if sentence]
+
+
+def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+    # the first column holds words, then come a tag and at most one of each kind of spans; None without annotation
+    names, few = [WORD], max(20, len(set(columns[0])) // 4)
+    for values in columns[1:]:
+        kinds = set(values)
+        if not kinds - {"O", "-"} or all(map(_SPAN_TAG.fullmatch, kinds)):
+            types = {kind[2:] for kind in kinds if kind[1:2] == "-"}
+            name = "chunk" if types and types <= CHUNK_TYPES else "ent"
+        else:
+            # a lemma takes as many values as words do, a tag few
+            name = "tag" if len(kinds) <= few else IGNORED
+        names.append(IGNORED if name in names else name)
+    if set(names) <= {WORD, IGNORED, "tag"}:  # without spans, tags must come again to be taken for tags
+        if 1 < len(set(columns[-1])) <= few:  # CRF++ and Wapiti have the labels in the last column
+            names = [WORD, *[IGNORED] * (len(names) - 2), "tag"]
+        tags = columns[names.index("tag")] if "tag" in names else ()
+        return tuple(names) if tags and 2 * len(set(tags)) <= len(tags) else None
+    return tuple(names)
+
+
+def _scheme(sequences: Sequence[Sequence[str]]) -> str:
+    known = [["O" if tag == "-" else tag for tag in tags] for tags in sequences]
+    if any(tag[:2] in ("L-", "U-") for tags in known for tag in tags):
+        return "BILUO"
+    with_spans = [tags for tags in known if decode_lenient(tags)]
+    broken = sum(find_invalid(tags, "IOB2") is not None for tags in with_spans)
+    return "IOB1" if 2 * broken > len(with_spans) else "IOB2"  # single ones are mistakes in IOB2
+
+
+def _named(names: tuple[str, ...], scheme: str, encoding: str) -> Preset:
+    # under the name of the preset that reads it the same way
+    for preset in PRESETS.values():
+        same = scheme == preset.scheme or (scheme == "IOB2" and preset.scheme == "IOB1")
+        if preset.columns == names and same and encoding == preset.encoding:
+            return preset
+    score = next(name for name in ("ent", "chunk", "tag") if name in names)
+    return Preset(CUSTOM, names, scheme, encoding, score)

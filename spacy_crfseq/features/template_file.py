@@ -356,7 +356,7 @@ def _as_bytes(text: str) -> str:
 
 
 def _as_text(text: str) -> str:
-    """Return the text of such bytes, as `corpora.wapiti_model` reads observations."""
+    """Return the text of such bytes, as `corpora.saved_models` reads observations."""
     return text if text.isascii() else text.encode("latin-1").decode("utf8", "backslashreplace")
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock, Thread
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
@@ -33,9 +33,8 @@ from ..corpora.lines import STDIN, opened
 from ..corpora.outputs import Counts, Output
 from ..errors import ClusterError, ConfigError, CrfError, DataError, FormatError
 from ..files import collecting
-from .columns import unit_of
 from .select import crfs_of, load_pipeline
-from .texts import Document, given_columns, make_doc, read_documents
+from .texts import Document, given_columns, make_doc, read_documents, unit_of
 from .written import Write, check_target, form_of, make_write
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ RENEW_STRINGS = 2_000_000
 """Words and affixes in memory zones after which the pipeline is loaded anew."""
 OTHER_KEYS = "meta"
 """Key in ``doc.user_data`` of the other entries of a JSON line."""
-TICK, WAIT = 0.5, 120.0
-"""Seconds between two looks at a cluster, and those that it has to get a worker."""
+TICK = 0.5
+"""Seconds between two looks of a process at its parent."""
 
 
 class Settings(NamedTuple):
@@ -358,6 +357,8 @@ def run_on_cluster(client: Any, settings: Settings, due: Iterator[Due]) -> Itera
     """
     if Path(settings.model).is_dir():
         settings = settings._replace(model=str(Path(settings.model).absolute()))
+    from ..cluster.workers import await_result
+
     run, futures = f"crfseq-{uuid4().hex}", deque[Any]()
 
     def submit(part: Part) -> Any:
@@ -371,32 +372,11 @@ def run_on_cluster(client: Any, settings: Settings, due: Iterator[Due]) -> Itera
 
     try:
         yield from _in_order(due, submit, result, lambda: 2 * (sum(client.nthreads().values()) or 1))
+    except ClusterError as error:
+        raise ClusterError(f"{error} Give the command again to go on.") from error
     finally:
         if client.status == "running":
             client.cancel(list(futures), force=True)
-
-
-def await_result(client: Any, future: Any, name: str) -> Any:
-    """Return the result of a task that works on a file; RAISES ClusterError: See `run_on_cluster`."""
-    from distributed import CancelledError, KilledWorker
-    from distributed.comm.core import CommClosedError
-
-    heard, again = monotonic(), "Give the command again to go on."
-    while True:
-        try:
-            return future.result(timeout=TICK)
-        except TimeoutError:
-            if client.status == "running" and client.nthreads():
-                heard = monotonic()
-            elif monotonic() > heard + WAIT:
-                what = f"The Dask cluster has had no worker for {WAIT:.0f} seconds."
-                raise ClusterError(f"{what} {again}") from None
-        except KilledWorker:
-            raise ClusterError(f"{name}: workers die of it, perhaps for lack of memory. {again}") from None
-        except (CancelledError, CommClosedError, OSError) as error:
-            if isinstance(error, OSError) and client.status == "running":
-                raise
-            raise ClusterError(f"The connection to the scheduler of the Dask cluster is lost. {again}") from error
 
 
 def _in_order(

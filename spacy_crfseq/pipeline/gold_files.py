@@ -7,20 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..corpora import DOCBIN, TOKEN_COLUMNS, Preset
-from ..corpora.layouts import check_choice, file_columns
-from ..corpora.presets import marks_documents
+from ..corpora.layouts import check_choice, file_columns, marks_documents
 from ..errors import DataError
-from .columns import chunks_key, missing_columns, unit_of
-from .texts import load_docs
+from .texts import chunks_key, load_docs, missing_columns, unit_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.training import Example
-
-GIVEN_HELP = (
-    "Columns that the pipeline may see, separated by commas [those that its features read and no component sets]"
-)
 
 
 class Gold(NamedTuple):
@@ -33,11 +27,6 @@ class Gold(NamedTuple):
     examples: list[Example]
     columns: tuple[str, ...]
     given: tuple[str, ...]
-
-
-def names_of(given: str | None) -> list[str] | None:
-    """Return the names in a comma-separated option; None if it is not given."""
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 
 def read_gold(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from ..corpora.crfsuite_model import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
-from ..errors import DataError, ModelFileError, NotFittedError
+from ..corpora.saved_models import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
+from ..errors import ConfigError, DataError, ModelFileError, NotFittedError
 from ..features.encoder import Columns
 from ..features.index import hash_of_name
 from ..features.template_file import DOLLAR
@@ -80,6 +80,19 @@ def model_of(crf: Any) -> SavedModel:
     return SavedModel(
         labels, NamedWeights(list(row), cells[:, 0], cells[:, 1], np.array([*state.values()])), NO_WEIGHTS, transitions
     )
+
+
+def import_pipeline(
+    nlp: Language, model: SavedModel, labels: str, function: str | None = None, columns: Sequence[str] = (), *,
+    scheme: str = "IOB2", numbers: bool = True,
+) -> str:  # fmt: skip
+    """Add a component with the settings of `settings_for`, as `import_model`; return in words what was imported."""
+    if columns and model.patterns is None:
+        raise ConfigError("--columns are for models of Wapiti; a model of CRFsuite has attributes (--features).")
+    settings = settings_for(model, function, columns, numbers=numbers)
+    import_model(nlp, model, labels, settings if labels == "tag" else {**settings, "scheme": scheme})
+    names = len(model.attributes.names) + len(model.pairs.names)
+    return f"{len(model.labels)} labels and {names:,} attributes to a {FACTORIES[labels]}"
 
 
 def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mapping[str, Any]) -> CRFComponent:

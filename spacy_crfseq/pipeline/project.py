@@ -325,7 +325,7 @@ def _annotate(pipe: Any, examples: list[Example]) -> None:
 def _warn_of_sentences(setup: Setup, name: str, pipe: CRFComponent) -> None:
     from ..features.documents import DocumentWords
     from ..features.protocol import LabelAttributes
-    from .columns import unit_of
+    from .texts import unit_of
 
     plugins = pipe.method.attributes.values()
     if unit_of(setup.nlp) == "sentence" and any(isinstance(one, DocumentWords | LabelAttributes) for one in plugins):

@@ -27,9 +27,8 @@ from ..corpora import CUSTOM, PRESETS, Preset, Sentence, check_columns, get_pres
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
-from ..corpora.layouts import COLUMNS, Asked, find_layout, layout_by_ending
+from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, find_layout, layout_by_ending
 from ..corpora.lines import Part, check_file, checked, cut, files_of, in_bytes
-from ..corpora.presets import ANNOTATIONS, TEXTS
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, FormatError
@@ -225,8 +224,8 @@ def create_annotation_reader(
     text in training (doc._.crf_weight).
     The settings and the errors are those of `create_conll_reader`.
     """
-    settings = CorpusSettings(_given(path), ANNOTATIONS, limit=limit, weight=weight)
-    return CorpusReader(settings, lambda nlp, part: annotated_sentences(nlp, part.path, encoding))
+    layout = ANNOTATIONS._replace(encoding=encoding)
+    return reader_of(CorpusSettings(_given(path), layout, limit=limit, weight=weight))
 
 
 def create_text_reader(
@@ -289,10 +288,18 @@ def read_examples(
     RAISES ConfigError: If there is no such preset.
     """
     preset = get_preset(layout) if isinstance(layout, str) else layout
-    if preset.name == ANNOTATIONS.name:
-        return create_annotation_reader(path, limit, encoding=preset.encoding).stream(nlp)
-    unit = unit if preset.form is None else "sentence"
-    return CorpusReader(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
+    return reader_of(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
+
+
+def reader_of(settings: CorpusSettings) -> "CorpusReader":
+    """Return the reader of a corpus, whatever its layout; in some, all docs are sentences."""
+    layout = settings.layout
+    if layout.name == ANNOTATIONS.name:
+        return CorpusReader(
+            replace(settings, unit="sentence"),
+            lambda nlp, part: annotated_sentences(nlp, part.path, layout.encoding),
+        )
+    return CorpusReader(settings if layout.form is None else replace(settings, unit="sentence"))
 
 
 def _sentences(layout: Preset, nlp: Language, part: Part) -> Iterator[Sentence]:
@@ -352,6 +359,10 @@ class CorpusReader:
                     raise
                 raise SystemExit(f"\u2718 {error}") from None  # as spaCy's commands report what their files lack
         return _examples(self._built[id(vocab)][1])
+
+    def sentences(self, nlp: Language) -> Iterator[Sentence]:
+        """Yield the sentences of all files."""
+        return chain.from_iterable(self._sentences(nlp, part) for part in self._parts())
 
     def stream(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples that streams the files and caches nothing."""

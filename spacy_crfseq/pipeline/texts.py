@@ -1,4 +1,4 @@
-"""Texts in files: raw text, JSON Lines, spaCy's binary format, or the words of a corpus; and their Docs."""
+"""Texts in files for a pipeline: raw ones, the words of a corpus, and annotated ones to score it on."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from srsly import msgpack_loads
 
-from ..corpora import DOCBIN, PRESETS, Preset, Sentence, check_file, read
+from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_file, read
 from ..corpora.annotations import json_records
+from ..corpora.layouts import RAW, corpus_block
 from ..corpora.lines import Part, checked, lines_of
-from ..corpora.presets import RAW
 from ..errors import FormatError
 from ..files import collecting
-from .columns import missing_columns, unit_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
+
+_ASSIGNED = {
+    "token.tag": "tag", "token.pos": "pos", "token.morph": "morph", "token.lemma": "lemma",
+    "doc.ents": "ent", "doc.spans": "chunk",
+}  # fmt: skip
+GIVEN_HELP = (
+    "Columns that the pipeline may see, separated by commas [those that its features read and no component sets]"
+)
 
 
 class Document(NamedTuple):
@@ -256,3 +263,57 @@ def _read_docbin(source: Path) -> Any:
             "this is not a file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
         )
         raise FormatError(source, 0, f"{what}--format (--from of convert): {', '.join(PRESETS)}.") from error
+
+
+# Columns
+
+
+def predicted_columns(nlp: Language) -> set[str]:
+    """Return which columns of corpus files a pipeline predicts."""
+    from .component import CRFComponent
+
+    columns = set()
+    for name, pipe in nlp.pipeline:
+        if isinstance(pipe, CRFComponent):
+            columns.add(pipe.annotation.column)
+        else:
+            columns.update(_ASSIGNED[key] for key in nlp.get_pipe_meta(name).assigns if key in _ASSIGNED)
+    return columns
+
+
+def chunks_key(nlp: Language) -> str:
+    """Return the key of doc.spans of the pipeline's first chunker."""
+    settings = [getattr(pipe, "cfg", None) or {} for _, pipe in nlp.pipeline]
+    return str(next((cfg["spans_key"] for cfg in settings if "spans_key" in cfg), "chunks"))
+
+
+def missing_columns(nlp: Language, layout: Preset) -> list[str]:
+    """Return the columns of a file that features of a pipeline read but none of its components sets.
+
+    Those of an XML file are all to be predicted.
+    """
+    columns = layout.columns if layout.form is None else ()
+    predicted = predicted_columns(nlp)
+    reads = {column.lower() for _, pipe in nlp.pipeline for column in getattr(pipe, "reads", ())}
+    return [name for name in TOKEN_COLUMNS if name in reads and name in columns and name not in predicted]
+
+
+def unit_of(nlp: Language) -> str:
+    """Return what a Doc was in training, by the config of the pipeline: sentence, passage or document.
+
+    A pipeline without features of the whole document reads sentences instead of documents.
+    """
+    from ..features.protocol import WordAttributes
+    from .component import CRFComponent
+
+    block = corpus_block(nlp.config.interpolate(), "train_corpus")
+    of_sentences = str(block.get("@readers", "")).startswith("spacy_crfseq.Conll")
+    unit = str(block.get("unit", "sentence" if of_sentences else "document"))
+    pipes = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)]
+    of_words = all(isinstance(plugin, WordAttributes) for pipe in pipes for plugin in pipe.method.attributes.values())
+    return "sentence" if unit == "document" and of_words else unit
+
+
+def names_of(given: str | None) -> list[str] | None:
+    """Return the names in a comma-separated option; None if it is not given."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]

@@ -12,7 +12,7 @@ from ..corpora import DOCBIN, PRESETS, SPAN_COLUMNS, TOKEN_COLUMNS, Sentence, se
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.layouts import check_choice
 from ..errors import ConfigError, DataError
-from .columns import chunks_key, predicted_columns
+from .texts import chunks_key, predicted_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -15,8 +15,8 @@ from spacy_crfseq.cli import evaluate
 from spacy_crfseq.cli.evaluate import Units
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.pipeline.columns import predicted_columns
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.pipeline.texts import predicted_columns
 from spacy_crfseq.schemes import Span as TagSpan
 from spacy_crfseq.schemes import decode_lenient
 from tests.commands import Run, refused, worked

@@ -20,8 +20,7 @@ import typer
 from spacy_crfseq.cli import fit
 from spacy_crfseq.cli.options import OF_SPACY_TRAIN, read_overrides
 from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
-from spacy_crfseq.corpora.layouts import trained_layout
-from spacy_crfseq.corpora.presets import DOCS
+from spacy_crfseq.corpora.layouts import DOCS, trained_layout
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.files import replace_folder
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.corpora.layouts import Asked, find_layout
-from spacy_crfseq.corpora.presets import ANNOTATIONS, RAW, Preset
+from spacy_crfseq.corpora.layouts import ANNOTATIONS, RAW, Asked, Preset, find_layout
 from spacy_crfseq.errors import FormatError
 from tests.commands import Corpus, Run, refused, worked
 

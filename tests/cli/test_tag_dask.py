@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.cli.tag import tag
+from spacy_crfseq.cluster.workers import await_result
 from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, FormatError
-from spacy_crfseq.pipeline.bulk import Settings, await_result
+from spacy_crfseq.pipeline.bulk import Settings
 from tests.clusters import client, kill_worker
 from tests.commands import Run, refused
 

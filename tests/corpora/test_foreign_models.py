@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_crfseq.corpora import crfsuite_model
-from spacy_crfseq.corpora.crfsuite_model import NamedWeights, SavedModel, read_crfsuite_model
-from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
+from spacy_crfseq.corpora import saved_models
+from spacy_crfseq.corpora.saved_models import NamedWeights, SavedModel, read_crfsuite_model, read_wapiti_model
 from spacy_crfseq.errors import CrfError, ModelFileError
 
 WAPITI = """\
@@ -128,12 +127,12 @@ def test_many_labels_in_a_small_file(files: Files, tmp_path: Path, monkeypatch: 
     small.write_text(f"#mdl#2#0\n#rdr#1/1/0\n1:b,\n#qrk#20000\n{labels}#qrk#1\n1:b,\n", encoding="utf8")
     with pytest.raises(ModelFileError, match=r"x\.wapiti.*transitions of its 20,000 labels would take 3,200,000,000"):
         read_wapiti_model(small)
-    crfsuite_model.check_transitions(1_448, 1)
-    crfsuite_model.check_transitions(1_449, 8 * 1_449**2 // 64 + 1)
+    saved_models.check_transitions(1_448, 1)
+    saved_models.check_transitions(1_449, 8 * 1_449**2 // 64 + 1)
     with pytest.raises(ValueError, match="1,449 labels"):
-        crfsuite_model.check_transitions(1_449, 1)
-    monkeypatch.setattr(crfsuite_model, "LEAST", 0)
-    monkeypatch.setattr(crfsuite_model, "MOST", 0)
+        saved_models.check_transitions(1_449, 1)
+    monkeypatch.setattr(saved_models, "LEAST", 0)
+    monkeypatch.setattr(saved_models, "MOST", 0)
     for path in files:
         with pytest.raises(ModelFileError, match="would take"):
             files.read(path)

@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_crfseq.corpora import PRESETS, Preset
-from spacy_crfseq.corpora.presets import marks_documents
+from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.pipeline.gold_files import read_gold
 from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts

@@ -16,8 +16,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_crfseq import registry
-from spacy_crfseq.corpora.crfsuite_model import SavedModel, read_crfsuite_model
-from spacy_crfseq.corpora.wapiti_model import read_wapiti_model
+from spacy_crfseq.corpora.saved_models import SavedModel, read_crfsuite_model, read_wapiti_model
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, NotFittedError
 from spacy_crfseq.features.entries import CRFsuiteItems
 from spacy_crfseq.features.template_file import WapitiPatterns

@@ -19,10 +19,9 @@ from ...cli.console import count_of, cut, printer, reported_errors
 from ...corpora import DOCBIN, Preset
 from ...corpora.annotations import parse_object
 from ...corpora.columns import DOCSTART
-from ...corpora.layouts import TEXTS_FILE_HELP, Asked, Format, layout_by_ending
+from ...corpora.layouts import ANNOTATIONS, TEXTS_FILE_HELP, Asked, Format, layout_by_ending
 from ...corpora.lines import read_lines
 from ...corpora.outputs import check_output_file
-from ...corpora.presets import ANNOTATIONS
 from ...errors import ConfigError, suggest
 from ...files import replacing
 

@@ -22,7 +22,7 @@ from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
-from ...pipeline.gold_files import names_of, read_gold
+from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from .._pages.calibration import certainty
 from .._pages.judged import for_each_component, judge

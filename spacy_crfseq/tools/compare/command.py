@@ -21,7 +21,7 @@ from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import write_text
-from ...pipeline.gold_files import names_of, read_gold
+from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from .._pages import bootstrap
 from .._pages.judged import Judged, for_each_component, judge

@@ -22,8 +22,17 @@ from ...cli.console import FAILED, cut, printer
 from ...cli.options import OVERRIDES, training
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess
 from ...corpora.annotations import Notes, read_annotations
-from ...corpora.layouts import Asked, Format, as_options, asked, corpus_block, layout_by_ending, reader_layout
-from ...corpora.presets import ANNOTATIONS, read_layout
+from ...corpora.layouts import (
+    ANNOTATIONS,
+    Asked,
+    Format,
+    as_options,
+    asked,
+    corpus_block,
+    layout_by_ending,
+    read_layout,
+    reader_layout,
+)
 from ...corpora.splitting import PARTED, SPACES, WORDS
 from ...corpora.xml import XMLForm, check_corpus
 from ...errors import ConfigError, CrfError, DataError, FormatError

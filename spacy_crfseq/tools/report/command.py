@@ -21,7 +21,7 @@ from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
 from ...evaluation.spans import Familiarity, text_of
 from ...files import write_text
-from ...pipeline.gold_files import names_of, read_gold
+from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from .._pages.bootstrap import doubt
 from .._pages.judged import for_each_component, judge, spans_of_tags
