@@ -226,17 +226,18 @@ class Output:
             return State()
         there = self.files()
         try:
-            *lines, _ = self._journal.read_text(encoding="utf8").split("\n")
-            settings, *states = map(json.loads, lines)
-        except FileNotFoundError:
+            text = self._journal.read_text(encoding="utf8") if self._journal.exists() else ""
+            entries = [json.loads(line) for line in text.split("\n")[:-1]]
+            states = [State(parts, size, Counts(*counts), done) for parts, size, counts, done in entries[1:]]
+        except (ValueError, TypeError):
+            raise ConfigError(f"{self._journal} cannot be read. Use --force to start over.") from None
+        if not entries:
             if there:
                 what = f"{there[0]} exists, and no earlier run that could be resumed has written it. Use --force."
-                raise ConfigError(what) from None
+                raise ConfigError(what)
             return State()
-        except (ValueError, UnicodeError):
-            raise ConfigError(f"{self._journal} cannot be read. Use --force to start over.") from None
         for name, now in self._settings.items():
-            if (was := settings.get(name)) != now:
+            if (was := entries[0].get(name)) != now:
                 values = f" from {was} to {now}" if _is_short(was) and _is_short(now) else ""
                 what = f"was begun by another run: {name} has changed{values}. Use --force to start over."
                 raise ConfigError(f"{self.path} {what}")
@@ -244,10 +245,8 @@ class Output:
             size = next(number for number in count() if not self._numbered(number + 1).exists())
         else:
             size = self._temporary.stat().st_size if self._temporary.exists() else 0
-        for parts, length, counts, done in reversed(states):
-            if length <= size or (done and there and not self._in_files):
-                return State(parts, length, Counts(*counts), done)
-        return State()
+        moved = bool(there) and not self._in_files
+        return next((state for state in reversed(states) if state.size <= size or (state.done and moved)), State())
 
     def open(self, overwrite: bool) -> None:
         """Prepare writing from where an earlier run has left the output.
