@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..corpora import Preset
-from ..corpora.layouts import Format, asked, trained_layout
-from ..corpora.layouts import RAW
+from ..corpora.layouts import RAW, Format, asked, trained_layout
 from ..errors import DataError
 from ..pipeline.texts import Text, read_texts
 from .options import show_layout

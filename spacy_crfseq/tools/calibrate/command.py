@@ -24,6 +24,7 @@ from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
+from ...pipeline.texts import names_of
 from .._pages.calibration import certainty
 from .._pages.judged import for_each_component, judge
 from . import Result, fit_temperature

@@ -23,6 +23,7 @@ from ...errors import ConfigError, DataError
 from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
+from ...pipeline.texts import names_of
 from .._pages import bootstrap
 from .._pages.judged import Judged, for_each_component, judge
 from . import Change, Comparison, compare_judged

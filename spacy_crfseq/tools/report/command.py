@@ -23,6 +23,7 @@ from ...evaluation.spans import Familiarity, text_of
 from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
+from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt
 from .._pages.judged import for_each_component, judge, spans_of_tags
 from . import Findings, findings

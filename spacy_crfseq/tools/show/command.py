@@ -16,9 +16,8 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, printer, reported_errors
 from ...cli.judging import first_texts
-from ...corpora.layouts import Asked, Format, asked, layout_by_ending
+from ...corpora.layouts import TEXTS, Asked, Format, asked, layout_by_ending
 from ...corpora.outputs import check_output_file
-from ...corpora.layouts import TEXTS
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from .._pages.judged import Tokens, tokens_of
