@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,15 @@ from ..corpora import UPOS, Preset, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
 from ..errors import ConfigError, DataError, FormatError, suggest
-from ..features.encoder import Columns
-from ..features.noted import KEY
 from ..files import collecting
 from ..registry import check_types
 from ..schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid, split_tag
-from .evidence import WEIGHT_KEY
-from .tasks import Annotation
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
+if TYPE_CHECKING:
+    from ..features.encoder import Columns
+    from .tasks import Annotation
+
 SPANS = ("ent", "chunk")
 _UNITS = ("sentence", "passage", "document")
 _ON_INVALID = ("error", "conlleval")
@@ -134,6 +134,8 @@ class DocBuilder:
             # a tree sets sentence starts of its own
             reference = make(groups, *_stack([*gold, *(starts if tree is None else [])]))
             if weight != 1:
+                from .evidence import WEIGHT_KEY
+
                 reference.user_data[WEIGHT_KEY] = weight
             yield reference, partial(make, given_groups, *_stack([*given, *starts]))
 
@@ -176,6 +178,8 @@ class DocBuilder:
         context = np.array([keys[one] for one in inputs], np.uint64).reshape(len(inputs), len(orths)).T
         offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
         weights = np.array([self._settings.weight * self._weight([sentence]) for sentence in sentences])
+        from ..features.encoder import Columns
+
         return LabelledText(Columns(orths, np.ascontiguousarray(context), offsets, {}), gold, weights)
 
     def _weight(self, sentences: list[Sentence]) -> float:
@@ -275,6 +279,8 @@ def _doc(
     if attributes:
         doc.from_array([*attributes], values)
     if noted:
+        from ..features.noted import KEY
+
         doc.user_data[KEY] = noted
     for key, spans in groups.items():
         doc.spans[key] = [DocSpan(doc, *span) for span in spans]
@@ -395,6 +401,8 @@ class Corpus:
 
 def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
     """Return the tokens and sentences of a Doc, its noted attributes, and the columns asked for, such as "tag"."""
+    from ..features.noted import KEY
+
     starts: Any = [token.is_sent_start for token in doc] if doc.has_annotation("SENT_START") else None
     words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
     result = Doc(doc.vocab, words=words, spaces=spaces, sent_starts=starts)

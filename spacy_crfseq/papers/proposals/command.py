@@ -27,17 +27,10 @@ from ...cli.judging import gold_tags_of, layout_of, read_file
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import DataError
-from ...features.attributes import BUILT_IN
-from ...features.encoder import Encoder, feature_names
-from ...features.templates import lexical_names, make_plan, parse
 from ...files import write_text
-from ...pipeline.feature_names import text_of
 from ...pipeline.gold_files import read_gold
-from ...pipeline.prediction import lexeme_reader, read_docs
 from ...pipeline.select import load_pipeline, one_crf_of
-from ...potentials.linear import listed
 from ...schemes import split_tag
-from ...training.selection import Counts, mutual_information
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -193,6 +186,14 @@ def propose(
     min_count (int): Labelled tokens that a feature has at least; also tokens without labels, if there are any.
     RAISES ConfigError: On a template that cannot be used.
     """
+    from ...features.attributes import BUILT_IN
+    from ...features.encoder import Encoder, feature_names
+    from ...features.templates import lexical_names, make_plan, parse
+    from ...pipeline.feature_names import text_of
+    from ...pipeline.prediction import lexeme_reader, read_docs
+    from ...potentials.linear import listed
+    from ...training.selection import Counts, mutual_information
+
     plan, strings, vocab = make_plan(parse(templates, BUILT_IN)), dict[int, str](), labelled[0].vocab
     encoder = Encoder(plan, make_plan([]), lexeme_reader(lambda: vocab, lexical_names(plan), {}, strings))
     encoder.keep_names()

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...corpora.layouts import Format
-from ...features.templates import Plan
-from ...model import LinearChainCRF
 from ...pipeline.select import run_between
-from ...potentials.layout import Rows, cells
 from ...types import Floats, Ints, Offsets
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
+    from ...features.templates import Plan
+    from ...model import LinearChainCRF
     from ...pipeline.feature_names import BothActive
+    from ...potentials.layout import Rows
 
 KINDS = ("unigram", "bigram")
 GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)", "potentials": "(added potentials)"}
@@ -58,6 +58,8 @@ def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
 
 
 def _entries(rows: Rows, weights: Floats) -> Entries:
+    from ...potentials.layout import cells
+
     keys = cells(rows)
     return Entries(keys, *np.divmod(keys, max(1, rows.width)), weights, rows.width)
 

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from ...pipeline.labels import numbers_of
 from ...prf import finite
 from ...types import Ints, Offsets, Scores
-from .._pages.weights import entries
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -172,6 +170,8 @@ class Explainer:
     def __init__(self, pipe: CRFComponent) -> None:
         self.pipe, self.crf = pipe, pipe.crf.without_unused()  # in its stored form
         self.reader = pipe.doc_model.feature_reader(self.crf)
+        from .._pages.weights import entries
+
         self.weights = entries(self.crf)
 
     def explain(
@@ -182,6 +182,8 @@ class Explainer:
         answers = self.pipe.posterior([doc], preset=preset)
         if missing := [token for token in wanted or () if not 0 <= token < len(doc)]:
             raise DataError(f"There is no token {missing[0]}: the document has {len(doc)} tokens, counted from 0.")
+        from ...pipeline.labels import numbers_of
+
         rivals = None if against is None else numbers_of([against], self.pipe.annotation, answers.tags)
         text = _Text(self, doc, answers, preset)
         labels = answers.all_labels

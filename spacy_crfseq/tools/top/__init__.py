@@ -9,13 +9,12 @@ import numpy as np
 
 from ...corpora.layouts import Format
 from ...errors import ConfigError, suggest
-from ...model import LinearChainCRF
-from ...pipeline.labels import numbers_of
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...types import Floats
 from .._pages.weights import Group, TemplateWeights, largest_of_labels, largest_weights, named, weights_by_template
 
 if TYPE_CHECKING:
+    from ...model import LinearChainCRF
     from ...pipeline.component import CRFComponent
 
 
@@ -104,6 +103,8 @@ def top(
     """
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model))
+    from ...pipeline.labels import numbers_of
+
     labels = None if label is None else numbers_of([label], pipe.annotation, pipe.tags)
     if template is None:
         groups = largest_of_labels(pipe, number, labels)
