@@ -13,18 +13,25 @@ from typing import Any
 import numpy as np
 import pytest
 import srsly
+from thinc.api import fix_random_seed
 
 from spacy_crfseq.pipeline.storage import HEAD
-from tests.pipeline.helpers import blank, inputs, pipe_of, registered, templates, trained
+from tests.pipeline.helpers import blank, examples, initialize, inputs, pipe_of, registered, templates, trained
 
 STORED = Path(__file__).parent / "stored"
 PAGE = Path(__file__).parents[2] / "docs" / "model-file.md"
 PAIRS = templates("LOWER[-1..1]", "SUFFIX3[0]", bigram_templates=["LOWER[0]"])
+CNN = {
+    "@architectures": "spacy.HashEmbedCNN.v2", "width": 8, "depth": 1, "embed_size": 20, "window_size": 1,
+    "maxout_pieces": 2, "subword_features": False, "pretrained_vectors": None,
+}  # fmt: skip
 COMPONENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pairs": ("crf_ner", {"features": PAIRS, "scheme": "IOB2"}),
     "stages": ("crf_ner", {"attributes": {"labels": registered("attributes", "DocumentLabels", folds=2)}}),
     "dictionary": ("crf_tagger", {"tag_dictionary_size": 5, "tag_dictionary_min_count": 1, "keep_names": True}),
     "dense": ("crf_chunker", {"support": "all", "precision": "float64"}),
+    "neural": ("crf_ner", {"potentials": {"network": registered("potentials", "Neural", tok2vec=CNN)}}),
+    "small": ("crf_ner", {"regularizer": registered("regularizers", "L1", rho=0.01)}),
 }
 
 
@@ -35,9 +42,25 @@ def answers(nlp: Any, factory: str) -> list[tuple[list[int], list[float]]]:
     return [(labels.tolist(), found[np.arange(len(labels)), labels].tolist()) for labels, found in each]
 
 
+def component(name: str, factory: str, settings: dict[str, Any]) -> Any:
+    """Return a pipeline with the trained component."""
+    if name != "neural":
+        nlp = trained(factory, **settings)
+        if name == "small":
+            pipe_of(nlp).prune(0.1)
+        return nlp
+    fix_random_seed(0)
+    nlp = blank(factory, **settings)
+    corpus = examples(nlp, factory)
+    initialize(nlp, corpus)
+    for _ in range(40):
+        nlp.update(corpus)
+    return nlp
+
+
 def store() -> None:
     for name, (factory, settings) in COMPONENTS.items():
-        nlp = trained(factory, **settings)
+        nlp = component(name, factory, settings)
         (STORED / name).mkdir(parents=True, exist_ok=True)
         pipe_of(nlp).to_disk(STORED / name, exclude=["vocab"])
         (STORED / name / "answers.json").write_text(json.dumps(answers(nlp, factory)), encoding="utf8")
