@@ -168,9 +168,10 @@ _CODE = re.compile(r"``(.+?)``|`(.+?)`")
 
 
 def read_docstring(thing: object) -> Docstring:
-    """Return the parts of a docstring."""
+    """Return the parts of a docstring; of a command's, what follows its help after a form feed."""
     found = Docstring([], [], [])
-    for block in re.split(r"\n\s*\n", _REGISTERED.sub("", inspect.getdoc(thing) or "")):
+    text = inspect.cleandoc((inspect.getdoc(thing) or "").rpartition("\f")[2])
+    for block in re.split(r"\n\s*\n", _REGISTERED.sub("", text)):
         lines = block.split("\n")
         if all(line.startswith("    ") for line in lines):
             found.paragraphs.append(_code_block(inspect.cleandoc("\n".join(["", *lines]))))
@@ -258,7 +259,10 @@ def signature(function: Callable[..., Any], name: str) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
-        kind = annotation(parameter.annotation)
+        kind = parameter.annotation
+        if isinstance(kind, str) and kind.startswith(("Annotated[", "options.")):  # of a command: without its help
+            kind = typing.get_args(eval(kind, function.__globals__))[0]
+        kind = annotation(kind)
         default = "" if parameter.default is REQUIRED else f" = {parameter.default!r}"
         starred |= parameter.kind is parameter.VAR_POSITIONAL
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
@@ -399,7 +403,7 @@ def command_page(name: str, command: Callable[..., Any]) -> str:
 def _help_blocks(command: Callable[..., Any]) -> list[str]:
     """Return the help of a command as Markdown; text after a line with a single backspace stays unchanged."""
     blocks = []
-    for block in inspect.cleandoc(command.__doc__ or "").split("\n\n"):
+    for block in inspect.cleandoc(command.__doc__ or "").partition("\f")[0].strip().split("\n\n"):
         if not block.startswith("\b"):
             blocks.append(_help(block.replace("\n", " ")))
             continue

@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, TypeVar
@@ -71,14 +72,30 @@ crfseq_cli = typer.Typer(
 )
 
 
-def command(name: str, section: str, *meant: str, **settings: Any) -> Callable[[Function], Function]:
+def command(
+    name: str, section: str, *meant: str, calls: Callable[..., Any] | None = None, **settings: Any
+) -> Callable[[Function], Function]:
     """Make a function a command in a section of the help, with the names that it has in other programs.
 
     Entry points ``spacy_crfseq_commands`` name the modules of `papers` and `tools`, and of other distributions.
+
+    calls (Callable | None): What does the work; the decorated function shows its result, see `options.as_command`.
     """
     SECTIONS.setdefault(section, []).append(name)
     MEANT.update(dict.fromkeys(meant, name))
-    return crfseq_cli.command(name, **settings)
+
+    def register(function: Function) -> Function:
+        if calls is None:
+            crfseq_cli.command(name, **settings)(function)
+        else:
+            from .options import OVERRIDES, as_command
+
+            if "overrides" in signature(calls).parameters:
+                settings["context_settings"] = OVERRIDES
+            crfseq_cli.command(name, **settings)(as_command(calls, function))
+        return function
+
+    return register
 
 
 def _show_versions(wanted: bool) -> None:

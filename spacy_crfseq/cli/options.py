@@ -5,18 +5,28 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from difflib import get_close_matches
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
 
 from ..corpora import Preset
-from ..corpora.layouts import COLUMNS_HELP, ENCODING_HELP, FORMAT_HELP, SCHEME_HELP, TEXTS_HELP, Format, find_layout
+from ..corpora.layouts import (
+    COLUMNS_HELP,
+    ENCODING_HELP,
+    FORMAT_HELP,
+    SCHEME_HELP,
+    TEXTS_HELP,
+    Asked,
+    Format,
+    find_layout,
+)
 from ..errors import ConfigError
 from ..pipeline.texts import GIVEN_HELP
 from .console import printer, reported_errors
@@ -35,6 +45,7 @@ Encoding = Annotated[str | None, typer.Option(help=ENCODING_HELP)]
 Rename = Annotated[
     str | None, typer.Option(help="Of XML: new names of labels, as in name=author,ref=O; one for several merges them")
 ]
+
 Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
 Components = Annotated[
     list[str] | None, typer.Option("--component", "-p", help="CRF component; repeat it for several [all]")
@@ -71,6 +82,27 @@ OF_SPACY_TRAIN = {
 """Settings of `spacy train` that have no effect here, and what to change instead."""
 
 
+class LayoutOptions(NamedTuple):
+    """Stands for the options on the layout of a file where a command takes a `Format`."""
+
+    format: Any
+    names: tuple[str, ...] = ("columns", "scheme", "encoding")
+
+    def parameters(self) -> list[Parameter]:
+        """Return what they are in the signature of a command."""
+        kinds = {"columns": Columns, "scheme": Scheme, "encoding": Encoding, "rename": Rename}
+        chosen = {"format_": self.format, **{name: kinds[name] for name in self.names}}
+        return [_keyword(name, kind, None) for name, kind in chosen.items()]
+
+    def taken(self, said: dict[str, Any]) -> Asked:
+        """Return the options, taken out of what was said."""
+        return Asked(said.pop("format_"), **{name: said.pop(name) for name in self.names})
+
+
+GoldLayout = Annotated[Format, LayoutOptions(GoldFormat)]
+TextLayout = Annotated[Format, LayoutOptions(TextFormat)]
+
+
 @contextmanager
 def training(
     ctx: typer.Context, config: Path | None, code: Path | None, verbose: bool = False
@@ -88,6 +120,65 @@ def training(
             yield overrides
         finally:
             gc.set_threshold(*limits)
+
+
+def as_command(function: Callable[..., Any], show: Callable[..., int | None]) -> Callable[..., None]:
+    """Return a function for typer that reads options, calls a function, and shows its result.
+
+    The options are the annotated parameters of both functions, and --code.  One that takes config `overrides` has
+    --verbose, too, and its config is `config_path`.  Its help is its docstring up to a form feed.
+
+    show (Callable): Called with the result and the options that it names; returns the exit code, None for 0.
+    """
+    own, shown = _options_of(function), _options_of(show)
+    overridden = "overrides" in signature(function).parameters
+    extra = {"code": Code, **({"verbose": Verbose} if overridden else {})}
+    parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)] if overridden else []
+    for name, option in {**own, **shown}.items():
+        layout = _layout_options(option)
+        parameters += [_keyword(name, option.annotation, option.default)] if layout is None else layout.parameters()
+    parameters += [_keyword(name, kind, None) for name, kind in extra.items() if name not in own]
+
+    def call(**said: Any) -> None:
+        for name, option in own.items():
+            if (layout := _layout_options(option)) is not None:
+                said[name] = layout.taken(said)
+        block: AbstractContextManager[Any]
+        if overridden:
+            block = training(said["ctx"], said["config_path"], said["code"], said["verbose"])
+        else:
+            block = reported_errors(code=said["code"])
+        with block as overrides:
+            result = function(**{name: said[name] for name in own}, **({"overrides": overrides} if overridden else {}))
+            status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
+        if status:
+            raise typer.Exit(status)
+
+    call.__name__, call.__doc__, call.__module__ = f"{function.__name__}_cli", function.__doc__, function.__module__
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+def _keyword(name: str, annotation: Any, default: Any = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _options_of(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """Return the parameters with an annotation for typer, with its value; types that are not imported have none."""
+    found = {}
+    for name, parameter in signature(function).parameters.items():
+        with suppress(NameError, AttributeError):
+            kind = eval(parameter.annotation, function.__globals__)
+            if hasattr(kind, "__metadata__"):
+                found[name] = parameter.replace(annotation=kind)
+    return found
+
+
+def _layout_options(option: Parameter) -> LayoutOptions | None:
+    info = get_args(option.annotation)[1]
+    return info if isinstance(info, LayoutOptions) else None
 
 
 def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:

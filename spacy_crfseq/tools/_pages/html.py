@@ -98,6 +98,11 @@ def _words(tokens: Tokens, begin: int, end: int) -> str:
     return "".join(f"{word} " if space else word for word, space in zip(*tokens.part(begin, end), strict=True))
 
 
+def points(rows: Iterable[Mapping[str, Any]], x: str, y: str, factor: float = 1.0) -> list[tuple[float, float]]:
+    """Return the points of a curve through two fields of some rows, those that have both."""
+    return [(row[x], factor * row[y]) for row in rows if row.get(x) is not None and row.get(y) is not None]
+
+
 def _make_environment() -> Environment:
     made = Environment(
         loader=PackageLoader("spacy_crfseq", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
@@ -105,9 +110,9 @@ def _make_environment() -> Environment:
     )  # fmt: skip
     functions = (
         charts.bar_scale, charts.bar_words, charts.brief_cells, charts.largest, charts.number, charts.plot,
-        charts.scale, charts.shortened, charts.width, charts.wilson, isfinite, pieces, strength,
+        charts.scale, charts.shortened, charts.width, charts.wilson, isfinite, pieces, points, strength,
     )  # fmt: skip
-    made.globals |= {"Bar": Bar} | {function.__name__: function for function in functions}
+    made.globals |= {"Bar": Bar, "Series": Series} | {function.__name__: function for function in functions}
     made.filters |= {"lines": lambda words: escape(words).replace("\n", Markup("<br>")), "width": charts.width}
     return made
 

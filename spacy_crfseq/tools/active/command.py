@@ -21,10 +21,9 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import INTERRUPTED, printer, reported_errors
+from ...cli.console import INTERRUPTED, printer
 from ...cli.judging import read_file
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
-from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import STDOUT, check_output_file
 from ...errors import ConfigError, DataError, suggest
 from ...files import write_text
@@ -41,14 +40,18 @@ CANDIDATES = 10
 """With --diversity, this many times the texts to keep are candidates."""
 
 
-@command("active", "Use")
-def active_cli(
+class Chosen(NamedTuple):
+    """The tasks, most useful text first; the number of texts seen; whether Ctrl-C ended the search early."""
+
+    tasks: list[dict[str, Any]]
+    seen: int
+    interrupted: bool
+
+
+def active(
     model: options.Model,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
+    layout: options.TextLayout = None,
     by: Annotated[
         str,
         typer.Option(
@@ -64,8 +67,7 @@ def active_cli(
     nbest: Annotated[int, typer.Option(min=2, help="Number of labellings for nbest-entropy")] = 10,
     output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
     force: options.Force = False,
-    code: options.Code = None,
-) -> None:
+) -> Chosen:
     """Choose the most informative texts to annotate.
 
     Writes them, the most useful first, as JSONL that Prodigy and doccano import (for Label Studio, as a JSON array):
@@ -81,55 +83,21 @@ def active_cli(
     Example:
       python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
           --by margin -n 200 --output to_annotate.jsonl
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        check_output_file(output, texts, force=force)
-        chosen = active(model, texts, said, by=by, component=component, number=number, nbest=nbest, diversity=diversity)
-        lines = "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in chosen.tasks)
-        if output == STDOUT:
-            sys.stdout.write(lines)
-        else:
-            write_text(Path(output), lines)
-            printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
-    if chosen.interrupted:
-        print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED)
+    \f
+    Return the texts of a file that a component is least certain about, and write them unless the output is "-".
 
-
-class Chosen(NamedTuple):
-    """The tasks, most useful text first; the number of texts seen; whether Ctrl-C ended the search early."""
-
-    tasks: list[dict[str, Any]]
-    seen: int
-    interrupted: bool
-
-
-def active(
-    model: str | Path,
-    texts: Path,
-    format_name: Format = None,
-    *,
-    by: str = "entropy",
-    component: str | None = None,
-    number: int = 100,
-    nbest: int = 10,
-    diversity: float = 0.0,
-) -> Chosen:
-    """Return the texts of a file that a component is least certain about.
-
-    diversity (float): The weight of `evaluation.active.diverse`.
+    diversity (float): The weight of `diverse`.
     RAISES CrfError: On an unknown measure or component, one without probabilities, or a file that cannot be read.
     """
+    check_output_file(output, texts, force=force)
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    best = Best(CANDIDATES * number if diversity else number)
-    interrupted = False
+    best, interrupted = Best(CANDIDATES * number if diversity else number), False
     try:
         with tqdm(disable=None, leave=False, file=sys.stderr, unit=" texts") as bar:
-            for batch in minibatch(read_file(nlp, texts, format_name), BATCH):
+            for batch in minibatch(read_file(nlp, texts, layout), BATCH):
                 docs = run_between(nlp, [text.doc for text in batch], None, name)
                 answers = pipe.posterior(docs, preset=True)
                 values = MEASURES[by](answers, nbest)
@@ -153,7 +121,25 @@ def active(
     if diversity and kept:
         of_texts = [words for _, (_, words) in kept]
         tasks = [tasks[i] for i in diverse([value for value, _ in kept], of_texts, number, diversity)]
+    if output != STDOUT:
+        write_text(Path(output), as_lines(tasks))
     return Chosen(tasks, best.seen, interrupted)
+
+
+def as_lines(tasks: Iterable[dict[str, Any]]) -> str:
+    """Return tasks as JSONL."""
+    return "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in tasks)
+
+
+@command("active", "Use", calls=active)
+def _print(chosen: Chosen, output: str) -> int:
+    if output == STDOUT:
+        sys.stdout.write(as_lines(chosen.tasks))
+    else:
+        printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
+    if chosen.interrupted:
+        print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
+    return INTERRUPTED if chosen.interrupted else 0
 
 
 def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:
@@ -206,16 +192,10 @@ def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str
     tokens = [
         {"text": t.text, "start": t.idx, "end": t.idx + len(t), "id": t.i, "ws": bool(t.whitespace_)} for t in doc
     ]
+    names = ("start", "end", "token_start", "token_end", "label", "score")
     found = [
-        {
-            "start": tokens[start]["start"],
-            "end": tokens[end - 1]["end"],
-            "token_start": start,
-            "token_end": end - 1,
-            "label": label,
-            "score": round(probability, 6),
-        }
-        for start, end, label, probability in spans
+        dict(zip(names, (tokens[a]["start"], tokens[b - 1]["end"], a, b - 1, label, round(p, 6)), strict=True))
+        for a, b, label, p in spans
     ]
     return {"text": doc.text, "tokens": tokens, "spans": found, "meta": meta}
 

@@ -82,11 +82,8 @@ class Result(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as values for JSON."""
-        sides = {"before": self.before, "after": self.after}
-        return {
-            "unit": self.unit,
-            **{
-                name: {**side.as_json(), "labels": {label: one._asdict() for label, one in side.labels.items()}}
-                for name, side in sides.items()
-            },
-        }
+        sides: dict[str, Any] = {}
+        for name, side in (("before", self.before), ("after", self.after)):
+            labels = {label: one._asdict() for label, one in side.labels.items()}
+            sides[name] = {**side.as_json(), "labels": labels}
+        return {"unit": self.unit, **sides}

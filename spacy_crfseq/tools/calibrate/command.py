@@ -16,9 +16,8 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import printer, reported_errors
+from ...cli.console import printer
 from ...cli.judging import layout_of
-from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
@@ -39,14 +38,17 @@ FEW = 100
 """Fewer predictions leave a temperature uncertain: its standard error is a tenth of it or more."""
 
 
-@command("calibrate", "Use")
-def calibrate_cli(
+class Done(NamedTuple):
+    """Results by component, and reasons for components that were skipped."""
+
+    results: dict[str, Result]
+    skipped: dict[str, str]
+
+
+def calibrate(
     model: options.Model,
     file: options.GoldFile,
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
+    layout: options.GoldLayout = None,
     output: Annotated[Path | None, options.output("Folder for a calibrated copy [store it in MODEL]")] = None,
     component: options.Components = None,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
@@ -55,9 +57,7 @@ def calibrate_cli(
     ] = False,
     given: options.Given = None,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
+) -> Done:
     """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
 
     Scores are divided by a temperature, which is fitted on DEV and stored with the model; Viterbi predictions stay the
@@ -69,47 +69,8 @@ def calibrate_cli(
     Example:
       python -m spacy crfseq calibrate training/model-best dev.conll \\
           --format conll2003
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        done = calibrate(
-            model, file, said, output=output, components=component or [], n_bins=bins, equal_mass=equal_mass,
-            given=names_of(given), force=force,
-        )  # fmt: skip
-        for name, reason in done.skipped.items():
-            print(f"{name} is unchanged. {reason}", file=sys.stderr)
-        for name, (unit, before, _) in done.results.items():
-            if before.whole.total < FEW:
-                text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
-                print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
-        if as_json:
-            print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
-        else:
-            for name, result in done.results.items():
-                _print(name, result)
-            printer().good(f"Saved the temperature of {', '.join(done.results)} to {output or Path(model)}")
-
-
-class Done(NamedTuple):
-    """Results by component, and reasons for components that were skipped."""
-
-    results: dict[str, Result]
-    skipped: dict[str, str]
-
-
-def calibrate(
-    model: str | Path,
-    file: Path,
-    format_name: Format = None,
-    *,
-    output: Path | None = None,
-    components: Sequence[str] = (),
-    n_bins: int = 10,
-    equal_mass: bool = False,
-    given: Sequence[str] | None = None,
-    force: bool = False,
-) -> Done:
-    """Fit the temperature of components on an annotated file and store it with the model.
+    \f
+    Fit the temperature of components on an annotated file and store it with the model.
 
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
@@ -119,16 +80,20 @@ def calibrate(
     if output is not None:
         check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)
-    pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    examples = read_gold(nlp, file, layout_of(file, format_name, nlp), given).examples
+    pipes = crfs_of(dict(nlp.pipeline), component or [], str(model))
+    examples = read_gold(nlp, file, layout_of(file, layout, nlp), names_of(given)).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
-        return _calibrated(pipe, examples, docs, n_bins, equal_mass)
+        return _calibrated(pipe, examples, docs, bins, equal_mass)
 
-    done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(components)))
+    done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(component)))
     if not done.results:
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
-    _store(nlp.path, output, {name: result.after.temperature for name, result in done.results.items()})
+    temperatures = {name: result.after.temperature for name, result in done.results.items()}
+    if output is None:
+        _store(nlp.path, nlp.path, temperatures)
+    else:
+        replace_folder(output, lambda folder: _store(nlp.path, folder, temperatures))
     return done
 
 
@@ -156,30 +121,36 @@ def _calibrated(
     return Result(judged.unit, *(table for table in tables if table is not None))
 
 
-def _store(model: Path, output: Path | None, temperatures: dict[str, float]) -> None:
+def _store(model: Path, folder: Path, temperatures: dict[str, float]) -> None:
     from ...pipeline.storage import read_settings
 
-    def write(folder: Path) -> None:
-        if folder != model:
-            shutil.copytree(model, folder)
-        for name, temperature in temperatures.items():
-            file = folder / name / "cfg"
-            write_json(file, {**read_settings(file), "temperature": temperature})
-
-    if output is None:
-        write(model)
-    else:
-        replace_folder(output, write)
+    if folder != model:
+        shutil.copytree(model, folder)
+    for name, temperature in temperatures.items():
+        file = folder / name / "cfg"
+        write_json(file, {**read_settings(file), "temperature": temperature})
 
 
-def _print(name: str, result: Result) -> None:
-    say, (unit, before, after) = printer(), result
-    say.divider(name)
-    say.text(
-        f"Temperature {before.temperature:.3f} -> {after.temperature:.3f}, fitted to {before.whole.total:,} {unit}"
-    )
-    for when, side in (("before", before), ("after", after)):
-        header = f"{when}: probability", unit, "mean", "right"
-        say.table(side.rows(), header=header, aligns=("l", *"rrr"), divider=True)
-    columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
-    say.table(result.rows(), header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
+@command("calibrate", "Use", calls=calibrate)
+def _print(done: Done, model: str, output: Path | None, as_json: options.AsJson = False) -> None:
+    for name, reason in done.skipped.items():
+        print(f"{name} is unchanged. {reason}", file=sys.stderr)
+    for name, (unit, before, _) in done.results.items():
+        if before.whole.total < FEW:
+            text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
+            print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
+    if as_json:
+        print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
+        return
+    say = printer()
+    for name, result in done.results.items():
+        unit, before, after = result
+        change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
+        say.divider(name)
+        say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
+        for when, side in (("before", before), ("after", after)):
+            header = f"{when}: probability", unit, "mean", "right"
+            say.table(side.rows(), header=header, aligns=("l", *"rrr"), divider=True)
+        columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+        say.table(result.rows(), header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
+    say.good(f"Saved the temperature of {', '.join(done.results)} to {output or Path(model)}")

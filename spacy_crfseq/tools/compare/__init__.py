@@ -125,10 +125,6 @@ class Comparison(NamedTuple):
         """Return the lines as the cells of a table."""
         return [[name, n, *line.cells()] for name, n, line in self.lines()]
 
-    def bars(self) -> list[Bar]:
-        """Return the differences of the lines as bars."""
-        return [line.bar(name) for name, _, line in self.lines()]
-
     def changes(self, n_shown: int) -> list[tuple[str, str, list[Change]]]:
         """Return improved and worsened texts to show: the kind, their number, and some of them."""
         return [

@@ -14,10 +14,9 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import printer, reported_errors
+from ...cli.console import printer
 from ...cli.judging import layout_of
 from ...corpora import Preset
-from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import write_text
@@ -42,54 +41,6 @@ MOST_WORDS = 40
 """Number of words of a text shown in a terminal."""
 
 
-@command("compare", "Look")
-def compare_cli(
-    first: Annotated[str, typer.Argument(metavar="A", help="Folder or package name of a trained pipeline")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one")],
-    file: options.GoldFile,
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    component: options.Components = None,
-    number: Annotated[int, options.number("Texts to show that got better, and that got worse", least=0)] = 5,
-    samples: options.Samples = 1000,
-    output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
-    given: options.Given = None,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
-    """Compare two pipelines on the same texts: scores side by side, and texts that got better or worse.
-
-    The difference is B minus A. Its interval is the middle 95 % of samples of the texts; p is the probability of a
-    difference at least as large by chance (paired bootstrap, not corrected for the number of labels).
-
-    \b
-    Example:
-      python -m spacy crfseq compare training/model-best other/model-best \\
-          dev.conll --format conll2003
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        check_output_file(output, file)
-        done = compare(first, second, file, said, components=component or [], given=names_of(given), n_samples=samples)
-        if output is not None:
-            from .._pages.html import render
-
-            about = {"first": first, "second": second, "file": str(file), "n_shown": number, "n_samples": samples}
-            write_text(output, render("tools/compare/page.html", done=done, **about))
-        for doubt in done.doubts:
-            print(f"Warning: {doubt}", file=sys.stderr)
-        if as_json:
-            figures = {one.name: one.as_json(number) for one in done.components}
-            print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
-            return
-        for one in done.components:
-            _print(one, number)
-        if output is not None:
-            printer().good(f"Saved {output}")
-
-
 class Compared(NamedTuple):
     """The results of `compare`, doubts about them, and how to show the texts."""
 
@@ -99,25 +50,37 @@ class Compared(NamedTuple):
 
 
 def compare(
-    first: str | Path,
-    second: str | Path,
-    file: Path,
-    format_name: Format = None,
-    *,
-    components: Sequence[str] = (),
-    given: Sequence[str] | None = None,
-    n_samples: int = 1000,
+    first: Annotated[str, typer.Argument(metavar="A", help="Folder or package name of a trained pipeline")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one")],
+    file: options.GoldFile,
+    layout: options.GoldLayout = None,
+    component: options.Components = None,
+    number: Annotated[int, options.number("Texts to show that got better, and that got worse", least=0)] = 5,
+    samples: options.Samples = 1000,
+    output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
+    given: options.Given = None,
 ) -> Compared:
-    """Compare two pipelines on an annotated file.
+    """Compare two pipelines on the same texts: scores side by side, and texts that got better or worse.
+
+    The difference is B minus A. Its interval is the middle 95 % of samples of the texts; p is the probability of a
+    difference at least as large by chance (paired bootstrap, not corrected for the number of labels).
+
+    \b
+    Example:
+      python -m spacy crfseq compare training/model-best other/model-best \\
+          dev.conll --format conll2003
+    \f
+    Compare two pipelines on an annotated file; `number` is that of the page.
 
     RAISES CrfError: If there is nothing to compare.
     """
-    from .._pages.html import text_style
+    from .._pages.html import render, text_style
 
+    check_output_file(output, file)
     models = str(first), str(second)
     pipelines = [load_pipeline(model) for model in models]
-    pipes = [crfs_of(dict(nlp.pipeline), components, model) for nlp, model in zip(pipelines, models, strict=True)]
-    layout = layout_of(file, format_name, pipelines[0])
+    pipes = [crfs_of(dict(nlp.pipeline), component or [], model) for nlp, model in zip(pipelines, models, strict=True)]
+    preset = layout_of(file, layout, pipelines[0])
     shared = [name for name in pipes[0] if name in pipes[1]]
     if not shared:
         raise ConfigError(
@@ -125,7 +88,7 @@ def compare(
             "Rename one of them (in config.cfg and its folder)."
         )
     wanted = [{name: of[name] for name in shared} for of in pipes]
-    judged, docs = _judge_both(pipelines, wanted, file, layout, given)
+    judged, docs = _judge_both(pipelines, wanted, file, preset, names_of(given))
     doubts = [
         f"only {model} has {', '.join(own)}; not compared."
         for of, model in zip(pipes, models, strict=True)
@@ -136,10 +99,14 @@ def compare(
     for name in shared:
         if name in judged[0] and name in judged[1]:
             doubts += _different_tasks(pipes[0][name], pipes[1][name])
-            found.append(compare_judged(name, judged[0][name], judged[1][name], n_samples))
+            found.append(compare_judged(name, judged[0][name], judged[1][name], samples))
     if not found:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    return Compared(found, doubts, text_style(pipelines[0]))
+    done = Compared(found, doubts, text_style(pipelines[0]))
+    if output is not None:
+        about = {"first": first, "second": second, "file": str(file), "n_shown": number, "n_samples": samples}
+        write_text(output, render("tools/compare/page.html", done=done, **about))
+    return done
 
 
 def _judge_both(
@@ -189,18 +156,28 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
     return doubts
 
 
-def _print(one: Comparison, n_shown: int) -> None:
-    say, rows = printer(), one.rows()
-    say.divider(one.name)
-    header = "", "gold", "A", "B", "B - A", "95 %", "p"
-    say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
-    if (more := len(one.labels) + 1 - len(rows)) > 0:
-        say.text(f"{more} rarer labels are left out; --json has them.")
-    say.text(one.in_words())
-    for title, how_many, changes in one.changes(n_shown):
-        say.text(f"\n{title.capitalize()} in B: {how_many}")
-        for change in changes:
-            print("\n".join(_change_lines(change)))
+@command("compare", "Look", calls=compare)
+def _print(done: Compared, number: int, output: Path | None, as_json: options.AsJson = False) -> None:
+    for doubt in done.doubts:
+        print(f"Warning: {doubt}", file=sys.stderr)
+    if as_json:
+        figures = {one.name: one.as_json(number) for one in done.components}
+        print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    say, header = printer(), ("", "gold", "A", "B", "B - A", "95 %", "p")
+    for one in done.components:
+        rows = one.rows()
+        say.divider(one.name)
+        say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
+        if (more := len(one.labels) + 1 - len(rows)) > 0:
+            say.text(f"{more} rarer labels are left out; --json has them.")
+        say.text(one.in_words())
+        for title, how_many, changes in one.changes(number):
+            say.text(f"\n{title.capitalize()} in B: {how_many}")
+            for change in changes:
+                print("\n".join(_change_lines(change)))
+    if output is not None:
+        say.good(f"Saved {output}")
 
 
 def _change_lines(change: Change) -> list[str]:

@@ -144,24 +144,9 @@ def probability_words(value: float) -> str:
     return f"{value:.2f}" if 0.005 <= value < 0.995 else ">0.99" if value > 0.5 else "<0.01"
 
 
-def explain(
-    pipe: CRFComponent,
-    doc: Doc,
-    *,
-    tokens: Iterable[int] | None = None,
-    against: str | None = None,
-    preset: bool = False,
-) -> Explanation:
-    """Return the weights behind the labels of a Doc, compared with those of the second most probable labels.
-
-    tokens (Iterable[int] | None): The tokens to explain; None for all.
-    against (str | None): Another label to compare with, a tag or the type of several tags: why not this one?
-    preset (bool): As in `CRFComponent.posterior`.
-    For many Docs, make one `Explainer`.
-    RAISES ConfigError: If the component has no model, or none of whole labellings.
-    RAISES DataError: If the model has no such label, or the Doc no such token.
-    """
-    return Explainer(pipe).explain(doc, tokens=tokens, against=against, preset=preset)
+def explain(pipe: CRFComponent, doc: Doc, **how: Any) -> Explanation:
+    """Return the weights behind the labels of a Doc, as `Explainer.explain` does; for many Docs, make one of these."""
+    return Explainer(pipe).explain(doc, **how)
 
 
 class Explainer:
@@ -177,7 +162,14 @@ class Explainer:
     def explain(
         self, doc: Doc, *, tokens: Iterable[int] | None = None, against: str | None = None, preset: bool = False
     ) -> Explanation:
-        """Explain the labels of a Doc; see `explain`."""
+        """Return the weights behind the labels of a Doc, compared with those of the second most probable labels.
+
+        tokens (Iterable[int] | None): The tokens to explain; None for all.
+        against (str | None): Another label to compare with, a tag or the type of several tags: why not this one?
+        preset (bool): As in `CRFComponent.posterior`.
+        RAISES ConfigError: If the component has no model, or none of whole labellings.
+        RAISES DataError: If the model has no such label, or the Doc no such token.
+        """
         wanted = None if tokens is None else sorted(set(tokens))
         answers = self.pipe.posterior([doc], preset=preset)
         if missing := [token for token in wanted or () if not 0 <= token < len(doc)]:

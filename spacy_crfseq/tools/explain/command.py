@@ -16,9 +16,8 @@ from wasabi.util import color, supports_ansi
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, cut, cut_name, printer, reported_errors
+from ...cli.console import count_of, cut, cut_name, printer
 from ...cli.judging import first_texts
-from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError
 from ...files import write_text
@@ -56,21 +55,17 @@ class Explained(NamedTuple):
     style: TextStyle
     texts: list[ExplainedText]
     more: bool
-    folds: bool = True
+    folds: bool
 
     def in_words(self) -> str:
         """Return the number of texts in words."""
         return count_of(len(self.texts), "text") + ("; the file has more" if self.more else "")
 
 
-@command("explain", "Look", "why")
-def explain_cli(
+def explain(
     model: options.Model,
     source: options.TextOrFile,
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
+    layout: options.TextLayout = None,
     component: options.OneComponent = None,
     tokens: Annotated[
         list[str] | None,
@@ -83,9 +78,7 @@ def explain_cli(
     number: Annotated[int | None, options.number(f"Contributions to each label [{SHOWN}; in JSON all]")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
     output: options.PageInstead = None,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
+) -> Explained:
     """Show which features and transitions lead to each label, and by what margin.
 
     Each label is compared with its rival: the second most probable label, or the one given by --label, in the best
@@ -101,61 +94,35 @@ def explain_cli(
           -p crf_ner --token Oslo --label ORG --number 10
       python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
           --output page.html
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        check_output_file(output, source)
-        explained = explain(model, source, said, component=component, tokens=tokens or (), against=label, limit=limit)
-        if output is not None:
-            write_text(output, explain_page(explained, number or ON_PAGE))
-        if as_json:
-            texts = [
-                {"text": text.text, "line": text.line, **text.explanation.to_json(number)} for text in explained.texts
-            ]
-            print(json.dumps(texts, indent=2, ensure_ascii=False))
-        elif output is not None:
-            printer().good(f"Saved {output}: {explained.in_words()}")
-        else:
-            brief = not tokens and label is None and sys.stdout.isatty()
-            for text in explained.texts:
-                print("\n".join(_lines(text, number or SHOWN, several=len(explained.texts) > 1, brief=brief)))
-            if explained.more:
-                printer().info(f"Explained the first {len(explained.texts)}; ask for more by --limit.")
-
-
-def explain(
-    model: str | Path,
-    source: str | Path,
-    format_name: Format = None,
-    *,
-    component: str | None = None,
-    tokens: Sequence[str] = (),
-    against: str | None = None,
-    limit: int = 10,
-) -> Explained:
-    """Explain what a pipeline's CRF predicts for a text, or for the first texts of a file.
+    \f
+    Explain what a pipeline's CRF predicts for a text, or for the first texts of a file; `number` is that of the page.
 
     RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
     """
-    from .._pages.html import text_style
+    from .._pages.html import render, text_style
 
+    check_output_file(output, source)
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    kept, more = first_texts(nlp, source, format_name, limit)
+    kept, more = first_texts(nlp, source, layout, limit)
     docs = run_between(nlp, [text.doc for text in kept], None, name)
-    chosen = [_tokens_of(doc, tokens) for doc in docs]
+    chosen = [_tokens_of(doc, tokens or ()) for doc in docs]
     if not any(chosen):
         raise ConfigError(
-            f"--token {' '.join(tokens)}: no such token. Give a word as it is split here, or a number from 0 to "
+            f"--token {' '.join(tokens or ())}: no such token. Give a word as it is split here, or a number from 0 to "
             f"{max(map(len, docs)) - 1}: {' '.join(token.text for token in docs[0][:20])}"
         )
     explainer = Explainer(pipe)
-    explained = [
-        ExplainedText(doc.text, text.line, explainer.explain(doc, tokens=here, against=against, preset=True))
-        for text, doc, here in zip(kept, docs, chosen, strict=True)
-        if here
+    texts = [
+        ExplainedText(doc.text, text.line, explainer.explain(doc, tokens=wanted, against=label, preset=True))
+        for text, doc, wanted in zip(kept, docs, chosen, strict=True)
+        if wanted
     ]
-    return Explained(str(model), name, text_style(nlp), explained, more, folds=not tokens and against is None)
+    explained = Explained(str(model), name, text_style(nlp), texts, more, folds=not tokens and label is None)
+    if output is not None:
+        how = {"shown": number or ON_PAGE, "sure": SURE if explained.folds else inf, "probability": probability_words}
+        write_text(output, render("tools/explain/page.html", explained=explained, **how))
+    return explained
 
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
@@ -167,14 +134,20 @@ def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
     return sorted({*by_word, *by_number})
 
 
-def explain_page(explained: Explained, number: int) -> str:
-    """Return the page as HTML, with at most `number` contributions for each label."""
-    from .._pages.html import render
-
-    sure = SURE if explained.folds else inf
-    return render(
-        "tools/explain/page.html", explained=explained, shown=number, sure=sure, probability=probability_words
-    )
+@command("explain", "Look", "why", calls=explain)
+def _print(explained: Explained, number: int | None, output: Path | None, as_json: options.AsJson = False) -> None:
+    texts = explained.texts
+    if as_json:
+        entries = [{"text": one.text, "line": one.line, **one.explanation.to_json(number)} for one in texts]
+        print(json.dumps(entries, indent=2, ensure_ascii=False))
+    elif output is not None:
+        printer().good(f"Saved {output}: {explained.in_words()}")
+    else:
+        brief = explained.folds and sys.stdout.isatty()
+        for text in texts:
+            print("\n".join(_lines(text, number or SHOWN, several=len(texts) > 1, brief=brief)))
+        if explained.more:
+            printer().info(f"Explained the first {len(texts)}; ask for more by --limit.")
 
 
 def _lines(text: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import printer, reported_errors
+from ...cli.console import printer
 from ...corpora.outputs import check_output_pipeline
 from ...files import replace_folder
 from ...pipeline.select import crfs_of, load_pipeline
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from ...pipeline.doc_model import Pruned
 
 
-@command("prune", "Use")
-def prune_cli(
+def prune(
     model: options.Model,
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
     threshold: Annotated[
@@ -30,8 +29,7 @@ def prune_cli(
         typer.Option("--component", "-p", help="Component to prune; repeat it for several [all CRF components]"),
     ] = None,
     force: options.Force = False,
-    code: options.Code = None,
-) -> None:
+) -> dict[str, Pruned]:
     """Remove weights and features with little effect from a trained pipeline.
 
     The default threshold 0 removes only zero weights, of which an L1 penalty leaves many; predictions stay the same. A
@@ -42,45 +40,32 @@ def prune_cli(
     Example:
       python -m spacy crfseq prune training/model-best training/model-small \\
           --threshold 0.01
-    """
-    with reported_errors(code=code):
-        reports = prune(model, output, threshold=threshold, components=component, force=force)
-        say = printer()
-        rows = [(name, *_cells(report)) for name, report in reports.items()]
-        header = "component", "weights", "", "attributes", "", "MB on disk", ""
-        say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
-        if not any(report.before.weights > report.after.weights for report in reports.values()):
-            say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
-        say.good(f"Saved the pipeline to {output}")
-
-
-def prune(
-    model: str | Path, output: Path, *, threshold: float = 0.0, components: list[str] | None = None, force: bool = False
-) -> dict[str, Pruned]:
-    """Save a pipeline without the weights of an absolute value up to `threshold`.
+    \f
+    Return the sizes of each component before and after.
 
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES ConfigError: If there is no such component, or `output` is in use.
     """
-    check_output_pipeline(output, model, force=force)
-    return save_pruned(model, output, threshold, components)
-
-
-def save_pruned(
-    model: str | Path, output: Path, threshold: float = 0.0, components: list[str] | None = None
-) -> dict[str, Pruned]:
-    """Do as `prune` without checking `output`."""
     from ...pipeline.model_card import fill_card
 
+    check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)
-    pipes = crfs_of(dict(nlp.pipeline), components or [], str(model))
-    reports = {name: pipe.prune(threshold) for name, pipe in pipes.items()}
+    reports = {
+        name: pipe.prune(threshold) for name, pipe in crfs_of(dict(nlp.pipeline), component or [], str(model)).items()
+    }
     replace_folder(output, fill_card(nlp).to_disk)
     return reports
 
 
-def _cells(report: Pruned) -> list[str]:
-    before, after = report
-    pairs = ((before.weights, after.weights), (before.features, after.features))
-    cells = [cell for old, new in pairs for cell in (f"{old:,}", f"-> {new:,}")]
-    return [*cells, f"{before.n_bytes / 1e6:.2f}", f"-> {after.n_bytes / 1e6:.2f}"]
+@command("prune", "Use", calls=prune)
+def _print(reports: dict[str, Pruned], output: Path, threshold: float) -> None:
+    rows = []
+    for name, (before, after) in reports.items():
+        pairs = ((before.weights, after.weights), (before.features, after.features))
+        cells = [cell for old, new in pairs for cell in (f"{old:,}", f"-> {new:,}")]
+        rows.append((name, *cells, f"{before.n_bytes / 1e6:.2f}", f"-> {after.n_bytes / 1e6:.2f}"))
+    say, header = printer(), ("component", "weights", "", "attributes", "", "MB on disk", "")
+    say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
+    if not any(before.weights > after.weights for before, after in reports.values()):
+        say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
+    say.good(f"Saved the pipeline to {output}")

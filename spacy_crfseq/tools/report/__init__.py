@@ -13,9 +13,9 @@ from ...evaluation.spans import FAMILIAR, Familiarity
 from ...prf import accuracy, finite, rates_by_label
 from ...schemes import Span
 from .._pages.bootstrap import Interval, interval
-from .._pages.calibration import Certainty, certainty
+from .._pages.calibration import certainty
 from .._pages.judged import Judged, Tokens, moved, shown_part, within
-from .._pages.weights import TemplateWeights, weights_by_template
+from .._pages.weights import weights_by_template
 from .errors import NOTHING, confusion, kinds_by_label, pair_spans, span_confusion
 
 if TYPE_CHECKING:
@@ -88,8 +88,12 @@ class Sentence(NamedTuple):
         return {**names, **spans, "probability": self.probability}
 
 
-class Findings(NamedTuple):
+class Findings:
     """The results on a component.
+
+    known: Texts and labels of the training corpus, None without one.
+    curve: Iterations of the training log.
+    n_worst, n_samples: Number of sentences to show, and of bootstrap samples.
 
     unit: "spans", or "tokens" of a tagger.
     texts, tokens: Number of evaluated texts and tokens.
@@ -103,29 +107,33 @@ class Findings(NamedTuple):
     certainty: Calibration of the probabilities; None if there are none.
     transitions: Weights from each label (rows, then the start) to each label (columns, then the end); nan if the
         scheme forbids the transition.
-    curve: Iterations of the training log.
     worst: Sentences with most errors, equal ones once.
     """
 
-    name: str
-    unit: str
-    texts: int
-    tokens: int
-    accuracy: Estimate
-    sequence_accuracy: Estimate
-    whole: Row
-    labels: dict[str, Row]
-    kinds: dict[str, dict[str, int]]
-    tags: list[str]
-    tag_confusion: NDArray[np.int64]
-    confusions: list[tuple[str, str, int]]
-    examples: dict[tuple[str, str], list[Sentence]]
-    familiar: dict[str, Row] | None
-    certainty: Certainty | None
-    templates: list[TemplateWeights]
-    transitions: tuple[list[str], NDArray[np.float64]]
-    curve: list[dict[str, Any]]
-    worst: list[Sentence]
+    def __init__(
+        self, pipe: CRFComponent, judged: Judged, answers: DocPosterior, known: Familiarity | None,
+        curve: list[dict[str, Any]], n_worst: int, n_samples: int,
+    ) -> None:  # fmt: skip
+        sentences = _Sentences(judged, answers)
+        pairs = [pair for texts in zip(judged.gold, judged.found, strict=True) for pair in pair_spans(*texts)]
+        self.name, self.unit, self.curve = pipe.name, judged.unit, curve
+        self.texts, self.tokens = len(judged.texts), int(judged.token_counts[:, 1].sum())
+        self.accuracy = _estimates(interval(judged.token_counts, accuracy, n_samples))[0]
+        self.sequence_accuracy = _estimates(interval(sentences.counts(), accuracy, n_samples))[0]
+        (self.whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
+        self.labels = dict(zip(judged.labels, _rows(judged.counts, n_samples), strict=True))
+        self.kinds = {} if judged.plain else {label: dict(kinds) for label, kinds in kinds_by_label(pairs).items()}
+        self.tags, self.tag_confusion = tags, table = _tag_confusion(judged)
+        by_tag = Counter({(tags[i], tags[j]): int(table[i, j]) for i, j in zip(*np.nonzero(table), strict=True)})
+        counts = by_tag if judged.plain else span_confusion(pairs)
+        wrong = sorted(((a, b, n) for (a, b), n in counts.items() if a != b), key=lambda row: (-row[2], *row[:2]))
+        self.confusions = wrong[:MOST_CONFUSIONS]
+        self.examples = sentences.examples(self.confusions)
+        self.familiar = None if known is None else _familiar(judged, known, n_samples)
+        self.certainty = certainty(judged)
+        self.templates = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
+        self.transitions = list(pipe.tags), _transitions(pipe)
+        self.worst = sentences.worst(n_worst)
 
     @property
     def anchors(self) -> dict[tuple[str, str], str]:
@@ -160,52 +168,6 @@ class Findings(NamedTuple):
             "log": self.curve,
             "worst": [one.as_json() for one in self.worst],
         }
-
-
-def findings(
-    pipe: CRFComponent,
-    judged: Judged,
-    answers: DocPosterior,
-    *,
-    known: Familiarity | None,
-    curve: list[dict[str, Any]],
-    n_worst: int,
-    n_samples: int,
-) -> Findings:
-    """Return the results on a component.
-
-    known: Texts and labels of the training corpus.
-    curve: Iterations of the training log.
-    n_worst, n_samples: Number of sentences to show, and of bootstrap samples.
-    """
-    sentences = _Sentences(judged, answers)
-    tags, table = _tag_confusion(judged)
-    pairs = [pair for texts in zip(judged.gold, judged.found, strict=True) for pair in pair_spans(*texts)]
-    by_tag = Counter({(tags[i], tags[j]): int(table[i, j]) for i, j in zip(*np.nonzero(table), strict=True)})
-    counts = by_tag if judged.plain else span_confusion(pairs)
-    wrong = sorted(((a, b, n) for (a, b), n in counts.items() if a != b), key=lambda row: (-row[2], *row[:2]))
-    (whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
-    return Findings(
-        name=pipe.name,
-        unit=judged.unit,
-        texts=len(judged.texts),
-        tokens=int(judged.token_counts[:, 1].sum()),
-        accuracy=_estimates(interval(judged.token_counts, accuracy, n_samples))[0],
-        sequence_accuracy=_estimates(interval(sentences.counts(), accuracy, n_samples))[0],
-        whole=whole,
-        labels=dict(zip(judged.labels, _rows(judged.counts, n_samples), strict=True)),
-        kinds={} if judged.plain else {label: dict(kinds) for label, kinds in kinds_by_label(pairs).items()},
-        tags=tags,
-        tag_confusion=table,
-        confusions=wrong[:MOST_CONFUSIONS],
-        examples=sentences.examples(wrong[:MOST_CONFUSIONS]),
-        familiar=None if known is None else _familiar(judged, known, n_samples),
-        certainty=certainty(judged),
-        templates=weights_by_template(pipe.crf, pipe.doc_model.features.plans()),
-        transitions=(list(pipe.tags), _transitions(pipe)),
-        curve=curve,
-        worst=sentences.worst(n_worst),
-    )
 
 
 def _transitions(pipe: CRFComponent) -> NDArray[np.float64]:

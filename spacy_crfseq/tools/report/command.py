@@ -6,17 +6,16 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import printer, reported_errors
+from ...cli.console import printer
 from ...cli.judging import gold_tags_of, layout_of
 from ...corpora import read_lines
-from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
 from ...evaluation.spans import Familiarity, text_of
@@ -26,7 +25,7 @@ from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt
 from .._pages.judged import for_each_component, judge, spans_of_tags
-from . import Findings, findings
+from . import Findings
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -40,15 +39,11 @@ WEIGHTS = 8
 """Number of weights of each sign shown for each label."""
 
 
-@command("report", "Look")
-def report_cli(
+def report(
     model: options.Model,
     file: options.GoldFile,
     output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
+    layout: options.GoldLayout = None,
     train: Annotated[
         Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
     ] = None,
@@ -59,9 +54,7 @@ def report_cli(
     number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
     samples: options.Samples = 1000,
     given: options.Given = None,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
+) -> list[Findings]:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 
     The page is one file without external requests. Each score has an interval, which shows how much it would vary on
@@ -72,43 +65,8 @@ def report_cli(
       python -m spacy crfseq report training/model-best dev.conll \\
           --format conll2003 \\
           --corpus train.conll --output report.html
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        sources = Sources(file, said, names_of(given), train, corpus)
-        found = report(model, sources, output, components=component or [], n_worst=number, n_samples=samples)
-        if as_json:
-            figures = {one.name: one.as_json() for one in found}
-            print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
-            return
-        for one in found:
-            (value, *ends), what = one.main_score
-            interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
-            text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
-            print(f"{one.name}: {text}")
-        printer().good(f"Saved {output}")
-
-
-class Sources(NamedTuple):
-    """Files of a report: the annotated file, and of training the log (None for that next to the model) and corpus."""
-
-    file: Path
-    format_name: Format = None
-    given: Sequence[str] | None = None
-    log: Path | None = None
-    corpus: Path | None = None
-
-
-def report(
-    model: str | Path,
-    sources: Sources,
-    output: Path,
-    *,
-    components: Sequence[str] = (),
-    n_worst: int = 30,
-    n_samples: int = 1000,
-) -> list[Findings]:
-    """Write a page on components and return their results.
+    \f
+    Write a page on components and return their results.
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
@@ -116,30 +74,27 @@ def report(
     from .._pages.weights import largest_of_labels, named
     from . import page
 
-    file, format_name, given, log, corpus = sources
-    check_output_file(output, file, log, corpus)
+    check_output_file(output, file, train, corpus)
     nlp = load_pipeline(model)
-    layout = layout_of(file, format_name, nlp)
-    of_corpus = layout if corpus is None else options.show_layout(corpus, None, layout)
-    pipes = crfs_of(dict(nlp.pipeline), components, str(model))
-    curves = _curves(model, log, list(pipes))
+    preset = layout_of(file, layout, nlp)
+    of_corpus = preset if corpus is None else options.show_layout(corpus, None, preset)
+    pipes = crfs_of(dict(nlp.pipeline), component or [], str(model))
+    curves = _curves(model, train, list(pipes))
     with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
         bar.set_description(f"reading {file.name}")
-        examples = read_gold(nlp, file, layout, given).examples
-        seen = None if corpus is None else read_gold(nlp, corpus, of_corpus, given).examples
+        examples = read_gold(nlp, file, preset, names_of(given)).examples
+        seen = None if corpus is None else read_gold(nlp, corpus, of_corpus, names_of(given)).examples
         bar.update()
 
         def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
             bar.set_description(pipe.name)
             judged, answers = judge(pipe, examples, docs)
-            found = findings(
-                pipe, judged, answers, curve=curves[pipe.name], known=corpus_familiarity(pipe, seen), n_worst=n_worst,
-                n_samples=n_samples,
-            )  # fmt: skip
+            known = None if seen is None else corpus_familiarity(pipe, seen)
+            found = Findings(pipe, judged, answers, known, curves[pipe.name], number, samples)
             bar.update()
             return found
 
-        results, reasons = for_each_component(nlp, pipes, examples, look_at, required=bool(components))
+        results, reasons = for_each_component(nlp, pipes, examples, look_at, required=bool(component))
     if not results:
         raise ConfigError("\n".join(["There is no component to report on.", *reasons.values()]))
     for reason in reasons.values():
@@ -148,18 +103,16 @@ def report(
         print(f"Warning: {warning}", file=sys.stderr)
     subject = {
         "model": str(model), "file": str(file), "corpus": str(corpus or ""), "style": text_style(nlp),
-        "made": made_of(nlp), "n_samples": n_samples,
+        "made": made_of(nlp), "n_samples": samples,
     }  # fmt: skip
     largest = {name: named(nlp, name, largest_of_labels(pipes[name], WEIGHTS)) for name in results}
-    shown = {"subject": subject, "components": list(results.values()), "largest": largest}
-    write_text(output, render("tools/report/page.html", view=page, **shown))
-    return list(results.values())
+    found = list(results.values())
+    write_text(output, render("tools/report/page.html", view=page, subject=subject, components=found, largest=largest))
+    return found
 
 
-def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example] | None) -> Familiarity | None:
-    """Return the gold spans of a corpus (of a tagger, the words) by text, with their labels; None without a corpus."""
-    if examples is None:
-        return None
+def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example]) -> Familiarity:
+    """Return the gold spans of a corpus (of a tagger, the words) by text, with their labels."""
     plain = pipe.annotation.scheme is None
 
     def pairs() -> Iterator[tuple[str, str]]:
@@ -193,3 +146,17 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
                 raise FormatError(path, number, f"not an iteration of training. {advice}")
             entries.append(entry)
     return entries
+
+
+@command("report", "Look", calls=report)
+def _print(found: list[Findings], output: Path, as_json: options.AsJson = False) -> None:
+    if as_json:
+        figures = {one.name: one.as_json() for one in found}
+        print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    for one in found:
+        (value, *ends), what = one.main_score
+        interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
+        text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
+        print(f"{one.name}: {text}")
+    printer().good(f"Saved {output}")

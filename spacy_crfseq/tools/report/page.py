@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._pages.html import Bar, Markup, Series, heat_map, line_chart
+from .._pages.html import Markup, heat_map
 from . import EXAMPLES as EXAMPLES
-from . import Findings, Row, Sentence
+from . import Findings, Sentence
 from .errors import BOTH, BOUNDARY, LABEL, MISSED, NOTHING, RIGHT, SPURIOUS
 
 MOST_LABELS = 30
@@ -23,28 +23,6 @@ KIND_WORDS = {
     RIGHT: "right", LABEL: "wrong label", BOUNDARY: "wrong boundary", BOTH: "both wrong", MISSED: "missed",
     SPURIOUS: "spurious",
 }  # fmt: skip
-
-
-def titles(found: Findings) -> list[str]:
-    """Return the titles of the sections on a component."""
-    seen = "Seen and unseen spans" if found.unit == "spans" else "Seen and unseen words"
-    errors = [*(["Kinds of errors"] if found.kinds else []), *(["Confusion"] if found.confusions else [])]
-    return ["Scores", *errors, seen, "Probabilities", "Training", "Weights", "Sentences"]
-
-
-def score_bars(rows: Iterable[tuple[str, Row]], rate: str) -> list[Bar]:
-    """Return a bar for a rate of each row, in per cent with its interval."""
-    bars = []
-    for name, row in rows:
-        value, low, high = (None if part is None else round(100 * part, 1) for part in getattr(row, rate))
-        bars.append(Bar(name, float("nan") if value is None else value, None, low, high))
-    return bars
-
-
-def template_bars(found: Findings) -> list[Bar]:
-    """Return a bar for the weights of each template, with those that are not zero, the largest first."""
-    rows = sorted(found.templates, key=lambda row: -row.weights)[:MOST_TEMPLATES]
-    return [Bar(row.template or row.name, row.weights, row.nonzero) for row in rows if row.weights]
 
 
 def confusion_maps(found: Findings) -> tuple[list[tuple[Markup, str]], bool]:
@@ -90,23 +68,6 @@ def transition_map(found: Findings) -> tuple[Markup, int]:
     table = weights[np.ix_(around, around)].tolist()
     drawn = heat_map([*few, "start"], [*few, "end"], table, diverging=True, row="from", column="to")
     return drawn, len(tags) - len(kept)
-
-
-def curves(log: Sequence[Mapping[str, Any]]) -> list[Markup]:
-    """Return charts of an objective with dev scores, of gradient norms, and of scores by time."""
-
-    def points(x: str, y: str, factor: float = 1.0) -> list[tuple[float, float]]:
-        return [(one[x], factor * one[y]) for one in log if one.get(x) is not None and one.get(y) is not None]
-
-    series = [Series("objective", points("iteration", "objective"))]
-    if scores := points("iteration", "score", 100):
-        series.append(Series("dev score", scores, right=True))
-    charts = [line_chart(series, x="iteration", y="objective")]
-    if norms := points("iteration", "grad_norm"):
-        charts.append(line_chart([Series("gradient norm", norms)], x="iteration", y="gradient norm", log_y=True))
-    if scores:
-        charts.append(line_chart([Series("dev score", points("seconds", "score", 100))], x="seconds", y="dev score"))
-    return charts
 
 
 def label_counts(sentences: Sequence[Sentence]) -> dict[str, int]:

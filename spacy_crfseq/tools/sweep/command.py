@@ -26,9 +26,8 @@ from tqdm import tqdm
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import INTERRUPTED, printer, say
+from ...cli.console import FAILED, INTERRUPTED, printer, say
 from ...cli.fit import suggest_next
-from ...cli.options import OVERRIDES, training
 from ...corpora.layouts import check_choice
 from ...corpora.outputs import check_output_folder, locked
 from ...errors import ConfigError, CrfError, DataError
@@ -49,17 +48,8 @@ from ...prf import finite
 from ...threads import available
 from ...types import TextLoss
 from .jobs import Call, at_once, end_with_parent, run_calls
-from .results import (
-    IMPORTANCE,
-    Result,
-    add_result,
-    importance_rows,
-    is_number,
-    load_optuna,
-    read_results,
-    result_rows,
-)
-from .search import Combination, GridFile, Place, Space, changed, read_grid
+from .results import IMPORTANCE, Result, add_result, importance_rows, load_optuna, make_page, read_results, result_rows
+from .search import Combination, GridFile, Place, Space, changed, is_number, read_grid
 
 if TYPE_CHECKING:
     from spacy.training import Example
@@ -77,9 +67,7 @@ TRIES = 100
 """How many times as many combinations as are to be trained a sampler is asked for: it may repeat itself."""
 
 
-@command("sweep", "Train", "grid", "search", context_settings=OVERRIDES)
-def sweep_cli(
-    ctx: typer.Context,
+def sweep(
     config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file with a section [sweep]")],
     output: Annotated[Path, options.output(f"Folder for {RESULTS}, {PAGE} and {BEST}")],
     component: Annotated[
@@ -99,9 +87,8 @@ def sweep_cli(
     jobs: Annotated[
         int, typer.Option("--jobs", min=0, help="Combinations to train at once [0: two where there are two cores]")
     ] = 0,
-    code: options.Code = None,
-    verbose: options.Verbose = False,
-) -> None:
+    overrides: dict[str, Any] | None = None,
+) -> Sweep:
     """Train with every combination of some settings and rank them by the dev score.
 
     \b
@@ -125,37 +112,35 @@ def sweep_cli(
     Example:
       python -m spacy crfseq sweep sweep.cfg --output grid/ \\
           --paths.train train.conll --paths.dev dev.conll
+    \f
+    Train every combination that has no result yet and keep the best model.
+
+    force (bool): Replace a model that no sweep has written.
+    RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
     """
-    with training(ctx, config_path, code, verbose) as overrides:
-        how = How(component, evaluate_every, patience, sample, sampler, seed, jobs)
-        outcome = sweep(config_path, output, how, overrides=overrides, force=force)
-        _print_outcome(outcome)
-    if outcome.interrupted:
-        raise typer.Exit(INTERRUPTED)
-    if not any(result.score is not None for result in outcome.results):
-        raise typer.Exit(1)
+    load_optuna()
+    check_choice("--sampler", sampler, SAMPLERS)
+    check_output_folder(output, pipelines=[BEST], force=force or (output / RESULTS).exists())
+    source = read_grid(config_path, overrides or {}, load_config)
+    if component is not None:
+        source = source._replace(component=component)
+    done = Sweep(source, output, How(evaluate_every, patience, sample, sampler, seed, jobs))
+    output.mkdir(parents=True, exist_ok=True)
+    with locked(output / RESULTS, output):
+        done.run()
+        write_text(output / PAGE, make_page(done))
+    return done
 
 
 class How(NamedTuple):
     """How to sweep; see the help of the command."""
 
-    component: str | None = None
-    evaluate_every: int | None = None
-    patience: int | None = None
-    sample: int | None = None
-    sampler: str = SAMPLERS[0]
-    seed: int = 0
-    jobs: int = 0
-
-
-class SweepOutcome(NamedTuple):
-    """What `sweep` did."""
-
-    best: Path | None
-    results: list[Result]
-    untrained: list[str]
-    page: Path
-    interrupted: bool
+    every: int | None
+    patience: int | None
+    sample: int | None
+    sampler: str
+    seed: int
+    jobs: int
 
 
 class Run(NamedTuple):
@@ -175,61 +160,32 @@ class Run(NamedTuple):
     shared: dict[Place, Any]
 
 
-def sweep(
-    config_path: Path,
-    output: Path,
-    how: How | None = None,
-    *,
-    overrides: dict[str, Any] | None = None,
-    force: bool = False,
-) -> SweepOutcome:
-    """Train every combination that has no result yet and keep the best model.
-
-    force (bool): Replace a model that no sweep has written.
-    RAISES CrfError: On a grid, a config or a corpus that it cannot work with, and while another sweep writes there.
-    """
-    from .page import make_page
-
-    how = how or How()
-    load_optuna()
-    check_choice("--sampler", how.sampler, SAMPLERS)
-    check_output_folder(output, pipelines=[BEST], force=force or (output / RESULTS).exists())
-    source = read_grid(config_path, overrides or {}, load_config)
-    if how.component is not None:
-        source = source._replace(component=how.component)
-    plan = Plan(source, how)
-    output.mkdir(parents=True, exist_ok=True)
-    with locked(output / RESULTS, output):
-        worker = Worker(plan, output)
-        worker.run()
-        results = sorted(worker.results.values(), key=worker.rank, reverse=True)
-        write_text(output / PAGE, make_page(plan.component, source.file.name, results, plan.skipped))
-    best = output / BEST if (output / BEST).is_dir() else None
-    return SweepOutcome(best, results, worker.untrained, output / PAGE, worker.interrupted)
-
-
-class Plan:
-    """What a sweep trains: `runs` by their keys, and by the reason the combinations that cannot work, `skipped`.
+class Sweep:
+    """A sweep: its `runs` by their keys, the `skipped` combinations by the reason, the `results` by the key of the run.
 
     RAISES ConfigError: If a setting does not exist or has a value that nothing takes, or nothing is left to train.
     """
 
-    def __init__(self, source: GridFile, how: How) -> None:
+    def __init__(self, source: GridFile, output: Path, how: How) -> None:
         _contents.cache_clear()  # files may have changed since the last sweep of this process
         setup = set_up_from(source.config, say)
         if next(iter(setup.read_dev()), None) is None:
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
-        self.source, self.how = source, how
+        self.source, self.output, self.how = source, output, how
         self.component = one_to_train(setup, source.component)
         self.filled = dict(setup.nlp.config.interpolate())
         self.runs: dict[str, Run] = {}
         self.skipped: dict[str, list[Combination]] = {}
-        self._alone = not needed_before(setup, self.component)
+        self.results: dict[str, Result] = {}
+        self.untrained: list[str] = []
+        self.interrupted, self._alone = False, not needed_before(setup, self.component)
         self._space = Space(source, self.filled, self.component)
+        self._stored: dict[str, Result] = {}
+        self._bench: tuple[dict[Place, Any], Bench | Exception] | None = None
         self._study: Any = None
         if how.sample is not None and how.sampler == "tpe":
-            sampler = load_optuna().samplers.TPESampler(seed=how.seed)
-            self._study = load_optuna().create_study(direction="maximize", sampler=sampler)
+            optuna = load_optuna()
+            self._study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=how.seed))
             return
         for combination in self._space.all():
             self._add(combination)
@@ -240,35 +196,9 @@ class Plan:
         if how.sample is not None:
             drawn = np.random.default_rng(how.seed).permutation(len(runs))[: how.sample]
             runs = [runs[i] for i in sorted(drawn.tolist())]
-        groups = list(dict.fromkeys(map(_group, runs)))
-        self.runs = {run.key: run for run in sorted(runs, key=lambda run: groups.index(_group(run)))}
-
-    def chosen(self, results: Mapping[str, Result]) -> Iterator[tuple[Run, Any]]:
-        """Yield the runs, each with the trial of Optuna whose score it will have, if there is one.
-
-        results (Mapping): What is there before each choice.
-        """
-        if self._study is None:
-            yield from ((run, None) for run in self.runs.values())
-            return
-        assert self.how.sample is not None
-        for _ in range(TRIES * self.how.sample):
-            if len(self.runs) == self.how.sample:
-                return
-            trial = self._study.ask()
-            before = len(self.runs)
-            run = self._add(self._space.choose(partial(_suggest, trial)))
-            if run is not None and len(self.runs) > before:
-                yield run, trial
-            else:
-                self.tell(trial, None if run is None else results.get(run.key))
-
-    def tell(self, trial: Any, result: Result | None) -> None:
-        """Tell the sampler the score of a trial."""
-        if trial is not None:
-            score = None if result is None else result.score
-            state = load_optuna().trial.TrialState
-            self._study.tell(trial, score, state.FAIL if score is None else state.COMPLETE)
+        groups = list(dict.fromkeys(json.dumps(list(run.shared.items())) for run in runs))
+        order = {run.key: groups.index(json.dumps(list(run.shared.items()))) for run in runs}
+        self.runs = {run.key: run for run in sorted(runs, key=lambda run: order[run.key])}
 
     def _add(self, combination: Combination) -> Run | None:
         """Add a combination to the runs, or to what is skipped."""
@@ -295,50 +225,131 @@ class Plan:
                 free.remove(("components", self.component, "loss"))
             free += SEEDS if self._alone else ()
             shared = {place: value for place, value in shared.items() if place not in free and place[:3] not in free}
-        key = _key(filled, self.component, [self.how.evaluate_every, self.how.patience])
+        key = _key(filled, self.component, [self.how.every, self.how.patience])
         return self.runs.setdefault(key, Run(key, combination, method, parts, filled["training"]["seed"], shared))
 
+    @property
+    def best(self) -> Path | None:
+        """The folder of the best model, if there is one."""
+        return self.output / BEST if (self.output / BEST).is_dir() else None
 
-def _suggest(trial: Any, key: str, values: Sequence[Any]) -> int:
-    """Return the number of the value that a trial of Optuna has for a setting."""
-    if all(map(is_number, values)) and list(values) == sorted(values):
-        return int(trial.suggest_int(key, 0, len(values) - 1))
-    return int(trial.suggest_categorical(key, range(len(values))))
+    @property
+    def ranked(self) -> list[Result]:
+        """The results, best first."""
+        return sorted(self.results.values(), key=self._rank, reverse=True)
 
+    def _rank(self, result: Result) -> tuple[float, int]:
+        """Return what orders results: the score, and among equal ones the place in the grid."""
+        return -math.inf if result.score is None else result.score, -list(self.runs).index(result.key)
 
-def _group(run: Run) -> str:
-    return json.dumps(list(run.shared.items()))
+    def _is_best(self, result: Result) -> bool:
+        stored = self.results.get(_key_of(self.output / BEST))
+        return stored is None or self._rank(result) > self._rank(stored)
 
+    def run(self) -> None:
+        """Train what has no result yet; keep each result, and the model of the best."""
+        shutil.rmtree(self.output / RUNS, ignore_errors=True)  # what a crash has left
+        stored = read_results(self.output / RESULTS)
+        self._stored = {key: result for key, result in stored.items() if result.score is not None}
+        self.results = {key: self._stored[key] for key in self.runs if key in self._stored}
+        best = max(self.results.values(), key=self._rank, default=None)
+        if best is not None and _key_of(self.output / BEST) != best.key:
+            printer().info(f"{self.output / BEST} is not the best model that {RESULTS} lists: training that one again")
+            del self.results[best.key], self._stored[best.key]
+        self._announce()
+        total = (len(self.runs) or self.how.sample or 0) - len(self.results)
+        try:
+            with (
+                tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit=" combinations") as bar,
+                closing(run_calls(self._calls(), at_once(self.how.jobs))) as done,
+            ):
+                for (run, trial), result in done:
+                    bar.clear()
+                    self._tell(trial, self._note(run, result))
+                    bar.update()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        finally:
+            shutil.rmtree(self.output / RUNS, ignore_errors=True)
 
-def needed_before(setup: Setup, name: str) -> set[str]:
-    """Return the components whose predictions the features of another one may look at."""
-    before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
-    return before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
+    def _announce(self) -> None:
+        for reason, skipped in self.skipped.items():
+            more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+            printer().warn(f"Skipped: {'; '.join(map(str, skipped[:3]))}{more}", reason)
+        n_skipped, n_done = sum(map(len, self.skipped.values())), len(self.results)
+        if self.runs:
+            printer().info(
+                f"{len(self.runs) + n_skipped} combinations: {len(self.runs) - n_done} to train, {n_done} done before, "
+                f"{n_skipped} skipped"
+            )
 
+    def _chosen(self) -> Iterator[tuple[Run, Any]]:
+        """Yield the runs, each with the trial of Optuna whose score it will have, if there is one."""
+        if self._study is None:
+            yield from ((run, None) for run in self.runs.values())
+            return
+        assert self.how.sample is not None
+        for _ in range(TRIES * self.how.sample):
+            if len(self.runs) == self.how.sample:
+                return
+            trial, before = self._study.ask(), len(self.runs)
+            run = self._add(self._space.choose(partial(_suggest, trial)))
+            if run is not None and len(self.runs) > before:
+                yield run, trial
+            else:
+                self._tell(trial, None if run is None else self.results.get(run.key))
 
-def _key(config: Mapping[str, Any], component: str, stopping: Sequence[int | None]) -> str:
-    """Return a hash of all that a result depends on: settings, and the contents of files that they name."""
+    def _tell(self, trial: Any, result: Result | None) -> None:
+        """Tell the sampler the score of a trial."""
+        if trial is not None:
+            score, state = None if result is None else result.score, load_optuna().trial.TrialState
+            self._study.tell(trial, score, state.FAIL if score is None else state.COMPLETE)
 
-    def with_contents(block: Any) -> Any:
-        if not isinstance(block, dict):
-            return block
-        files = {key: _contents(value) for key in ("path", "source") if isinstance(value := block.get(key), str)}
-        return {key: files.get(key) or with_contents(value) for key, value in block.items()}
+    def _calls(self) -> Iterator[tuple[tuple[Run, Any], Call]]:
+        """Yield the runs that are to be trained, each when its turn has come; the corpus is then encoded for it."""
+        for run, trial in self._chosen():
+            if run.key in self._stored:
+                self.results[run.key] = self._stored[run.key]
+                self._tell(trial, self._stored[run.key])
+                continue
+            if self._bench is None or self._bench[0] != run.shared:
+                try:
+                    self._bench = run.shared, (bench := Bench(self, run))
+                    self.untrained = bench.untrained
+                except Exception as error:  # whatever it is, the others may work
+                    self._bench = run.shared, error
+            yield (run, trial), partial(self._train, self._bench[1], run, os.getpid())
 
-    kept = {section: block for section, block in config.items() if section not in ("paths", "system")}
-    text = json.dumps([with_contents(kept), component, stopping], sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    def _train(self, bench: Bench | Exception, run: Run, parent: int) -> Result:
+        """Return the result of a run; store its model if it may be the best."""
+        if isinstance(bench, Exception):
+            raise bench
+        result = bench.train(run, parent)
+        if self._is_best(result):
+            bench.save(run, result, self.output / RUNS / run.key)
+        return result
 
-
-@lru_cache
-def _contents(path: str) -> str:
-    return digest(Path(path)) if Path(path).exists() else path
+    def _note(self, run: Run, result: Result | Exception) -> Result:
+        """Record the result of a run, and keep its model if it is the best."""
+        if isinstance(result, Exception):
+            text = str(result) if isinstance(result, CrfError) else f"{type(result).__name__}: {result}"
+            result = Result(run.key, run.combination.settings, error=text)
+        elif self._is_best(result):  # before the result, so that no result refers to a model that does not exist
+            replace_folder(self.output / BEST, partial(_move, self.output / RUNS / run.key))
+        add_result(self.output / RESULTS, result)
+        self.results[run.key] = result
+        if result.score is None:
+            printer().fail(f"{run.combination}: {result.error}")
+        else:
+            figures = f"score={100 * result.score:.2f} objective={result.objective:.2f} active={result.active}"
+            print(f"{run.combination} {figures} seconds={result.seconds:.2f}", flush=True)
+        return result
 
 
 class Bench:
     """A component that is trained again and again on a corpus that was encoded for the first of some runs."""
 
-    def __init__(self, plan: Plan, run: Run) -> None:
+    def __init__(self, plan: Sweep, run: Run) -> None:
         setup = set_up_from(changed(plan.source.config, run.shared, plan.filled), say)
         self.name, self._how = plan.component, plan.how
         needed = needed_before(setup, self.name)
@@ -359,7 +370,7 @@ class Bench:
     def _fit(self, turn: Turn, dev: Iterable[Example] | None, seed: int | None, callback: Any = None) -> FitResult:
         result = turn.pipe.fit(
             turn.examples, dev=dev, patience=self._how.patience, callback=callback, seed=seed,
-            evaluate_every=scores_every(turn.pipe, self._how.evaluate_every),
+            evaluate_every=scores_every(turn.pipe, self._how.every),
         )  # fmt: skip
         if result.reason == "interrupted":
             raise KeyboardInterrupt
@@ -399,106 +410,40 @@ class Bench:
         setup.save(folder)
 
 
-class Worker:
-    """Trains the runs of a plan, and keeps the result of each by its key, and the model of the best."""
-
-    def __init__(self, plan: Plan, output: Path) -> None:
-        self.results: dict[str, Result] = {}
-        self.untrained: list[str] = []
-        self.interrupted = False
-        self._plan, self._output, self._file = plan, output, output / RESULTS
-        self._stored = {key: result for key, result in read_results(self._file).items() if result.score is not None}
-        self._bench: tuple[dict[Place, Any], Bench | Exception] | None = None
-
-    def run(self) -> None:
-        """Train what has no result yet."""
-        shutil.rmtree(self._output / RUNS, ignore_errors=True)  # what a crash has left
-        self.results = {key: self._stored[key] for key in self._plan.runs if key in self._stored}
-        best = max(self.results.values(), key=self.rank, default=None)
-        if best is not None and _key_of(self._output / BEST) != best.key:
-            printer().info(f"{self._output / BEST} is not the best model that {RESULTS} lists: training that one again")
-            del self.results[best.key], self._stored[best.key]
-        _announce(self._plan, len(self.results))
-        total = (len(self._plan.runs) or self._plan.how.sample or 0) - len(self.results)
-        try:
-            with (
-                tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit=" combinations") as bar,
-                closing(run_calls(self._calls(), at_once(self._plan.how.jobs))) as done,
-            ):
-                for (run, trial), result in done:
-                    bar.clear()
-                    self._plan.tell(trial, self._note(run, result))
-                    bar.update()
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            shutil.rmtree(self._output / RUNS, ignore_errors=True)
-
-    def _calls(self) -> Iterator[tuple[tuple[Run, Any], Call]]:
-        """Yield the runs that are to be trained, each when its turn has come; the corpus is then encoded for it."""
-        for run, trial in self._plan.chosen(self.results):
-            if run.key in self._stored:
-                self.results[run.key] = self._stored[run.key]
-                self._plan.tell(trial, self._stored[run.key])
-                continue
-            if self._bench is None or self._bench[0] != run.shared:
-                try:
-                    bench = Bench(self._plan, run)
-                    self.untrained = bench.untrained
-                    self._bench = run.shared, bench
-                except Exception as error:  # whatever it is, the others may work
-                    self._bench = run.shared, error
-            yield (run, trial), partial(self._train, self._bench[1], run, os.getpid())
-
-    def _train(self, bench: Bench | Exception, run: Run, parent: int) -> Result:
-        """Return the result of a run; store its model if it may be the best."""
-        if isinstance(bench, Exception):
-            raise bench
-        result = bench.train(run, parent)
-        if self._is_best(result):
-            bench.save(run, result, self._output / RUNS / run.key)
-        return result
-
-    def _note(self, run: Run, result: Result | Exception) -> Result:
-        """Record the result of a run, and keep its model if it is the best."""
-        if isinstance(result, Exception):
-            text = str(result) if isinstance(result, CrfError) else f"{type(result).__name__}: {result}"
-            result = Result(run.key, run.combination.settings, error=text)
-        elif self._is_best(result):  # before the result, so that no result refers to a model that does not exist
-            replace_folder(self._output / BEST, partial(_move, self._output / RUNS / run.key))
-        add_result(self._file, result)
-        self.results[run.key] = result
-        if result.score is None:
-            printer().fail(f"{run.combination}: {result.error}")
-        else:
-            figures = f"score={100 * result.score:.2f} objective={result.objective:.2f} active={result.active}"
-            print(f"{run.combination} {figures} seconds={result.seconds:.2f}", flush=True)
-        return result
-
-    def _is_best(self, result: Result) -> bool:
-        stored = self.results.get(_key_of(self._output / BEST))
-        return stored is None or self.rank(result) > self.rank(stored)
-
-    def rank(self, result: Result) -> tuple[float, int]:
-        """Return what orders results: the score, and among equal ones the place in the grid."""
-        score = -math.inf if result.score is None else result.score
-        return score, -list(self._plan.runs).index(result.key)
-
-
 def _move(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def _announce(plan: Plan, n_done: int) -> None:
-    for reason, skipped in plan.skipped.items():
-        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        printer().warn(f"Skipped: {'; '.join(map(str, skipped[:3]))}{more}", reason)
-    n_skipped = sum(map(len, plan.skipped.values()))
-    if plan.runs:
-        printer().info(
-            f"{len(plan.runs) + n_skipped} combinations: {len(plan.runs) - n_done} to train, {n_done} done before, "
-            f"{n_skipped} skipped"
-        )
+def _suggest(trial: Any, key: str, values: Sequence[Any]) -> int:
+    """Return the number of the value that a trial of Optuna has for a setting."""
+    if all(map(is_number, values)) and list(values) == sorted(values):
+        return int(trial.suggest_int(key, 0, len(values) - 1))
+    return int(trial.suggest_categorical(key, range(len(values))))
+
+
+def needed_before(setup: Setup, name: str) -> set[str]:
+    """Return the components whose predictions the features of another one may look at."""
+    before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
+    return before & set(setup.training["annotating_components"]) if setup.to_train[name].reads else set()
+
+
+def _key(config: Mapping[str, Any], component: str, stopping: Sequence[int | None]) -> str:
+    """Return a hash of all that a result depends on: settings, and the contents of files that they name."""
+
+    def with_contents(block: Any) -> Any:
+        if not isinstance(block, dict):
+            return block
+        files = {key: _contents(value) for key in ("path", "source") if isinstance(value := block.get(key), str)}
+        return {key: files.get(key) or with_contents(value) for key, value in block.items()}
+
+    kept = {section: block for section, block in config.items() if section not in ("paths", "system")}
+    text = json.dumps([with_contents(kept), component, stopping], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+@lru_cache
+def _contents(path: str) -> str:
+    return digest(Path(path)) if Path(path).exists() else path
 
 
 def _key_of(model: Path) -> str:
@@ -507,21 +452,25 @@ def _key_of(model: Path) -> str:
     return str(json.loads(meta.read_text(encoding="utf8")).get("sweep", "")) if meta.is_file() else ""
 
 
-def _print_outcome(outcome: SweepOutcome) -> None:
-    msg = printer()
-    if outcome.results:
-        header, rows = result_rows(outcome.results)
+@command("sweep", "Train", "grid", "search", calls=sweep)
+def _print(done: Sweep) -> int:
+    msg, results = printer(), done.ranked
+    if results:
+        header, rows = result_rows(results)
         msg.table(rows, header=header, divider=True, aligns=["r", "r", *"l" * (len(header) - 7), *"rrrrr"])
-        header, rows = importance_rows(outcome.results)
+        header, rows = importance_rows(results)
         if rows:
             msg.table(rows, header=header, divider=True, aligns=["l", "r", "l", "r", "l", "r"])
             msg.text(IMPORTANCE)
-    if outcome.interrupted:
+    if done.interrupted:
         msg.warn("Interrupted: run the same command again to continue")
-    if outcome.best is None:
+    if done.best is None:
         msg.warn("No combination has a score yet, no model is saved")
-        return
-    if outcome.untrained:
-        msg.warn(f"Not trained, all weights zero: {', '.join(outcome.untrained)}")
-    msg.good(f"Saved {outcome.best}, {outcome.page}")
-    suggest_next(outcome.best)
+    else:
+        if done.untrained:
+            msg.warn(f"Not trained, all weights zero: {', '.join(done.untrained)}")
+        msg.good(f"Saved {done.best}, {done.output / PAGE}")
+        suggest_next(done.best)
+    if done.interrupted:
+        return INTERRUPTED
+    return 0 if any(result.score is not None for result in results) else FAILED

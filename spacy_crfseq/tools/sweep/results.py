@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...corpora.outputs import cut_line
 from ...errors import ConfigError, FormatError
-from .search import show, varying
+from .search import Combination, is_number, show, varying
 
 IMPORTANCE = (
     "Importance: the share of the variance of the dev score that a setting explains, by a functional analysis of "
@@ -127,6 +127,20 @@ def importance_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str
     return header, rows
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value of a setting is a number."""
-    return type(value) in (int, float)
+def make_page(sweep: Any) -> str:
+    """Return the page of a sweep: results, what matters, and the scores by the time of training."""
+    from .._pages.html import render
+
+    ranked, skipped = sweep.ranked, sweep.skipped.items()
+    scored = [result for result in ranked if result.score is not None]
+    return render(
+        "tools/sweep/page.html", sweep=sweep, results=result_rows(ranked), importance=importance_rows(ranked),
+        meaning=IMPORTANCE,
+        keys=[
+            key
+            for key in varying([result.settings for result in scored])
+            if not all(is_number(result.settings.get(key, 0)) for result in scored)
+        ],
+        failed=[(str(Combination(one.settings, {})), one.error or "") for one in ranked if one.score is None],
+        skipped=[(str(combination), reason) for reason, several in skipped for combination in several],
+    )  # fmt: skip

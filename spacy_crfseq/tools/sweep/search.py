@@ -214,6 +214,11 @@ class Space:
         return None if variable else list(parameters)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value of a setting is a number."""
+    return type(value) in (int, float)
+
+
 def _registry_of(value: Any) -> str | None:
     # the key of a block that names its function, such as "@crf_losses"; None if it is no such block
     ats = [key for key in value if isinstance(key, str) and key.startswith("@")] if isinstance(value, dict) else []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 
-from ...corpora.layouts import Format
+from ...cli import options
+from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest
+from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...types import Floats
 from .._pages.weights import Group, TemplateWeights, largest_of_labels, largest_weights, named, weights_by_template
@@ -16,6 +19,9 @@ from .._pages.weights import Group, TemplateWeights, largest_of_labels, largest_
 if TYPE_CHECKING:
     from ...model import LinearChainCRF
     from ...pipeline.component import CRFComponent
+
+SHOWN, ON_PAGE = 5, 15
+"""Number of weights of each sign in the terminal and on a page."""
 
 
 class Top(NamedTuple):
@@ -73,13 +79,10 @@ class Top(NamedTuple):
         steps = None
         if self.transitions is not None:
             before, after = self.steps
-            steps = {
-                name: {other: value for other, value in zip(after, row, strict=True) if value == value}
-                for name, row in zip(before, self.transitions.tolist(), strict=True)
-            }
-        signs = ("positive", "negative")
+            rows = zip(before, self.transitions.tolist(), strict=True)
+            steps = {name: {other: w for other, w in zip(after, row, strict=True) if w == w} for name, row in rows}
         weights = {
-            group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in signs}
+            group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in ("positive", "negative")}
             for group in self.groups
         }
         templates = [one._asdict() for one in self.templates]
@@ -88,23 +91,45 @@ class Top(NamedTuple):
 
 
 def top(
-    model: str | Path,
-    *,
-    component: str | None = None,
-    label: str | None = None,
-    template: str | None = None,
-    number: int = 5,
-    texts: Path | None = None,
-    format_name: Format = None,
+    model: options.Model,
+    component: Annotated[
+        str | None, typer.Option("--component", "-p", help="CRF component to show [the only one]")
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", "-l", help="Only weights of this label: a tag, or a type with all its tags")
+    ] = None,
+    template: Annotated[
+        str | None, typer.Option("--template", "-t", help='Only weights of this template, such as "LOWER[-1]"')
+    ] = None,
+    number: Annotated[int | None, options.number(f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")] = None,
+    texts: Annotated[
+        Path | None, typer.Option(help="File of texts in which to find names of features, such as the training corpus")
+    ] = None,
+    layout: options.TextLayout = None,
+    output: options.PageInstead = None,
 ) -> Top:
-    """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
+    """Show the largest weights of each label, the transitions, and the number of weights of each template.
+
+    A model stores its features as hashes, and the names of those with the largest weights, or of all of them if it was
+    trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in the --texts given.
+
+    \b
+    Example:
+      python -m spacy crfseq top training/model-best --component crf_ner
+      python -m spacy crfseq top training/model-best -p crf_ner --label LOC \\
+          --number 10 --texts train.conll --format conll2003
+      python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
+    \f
+    Return the largest weights of a pipeline's CRF, `number` of each sign in each group, and write a page if asked to.
 
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
-    nlp = load_pipeline(model)
-    name, pipe = one_crf_of(nlp, component, str(model))
     from ...pipeline.labels import numbers_of
 
+    check_output_file(output, texts)
+    number = number or (SHOWN if output is None else ON_PAGE)
+    nlp = load_pipeline(model)
+    name, pipe = one_crf_of(nlp, component, str(model))
     labels = None if label is None else numbers_of([label], pipe.annotation, pipe.tags)
     if template is None:
         groups = largest_of_labels(pipe, number, labels)
@@ -114,16 +139,21 @@ def top(
             for title, place in _templates_of(pipe, template)
         ]
     whole = label is None and template is None
-    return Top(
+    found = Top(
         str(model),
         name,
-        named(nlp, name, groups, texts, format_name),
+        named(nlp, name, groups, texts, layout),
         template is None,
         list(pipe.tags),
         _transitions(pipe.crf) if whole else None,
         weights_by_template(pipe.crf, pipe.doc_model.features.plans()) if whole else [],
         texts is not None,
     )
+    if output is not None:
+        from .._pages.html import render
+
+        write_text(output, render("tools/top/page.html", found=found))
+    return found
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:

@@ -8,84 +8,32 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Annotated
 
 import numpy as np
-import typer
 from wasabi.tables import table as text_table
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import cut, cut_name, printer, reported_errors
-from ...corpora.layouts import Asked
-from ...corpora.outputs import check_output_file
-from ...files import write_text
+from ...cli.console import cut, cut_name, printer
 from ...types import Floats
 from .._pages.weights import Group, NamedWeight
-from . import Top, top
+from . import SHOWN, Top, top
 
-SHOWN, ON_PAGE = 5, 15
-"""Number of weights of each sign in the terminal and on a page."""
 CELL = 7
 """Width of a transition in the terminal."""
 
 
-@command("top", "Look", "weights")
-def top_cli(
-    model: options.Model,
-    component: Annotated[
-        str | None, typer.Option("--component", "-p", help="CRF component to show [the only one]")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", "-l", help="Only weights of this label: a tag, or a type with all its tags")
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option("--template", "-t", help='Only weights of this template, such as "LOWER[-1]"')
-    ] = None,
-    number: Annotated[int | None, options.number(f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")] = None,
-    texts: Annotated[
-        Path | None, typer.Option(help="File of texts in which to find names of features, such as the training corpus")
-    ] = None,
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    output: options.PageInstead = None,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
-    """Show the largest weights of each label, the transitions, and the number of weights of each template.
-
-    A model stores its features as hashes, and the names of those with the largest weights, or of all of them if it was
-    trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in the --texts given.
-
-    \b
-    Example:
-      python -m spacy crfseq top training/model-best --component crf_ner
-      python -m spacy crfseq top training/model-best -p crf_ner --label LOC \\
-          --number 10 --texts train.conll --format conll2003
-      python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        check_output_file(output, texts)
-        shown = number or (SHOWN if output is None else ON_PAGE)
-        found = top(
-            model, component=component, label=label, template=template, number=shown, texts=texts, format_name=said
-        )
-        if output is not None:
-            from .._pages.html import render
-
-            write_text(output, render("tools/top/page.html", found=found))
-        if as_json:
-            print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
-            return
-        if output is not None:
-            printer().good(f"Saved {output}")
-        else:
-            print("\n".join(_lines(found)))
-        if advice := found.advice():
-            printer().info(advice)
+@command("top", "Look", "weights", calls=top)
+def _print(found: Top, output: Path | None, as_json: options.AsJson = False) -> None:
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        return
+    if output is not None:
+        printer().good(f"Saved {output}")
+    else:
+        print("\n".join(_lines(found)))
+    if advice := found.advice():
+        printer().info(advice)
 
 
 def _lines(found: Top) -> list[str]:

@@ -31,7 +31,7 @@ def models(trained: Path, run: Run, configure: Any, tmp_path_factory: pytest.Tem
 
 @pytest.fixture(scope="module")
 def done(models: tuple[Path, Path], corpus: Corpus) -> Any:
-    return compare(*models, corpus.dev, "conll2003", n_samples=300)
+    return compare(*models, corpus.dev, "conll2003", samples=300)
 
 
 def named(done: Any, name: str) -> Any:
@@ -72,7 +72,7 @@ def test_what_changed_is_counted_text_by_text(done: Any, models: tuple[Path, Pat
 
 
 def test_a_pipeline_equals_itself(models: tuple[Path, Path], corpus: Corpus) -> None:
-    found = compare(models[1], models[1], corpus.dev, "conll2003", n_samples=50)
+    found = compare(models[1], models[1], corpus.dev, "conll2003", samples=50)
     for one in found.components:
         assert one.whole[2:] == (0, 0, 0, 1)
         assert (one.only_first, one.only_second, one.better, one.worse) == (0, 0, [], [])

@@ -45,7 +45,7 @@ def test_says_when_nothing_goes(run: Run, trained: Path, tmp_path: Path) -> None
 
 
 def test_one_component_and_a_threshold(trained: Path, tmp_path: Path) -> None:
-    reports = prune(trained / "model-best", tmp_path / "small", threshold=0.3, components=["crf_ner"])
+    reports = prune(trained / "model-best", tmp_path / "small", threshold=0.3, component=["crf_ner"])
     assert list(reports) == ["crf_ner"]
     before, after = reports["crf_ner"]
     assert after.weights < before.weights

@@ -21,24 +21,17 @@ from spacy_crfseq.tools._pages.html import render
 from spacy_crfseq.tools._pages.judged import LONGEST
 from spacy_crfseq.tools.compare.command import compare
 from spacy_crfseq.tools.report import Findings
-from spacy_crfseq.tools.report.command import Sources
-from spacy_crfseq.tools.report.command import report as make_report
+from spacy_crfseq.tools.report.command import report
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 from tests.pipeline import helpers
-
-
-def report(
-    model: Path, file: Path, output: Path, layout: str | None = None, corpus: Path | None = None, **how: Any
-) -> list[Findings]:
-    return make_report(model, Sources(file, layout, corpus=corpus), output, **how)
 
 
 @pytest.fixture(scope="module")
 def made(trained: Path, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Findings], str]:
     """The figures of all three components, and the page."""
     output = tmp_path_factory.mktemp("report") / "new" / "page.html"
-    found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, n_samples=200)
+    found = report(trained / "model-best", corpus.dev, output, "conll2003", corpus=corpus.train, samples=200)
     assert [path.name for path in output.parent.iterdir()] == ["page.html"]
     return {one.name: one for one in found}, output.read_text(encoding="utf8")
 
@@ -81,7 +74,7 @@ def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path
         words.add(line.split()[0])
         tags.add(tuple(line.split()[:2]))
     dev = [line.split() for line in corpus.dev.read_text().split("\n") if line]
-    options = {"corpus": tmp_path / "few.conll", "components": ["crf_tagger", "crf_ner"], "n_samples": 20}
+    options = {"corpus": tmp_path / "few.conll", "component": ["crf_tagger", "crf_ner"], "samples": 20}
     tagger, ner = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
     assert {name: row.gold for name, row in tagger.familiar.items()} == {
         "seen with this label": sum((line[0], line[1]) in tags for line in dev),
@@ -205,7 +198,7 @@ def test_confusions_lead_to_their_sentences(made: Any) -> None:
 def test_equal_sentences_are_shown_once(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     text = corpus.dev.read_text(encoding="utf8")
     (tmp_path / "twice.conll").write_text(2 * text, encoding="utf8")
-    options = {"components": ["crf_ner"], "n_samples": 5}
+    options = {"component": ["crf_ner"], "samples": 5}
     (once,) = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
     (twice,) = report(trained / "model-best", tmp_path / "twice.conll", tmp_path / "p.html", "conll2003", **options)
     assert [one.text for one in twice.worst] == [one.text for one in once.worst]
@@ -225,13 +218,13 @@ def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Pa
 def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
     model, page = trained / "model-best", tmp_path / "page.html"
-    (one,) = report(model, tmp_path / "dull.conll", page, "conll2002", components=["crf_ner"], n_samples=20)
+    (one,) = report(model, tmp_path / "dull.conll", page, "conll2002", component=["crf_ner"], samples=20)
     assert one.whole.f1 == (None, None, None)
     assert one.accuracy.value == 1
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])
     json.dumps(one.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
-    done = compare(model, model, tmp_path / "dull.conll", "conll2002", components=["crf_ner"])
+    done = compare(model, model, tmp_path / "dull.conll", "conll2002", component=["crf_ner"])
     (same,) = done.components
     html = render("tools/compare/page.html", done=done, first="a", second="b", file="c", n_shown=5, n_samples=9)
     assert np.isnan(same.whole.difference)

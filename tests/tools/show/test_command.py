@@ -10,9 +10,9 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_crfseq.tools._pages.html import PALETTE, TextStyle, strength, text_style
+from spacy_crfseq.tools._pages.html import PALETTE, TextStyle, render, strength, text_style
 from spacy_crfseq.tools._pages.judged import Tokens
-from spacy_crfseq.tools.show.command import Entry, show, show_page
+from spacy_crfseq.tools.show.command import Entry, show
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -43,6 +43,11 @@ class Marked(Page):
             self.texts[-1] += data
             if "mark" in self.open:
                 self.marks[-1]["text"] += data
+
+
+def page_of(entry: Entry, style: TextStyle, model: str = "model", component: str = "ner") -> str:
+    counts, names = {label: 1 for _, _, label, _ in entry.spans}, {"model": model, "component": component}
+    return render("tools/show/page.html", entries=[entry], counts=counts, style=style, unit="text", **names)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +82,7 @@ def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
 def test_foreign_signs_are_escaped() -> None:
     words = ["<b>", "Tom", "&", "Ann", "</article>"]
     entry = Entry(1, Tokens(words, [True] * 5), [(1, 4, "<i>&{x}", 0.5)], 0.25)
-    html = show_page("{0}<model>", "<ner>", [entry], TextStyle())
+    html = page_of(entry, TextStyle(), model="{0}<model>", component="<ner>")
     found = Marked(html)
     assert found.marks[0]["text"] == "Tom & Ann"
     assert found.marks[0]["label"] == "<i>&{x} 0.50"
@@ -122,7 +127,7 @@ def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
     labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
     spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
     entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
-    html = show_page("model", "ner", [entry], text_style(nlp))
+    html = page_of(entry, text_style(nlp))
     colors = [re.findall("--c: (#[0-9a-f]+);", mark["style"])[0] for mark in Marked(html).marks]
     assert len(set(colors)) == len(labels)
 
