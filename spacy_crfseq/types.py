@@ -73,6 +73,10 @@ class Scores(NamedTuple):
         """Return zeros of the same shapes, for a loss to add its gradient to."""
         return Scores(*(np.zeros_like(array) for array in self))
 
+    def wide(self) -> Scores:
+        """Return the scores in float64, without a copy if they are."""
+        return Scores(*(array.astype(np.float64, copy=False) for array in self))
+
     def constrained(self, constraints: Constraints, allowed: Bools | None = None) -> Scores:
         """Return the scores with minus infinity where `constraints`, or `allowed` [T, L], forbid a label or step."""
         arrays, impossible = list(self), self.start.dtype.type(-np.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,6 @@ from ..potentials.linear import Source
 from ..potentials.protocol import Part, tokens_of
 from ..threads import over
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
-
-if TYPE_CHECKING:
-    from ..kernels.chain import Chain
 
 THREAD_TOKENS = 1 << 12
 """Number of tokens that justify a thread for decoding."""
@@ -45,6 +42,12 @@ class Piece(NamedTuple):
         if self.states is None:
             return numbers
         return np.where(numbers < 0, numbers, self.states[np.arange(len(self.states)), numbers])
+
+    def log_z(self) -> NDArray[np.float64]:
+        """Return log Z of each sequence, in float64; DataError if it is minus infinity."""
+        log_z = kernels.lattice.log_partitions(self.scores, self.offsets)
+        check_possible(log_z, self.sequences.start)
+        return log_z
 
     def marginals(self, n_labels: int) -> tuple[Floats, NDArray[np.float64]]:
         """Return P(y_t = k | x) [T, L] and log Z of each sequence."""
@@ -176,11 +179,8 @@ class Posterior(NamedTuple):
             here = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
             places = starts[here] - piece.tokens.start, ends[here] - piece.tokens.start
             spans = labels[piece.tokens], *places, self.constraints.inside
-            if piece.states is None:
-                out[here] = kernels.spans.span_probabilities(piece.scores, piece.offsets, *spans)
-            elif here.stop > here.start:
-                model = kernels.chain.make_chain(piece.scores, piece.offsets)
-                out[here] = kernels.chain.span_probabilities(model, piece.states, *spans)
+            states = np.zeros((0, 0), np.int32) if piece.states is None else piece.states
+            out[here] = kernels.spans.span_probabilities(piece.scores, piece.offsets, states, *spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def nbest(self, k: int) -> NBest:
@@ -194,11 +194,8 @@ class Posterior(NamedTuple):
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
         for piece in self._constrained():
-            wide = Scores(*(array.astype(np.float64) for array in piece.scores))
-            marginals, log_z = np.empty_like(wide.emissions), np.empty(len(piece.offsets) - 1)
-            kernels.lattice.posterior(wide, piece.offsets, marginals, log_z)
-            check_possible(log_z, piece.sequences.start)
-            some, best = kernels.paths.best_labellings(piece.scores, piece.offsets, k)
+            wide = piece._replace(scores=piece.scores.wide())
+            log_z, (some, best) = wide.log_z(), kernels.paths.best_labellings(wide.scores, piece.offsets, k)
             labels[:, piece.tokens] = piece.labels(some)
             values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)
@@ -206,28 +203,33 @@ class Posterior(NamedTuple):
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
         out = np.empty(len(self.offsets) - 1)
-        for model, piece in self._replace(rules=None)._chains():
-            out[piece.sequences] = here = kernels.chain.log_probabilities(model, labels[piece.tokens])
+        for piece in self._replace(rules=None)._constrained():
+            values = kernels.chain.path_scores(piece.scores, piece.offsets, labels[piece.tokens])
             if self.rules is not None:
-                obeying = np.empty(len(here), np.bool_)
+                obeying = np.empty(len(values), np.bool_)
                 kernels.occurrences.obeying(labels[piece.tokens], piece.offsets, self.rules, obeying)
-                out[piece.sequences] = np.where(obeying, here + model.log_z, -np.inf)
-        for model, piece in self._chains() if self.rules is not None else ():
-            out[piece.sequences] = np.minimum(out[piece.sequences] - model.log_z, 0)  # rounding
-        return out
+                values[~obeying] = -np.inf
+            out[piece.sequences] = values - (piece.log_z() if self.rules is None else 0.0)
+        for piece in self._constrained() if self.rules is not None else ():
+            out[piece.sequences] -= piece.log_z()
+        return np.minimum(out, 0)  # rounding
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats (Mann & McCallum 2007)."""
         out = np.empty(len(self.offsets) - 1)
-        for model, piece in self._chains():
-            out[piece.sequences] = kernels.chain.entropies(model)
+        for piece in self._constrained():
+            out[piece.sequences] = kernels.chain.entropies(piece.scores, piece.offsets)
+            check_possible(out[piece.sequences], piece.sequences.start)
         return out
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T], drawn token by token given the previous label."""
         out = np.empty((n, self.n_tokens), np.int32)
-        for model, piece in self._chains():
-            out[:, piece.tokens] = piece.labels(kernels.chain.sample(model, rng.random((len(model.ahead), n))))
+        for piece in self._constrained():
+            uniforms = rng.random((len(piece.scores.emissions), n))
+            labels, log_z = kernels.chain.sample(piece.scores, piece.offsets, uniforms)
+            check_possible(log_z, piece.sequences.start)
+            out[:, piece.tokens] = piece.labels(labels)
         return out
 
     def expected_f(self, labels: Ints, beta: float = 1.0) -> float:
@@ -250,13 +252,6 @@ class Posterior(NamedTuple):
         correct = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * correct / total if total > 0 else 0.0
-
-    def _chains(self) -> Iterator[tuple[Chain, Piece]]:
-        """Yield all sequences as Markov chains over labels or states, in pieces."""
-        for piece in self._constrained():
-            model = kernels.chain.make_chain(piece.scores, piece.offsets)
-            check_possible(model.log_z, piece.sequences.start)
-            yield model, piece
 
     def _constrained(self) -> Iterator[Piece]:
         """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""

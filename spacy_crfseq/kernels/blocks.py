@@ -39,14 +39,14 @@ from .intrinsics import (
     next_v,
 )
 from .jit import inlined, internal, kernel
-from .sequences import TINY, capped, exp32, part, path_score
+from .sequences import SINGLE, capped, exp32, part, path_score
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
 FEWEST = 8
 """A block of fewer sequences is not worth its empty lanes."""
 LOG_EVERY = 8
-"""Steps whose sums are multiplied before a logarithm is taken: eight numbers over `TINY` stay far from 1e-308."""
+"""Steps whose sums are multiplied before a logarithm is taken: eight numbers over 1e-25 stay far from 1e-308."""
 
 NO_COSTS: Any = np.bool_(False)
 """For a literal, numba would compile `begin` once more."""
@@ -342,9 +342,9 @@ def forward(n: int, work: Work) -> None:
         before, scale, used = here, scales[t], n
         for lane in range(LANES):
             first[lane] = 0
-            scale[lane] = 1 / total[lane] if total[lane] > TINY else 0
+            scale[lane] = 1 / total[lane] if total[lane] > SINGLE.tiny else 0
         for lane in range(running):
-            lost[lane] |= not total[lane] > TINY
+            lost[lane] |= not total[lane] > SINGLE.tiny
             product[lane] *= total[lane]
         if t % LOG_EVERY == LOG_EVERY - 1 or t == steps - 1:
             for lane in range(LANES):

@@ -1,316 +1,373 @@
-"""The posterior of label sequences as Markov chains, in float64 and in NumPy: every query that need not be fast.
+"""Queries of one sequence after another: covariances of labels with a sum over positions, entropies, samples.
 
-A backward recursion gives the scores of all that comes after a token, and with them the chain::
+They go beside the recursions of `lattice`.  Let S(y) = sum_t n_t(y_t) + sum_t m_t(y_{t-1}, y_t) be a sum; `covariances`
+says what for, and computes the same for blocks.  Each position's part of S has its mean taken out::
 
-    v_t(j) = e_t(j) + beta_t(j) - z_t                                  z_t = max_j of the same
-    beta_{t-1}(i) = log sum_j exp(a_t(i, j) + v_t(j))
-    P(y_t = j | y_{t-1} = i, x) = exp(a_t(i, j) + v_t(j) - beta_{t-1}(i))
-    P(y_0 = j | x) = exp(v_0(j))                                       z_0 = log sum_j exp(e_0(j) + beta_0(j))
+    a_t(j) = c_t e_t(j) sum_i M(i, j) (a_{t-1}(i) + m_t(i, j) alpha_{t-1}(i)) + alpha_t(j) (n_t(j) - mean_t)
+    h_{t-1}(i) = sum_j M(i, j) (w_t(j) + m_t(i, j) v_t(j))       v_t(j) = c_t e_t(j) beta_t(j)
+    w_t(j) = c_t e_t(j) h_t(j) + v_t(j) (n_t(j) - mean_t)
+    E[S 1(y_t = k)] = a_t(k) beta_t(k) + alpha_t(k) h_t(k)
+    E[S 1(y_{t-1} = i, y_t = j)] = M(i, j) (a_{t-1}(i) v_t(j) + alpha_{t-1}(i) (w_t(j) + m_t(i, j) v_t(j)))
 
-with the scores e_t of labels (start scores included) and a_t of steps, and beta of the last token the end scores; log
-Z is the sum of z_t.  Answers are products and sums of probabilities, which are not negative, so that those far below
-the rounding error of one are exact too.  Scores of any size, sequences of any length, and minus infinity are safe.
-All sequences take their first step together, then their second, and so on: a step is a few operations on arrays.
+The next label of a sample is drawn with ``P(y_t = j | y_{t-1} = i, x) = M(i, j) v_t(j) / beta_{t-1}(i)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
+from . import PLAIN
+from .jit import inlined, internal, kernel
+from .lattice import (
+    NO_LABELS,
+    NO_NUMBERS,
+    Work,
+    add_shared_transitions,
+    add_taken,
+    exact_expectations,
+    exactly,
+    multiply,
+    posterior,
+    solve,
+    transition_potentials,
+    whole,
+    workspace,
+)
+from .sequences import DOUBLE, PlainScores, capped, count_missing, limits, part
 
-FAINT = 1e-200
-"""A sum of products above this has lost less than 1e-100 of itself to terms that are rounded to zero."""
 
+class Sums(NamedTuple):
+    """Work arrays of the second pair of recursions.
 
-class Chain(NamedTuple):
-    """The posterior of N sequences as a Markov chain; made by `make_chain`.
-
-    transitions (Floats): [1 or T, L, L], the scores a_t.
-    offsets (Offsets): [N + 1].
-    positions (list): The tokens at each position of the sequences, those of longer sequences first.
-    ahead, beta (Floats): v_t and beta_t, [T, L].
-    log_z (Floats): [N], minus infinity where a sequence has no labelling, about which nothing more may be asked but
-        marginals, which are zero; zero where it is empty.
+    a, w, n (Floats): [longest, P]; n_t has its mean taken out in the end.
+    spare (Floats): [P].
+    forward, backward, counts (Floats): [P, P] transition potentials times m, their transpose, and expected shared
+        transitions to be multiplied by them; empty without m.
     """
 
-    transitions: Floats
-    offsets: Offsets
-    positions: list[Offsets]
-    ahead: Floats
-    beta: Floats
-    log_z: Floats
-
-    @property
-    def owners(self) -> Offsets:
-        """[T] the sequence of each token."""
-        return np.repeat(np.arange(len(self.log_z)), np.diff(self.offsets))
-
-    def edges(self) -> tuple[Offsets, Offsets]:
-        """Return the first and the last token of each sequence that is not empty."""
-        some = np.diff(self.offsets) > 0
-        return self.offsets[:-1][some], self.offsets[1:][some] - 1
-
-    def scores_of_steps(self, tokens: Offsets) -> Floats:
-        """Return the scores [1 or n, L, L] of the steps to some tokens."""
-        return self.transitions if len(self.transitions) == 1 else self.transitions[tokens]
-
-    def steps(self, tokens: Offsets) -> Floats:
-        """Return P(y_t = j | y_{t-1} = i) for the steps to some tokens [n, L, L], zeros where i is impossible."""
-        scores, ahead, before = self.scores_of_steps(tokens), self.ahead[tokens], _negative(self.beta[tokens - 1])
-        if len(scores) != 1:
-            return np.exp(scores + ahead[:, None] + before[:, :, None])
-        powers, tops = _potentials(scores[0].T)
-        shares = np.exp(np.minimum(tops + before, -np.log(FAINT)))  # one over each row's sum of products
-        found: Floats = powers.T * np.exp(ahead)[:, None] * shares[:, :, None]
-        faint, rows = np.nonzero(tops + before >= -np.log(FAINT))
-        found[faint, rows] = np.exp(scores[0, rows] + ahead[faint] + before[faint, rows, None])
-        return found
-
-    def log_marginals(self) -> Floats:
-        """Return log P(y_t = k | x) [T, L]."""
-        out = np.full_like(self.ahead, -np.inf)
-        with np.errstate(all="ignore"):
-            for t, tokens in enumerate(self.positions):
-                out[tokens] = self.ahead[tokens]
-                if t > 0:
-                    before = out[tokens - 1] + _negative(self.beta[tokens - 1])
-                    out[tokens] += _log_sums(before, self.scores_of_steps(tokens))
-        return out
+    a: Floats
+    w: Floats
+    n: Floats
+    spare: Floats
+    forward: Floats
+    backward: Floats
+    counts: Floats
 
 
-def make_chain(scores: Scores, offsets: Offsets) -> Chain:
-    """Return the chain of some sequences, whose scores may have any float type."""
-    emissions, transitions, start, end = (array.astype(np.float64, copy=False) for array in scores)
-    lengths = np.diff(offsets)
-    order = np.argsort(-lengths, kind="stable")
-    running = np.searchsorted(-lengths[order], -np.arange(lengths.max(initial=0)))  # at each position
-    positions = [offsets[order[:count]] + t for t, count in enumerate(running.tolist())]
-    ahead, beta, tops = np.empty_like(emissions), np.empty_like(emissions), np.zeros((len(emissions), 1))
-    chain = Chain(transitions, offsets, positions, ahead, beta, np.zeros(len(lengths)))
-    beta[chain.edges()[1]] = end
-    with np.errstate(all="ignore"):
-        for t in range(len(positions) - 1, -1, -1):
-            tokens = positions[t]
-            here = emissions[tokens] + beta[tokens]
-            if t == 0:
-                here += start
-            tops[tokens] = _log_sum(here, 1) if t == 0 else here.max(1, keepdims=True)
-            here -= _finite(tops[tokens])
-            ahead[tokens] = here
-            if t > 0:
-                beta[tokens - 1] = _log_sums(here, chain.scores_of_steps(tokens).swapaxes(1, 2))
-    log_z = _sums(chain, tops[:, 0])
-    chain.log_z[:] = np.where(np.isfinite(log_z), log_z, -np.inf)  # sums of scores may be out of range
-    return chain
+def covariances(
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
+) -> float:
+    """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
 
-
-def _finite(values: Floats) -> Floats:
-    """Return the values, and zero for minus infinity."""
-    return np.where(values == -np.inf, 0, values)
-
-
-def _negative(values: Floats) -> Floats:
-    """Return minus the values, and minus infinity for minus infinity, so that what is impossible stays so."""
-    return np.where(values == -np.inf, -np.inf, -values)
-
-
-def _log_sum(values: Floats, axis: int) -> Floats:
-    """Return ``log sum exp(values)`` over an axis, which is kept; minus infinity for no possible one."""
-    tops = _finite(values.max(axis, keepdims=True))
-    found: Floats = tops + np.log(np.exp(values - tops).sum(axis, keepdims=True))
-    return found
-
-
-def _potentials(step: Floats) -> tuple[Floats, Floats]:
-    """Return exp(step - top) [L, L] and the top [L] of each column, 0 where all is impossible."""
-    tops = _finite(step.max(0))
-    return np.exp(step - tops), tops
-
-
-def _log_sums(before: Floats, steps: Floats) -> Floats:
-    """Return ``log sum_i exp(before(i) + step(i, j))`` [n, L] for before [n, L] and steps [1 or n, L, L].
-
-    With one step for all it is a product of matrices; sums that it cannot represent are done term by term.
+    S(y) = sum_t n_t(y_t); `covariances` says what for.  rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.
+    Sequences without a possible labelling count 0.  If rows is empty, S is -log P(y | x) instead: return the weighted
+    sum of the entropies H(Y | x), and add its gradient.  If table is empty, rows are gold labels: return the sum over
+    positions t with a gold label of ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in
+    `lattice.log_loss`, the weight that of the sequence.
     """
-    if len(steps) != 1:
-        return _log_sum(before[:, :, None] + steps, 1)[:, 0]
-    (powers, tops), highest = _potentials(steps[0]), _finite(before.max(1, keepdims=True))
-    sums = np.exp(before - highest) @ powers
-    found: Floats = highest + tops + np.log(sums)
-    faint, labels = np.nonzero(~(sums > FAINT))
-    found[faint, labels] = _log_sum(before[faint] + steps[0].T[labels], 1)[:, 0]
-    return found
+    left, loss = weights != 0, 0.0
+    if len(scores.transitions) == 1 and not PLAIN:
+        from . import blocks
+        from . import covariances as in_blocks
+
+        order, left = blocks.select(offsets, NO_LABELS, weights)
+        loss = float(in_blocks.covariances(scores, offsets, rows, table, weights, grad, order, left, cap))
+    if left.any():
+        values = _values(scores, offsets, rows, table, weights, grad, cap, left)
+        loss += float(np.where(values > -np.inf, values, 0.0) @ weights)
+    return loss
 
 
-def span_steps(chain: Chain, inside: Bools, links: Ints) -> tuple[Bools, Floats, Floats, Floats]:
-    """Return the arrays allowed, opens, closes and goes_on of `spans.SpanChain`."""
-    marginals = np.exp(chain.log_marginals())
-    opens, closes, goes_on = marginals.copy(), np.ones_like(marginals), np.zeros((len(marginals), len(links)))
-    for tokens, steps, pairs in _pairs(chain, marginals):
-        # the steps from one span to another: what begins here, and what ends before
-        opens[tokens] = (pairs * ~inside).sum(1)
-        closes[tokens - 1] = (steps * ~inside).sum(2)
-        goes_on[tokens] = steps[:, links[:, 0], links[:, 1]]
-    return chain.ahead > -np.inf, opens, closes, goes_on
+def entropies(scores: Scores, offsets: Offsets) -> NDArray[np.float64]:
+    """Return the entropy of each sequence's labellings [N], in nats; minus infinity where there is none."""
+    wide = scores.wide()
+    nothing, weights = Scores(*(array[:0] for array in wide)), np.ones(len(offsets) - 1)
+    return _values(wide, offsets, NO_LABELS, wide.emissions[:0], weights, nothing, 0.0, weights > 0)
 
 
-def _pairs(chain: Chain, marginals: Floats, reverse: bool = False) -> Iterator[tuple[Offsets, Floats, Floats]]:
-    """Yield for each position but the first its tokens, the steps to them, and P(y_{t-1} = i, y_t = j) [n, L, L]."""
-    with np.errstate(all="ignore"):
-        for tokens in chain.positions[:0:-1] if reverse else chain.positions[1:]:
-            steps = chain.steps(tokens)
-            yield tokens, steps, marginals[tokens - 1][:, :, None] * steps
-
-
-def log_probabilities(chain: Chain, labels: Ints) -> NDArray[np.float64]:
-    """Return log P(labels | x) of each sequence [N]: minus infinity where it is zero, zero where it is empty."""
-    owners = chain.owners
-    inner = np.flatnonzero(np.diff(owners) == 0) + 1  # tokens after another one of their sequence
-    before = labels[inner - 1]
-    terms = chain.ahead[np.arange(len(labels)), labels]
-    steps = chain.transitions[0 if len(chain.transitions) == 1 else inner, before, labels[inner]]
-    terms[inner] += steps + _negative(chain.beta[inner - 1, before])
-    return _sums(chain, terms)
-
-
-def _sums(chain: Chain, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of the values [T] of each sequence [N]."""
-    return np.bincount(chain.owners, values, len(chain.log_z)).astype(np.float64, copy=False)
-
-
-def entropies(chain: Chain) -> NDArray[np.float64]:
-    """Return the entropy of each sequence's labellings [N], in nats: that of each label given the one before."""
-    marginals, out = np.exp(chain.log_marginals()), np.zeros(len(chain.ahead))
-    first, _ = chain.edges()
-    out[first] = -_p_log_p(marginals[first]).sum(1)
-    for tokens, steps, _ in _pairs(chain, marginals):
-        out[tokens] = -(marginals[tokens - 1] * _p_log_p(steps).sum(2)).sum(1)
-    return _sums(chain, out)
-
-
-def _p_log_p(p: Floats) -> Floats:
-    return p * np.log(np.maximum(p, 1e-300))
-
-
-def sample(chain: Chain, uniforms: Floats) -> Ints:
-    """Return independent labellings [S, T], drawn with the numbers uniforms [T, S] from [0, 1)."""
-    out = np.empty(uniforms.shape, np.int32)
-    for t, tokens in enumerate(chain.positions):
-        shares = chain.ahead[tokens][:, None]
-        if t > 0:
-            before, place = out[tokens - 1], (tokens - 1)[:, None]
-            scores = chain.transitions[0 if len(chain.transitions) == 1 else tokens[:, None], before]
-            shares = shares + scores + _negative(chain.beta[place, before])[:, :, None]
-        shares = np.exp(shares)
-        sums, wanted = np.cumsum(shares, 2), uniforms[tokens][:, :, None]
-        # never a label of probability zero, whatever rounding does
-        last = shares.shape[2] - 1 - (shares[:, :, ::-1] > 0).argmax(2)
-        out[tokens] = np.minimum((sums <= wanted).sum(2), last)
-    return np.ascontiguousarray(out.T)
-
-
-def span_probabilities(
-    chain: Chain, states: Ints, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools
+def _values(
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float, left: Bools
 ) -> NDArray[np.float64]:
-    """Return the probabilities of spans [S] in a chain over states; other arguments as of `spans.span_probabilities`.
+    """Return E[S] of each sequence that is left [N], else 0, and add its gradient if there is room for one.
 
-    states [T, L]: The label of each state.  The first label of a span continues none.
+    It is minus infinity where there is no labelling, infinity if that makes known labels impossible.
     """
-    mass, closed = np.exp(chain.log_marginals())[starts], np.isin(ends, chain.offsets[1:])
-    mass *= states[starts] == labels[starts][:, None]
-    for length in range(1, int((ends - starts).max(initial=0)) + 1):
-        going = np.flatnonzero(starts + length < ends + ~closed)
-        tokens = starts[going] + length
-        fits = states[tokens] == labels[tokens][:, None]
-        after = tokens == ends[going]  # the token after a span belongs to another one
-        fits[after] = ~inside[labels[tokens[after] - 1][:, None], states[tokens[after]]]
-        mass[going] = np.einsum("ni,nij->nj", mass[going], chain.steps(tokens)) * fits
-    return mass.sum(1)
+    values, pointwise = np.zeros(len(weights)), len(rows) > 0 and not len(table)
+    _covariances((*scores,), offsets, rows, table, weights, (*grad,), cap, values, left)
+    for here, s, one, total in exactly(scores, offsets, left):
+        own, weight, table = rows[here].copy(), weights[s : s + 1], table.astype(np.float64)
+        if total == -np.inf:
+            values[s] = np.inf if pointwise and (own >= 0).any() else -np.inf
+            continue
+        rest = 0.0
+        if pointwise:  # a probability too small to divide by is that of a sequence of which one label is known
+            shares = np.zeros_like(one.emissions)
+            posterior(one, whole(one), shares, np.empty(1))
+            for t in np.flatnonzero((own >= 0) & ~(shares[np.arange(len(own)), own] >= DOUBLE.faint)):
+                known = np.full_like(own, -1)
+                known[t], own[t] = own[t], -1
+                data, d = (part(each, here.start, here.stop) for each in (scores, grad))
+                rest += exact_expectations(
+                    data, whole(one), known, weight, d, NO_NUMBERS, cap, np.ones(1, np.int32)
+                ) / float(weight[0])
+        d = one.zeros_like() if len(grad.emissions) else Scores(*(array[:0] for array in one))
+        _covariances((*one,), whole(one), own, table, weight, (*d,), cap, values[s : s + 1], np.ones(1, np.bool_))
+        values[s] += rest
+        if len(grad.emissions):
+            add_taken(d, here, grad)
+    return values
 
 
-def add_counts(chain: Chain, factors: Floats, grad: Scores) -> None:
-    """Add the expected counts of each sequence, times a factor [N], to `grad`."""
-    marginals = np.exp(chain.log_marginals()) * factors[chain.owners][:, None]
-    _add_labels(chain, marginals, grad)
-    for tokens, _, pairs in _pairs(chain, marginals):
-        _add_pairs(tokens, pairs, grad)
+@kernel
+def _covariances(
+    scores: PlainScores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: PlainScores, cap: float,
+    values: Floats, left: Bools,
+) -> None:  # fmt: skip
+    """Do the work of `_values` for most sequences that are left; set left [N] for the others alone."""
+    work, base = workspace(offsets, scores)
+    shared, entropy, wanted = scores[1].shape[0] == 1, rows.shape[0] == 0, grad[0].shape[0] > 0
+    pointwise = table.shape[0] == 0 and not entropy
+    sums = _sums(work, entropy)
+    if entropy and shared:
+        _edge_potentials(work, sums)
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        here, d_here, own = part(scores, b, e), part(grad, b, e), rows[b:e]
+        if not left[s] or e == b or (pointwise and count_missing(own) == e - b):
+            left[s] = False
+            continue
+        value, (_, exact) = 0.0, solve(here, own[:0], base, limits(work.beta).large, work)
+        if exact and pointwise:
+            value, exact = _weigh_positions(own, cap, work, sums)
+        elif exact and entropy:
+            value = _weigh_labellings(e - b, work, sums)
+        elif exact:
+            _load_weights(own, table, sums)
+        if exact:
+            mean, limit = _add_forward(here.transitions, e - b, work, sums)
+            value += 0 if pointwise else mean
+            exact = not wanted or _add_backward(here.transitions, e - b, limit, work, sums)
+        if exact:
+            values[s] = value
+        if exact and wanted:
+            _add_covariances(here.transitions, weights[s], work, sums, d_here)
+        left[s] = not exact
+    add_shared_transitions(work.counts, work.forward, grad[1])
+    if entropy:
+        add_shared_transitions(sums.counts, sums.forward, grad[1])
 
 
-def _add_labels(chain: Chain, counts: Floats, grad: Scores) -> None:
-    """Add counts [T, L] to the gradients of the scores that labels have."""
-    first, last = chain.edges()
-    grad.emissions[:] += counts
-    grad.start[:] += counts[first].sum(0)
-    grad.end[:] += counts[last].sum(0)
+@inlined
+def _sums(work: Work, edges: bool) -> Sums:
+    """Return work arrays, with room for m if `edges`."""
+    alpha, square = work.alpha, work.forward.shape[0] if edges else 0
+    room = np.zeros((3, square, square), alpha.dtype)
+    arrays = np.empty_like(alpha), np.empty_like(alpha), np.empty_like(alpha)
+    return Sums(*arrays, np.empty(alpha.shape[1], alpha.dtype), room[0], room[1], room[2])
 
 
-def _add_pairs(tokens: Offsets, pairs: Floats, grad: Scores) -> None:
-    if len(grad.transitions) == 1:
-        grad.transitions[0] += pairs.sum(0)
-    elif len(grad.transitions):
-        grad.transitions[tokens] += pairs
+@inlined
+def _weigh_positions(gold: Ints, cap: float, work: Work, sums: Sums) -> tuple[float, bool]:
+    """Fill n of a pointwise loss; return the sum of phi over the positions, and whether it can be trusted."""
+    loss = 0.0
+    for t in range(gold.shape[0]):
+        for k in range(sums.n.shape[1]):
+            sums.n[t, k] = 0
+        if gold[t] >= 0:
+            p = np.float64(work.alpha[t, gold[t]]) * work.beta[t, gold[t]]
+            if not p >= limits(work.beta).faint:
+                return np.inf, False
+            value, slope = capped(-np.log(p), cap)
+            loss += value
+            sums.n[t, gold[t]] = -slope / p
+    return loss, True
 
 
-def covariances(chain: Chain, own: Floats, entropy: bool, weights: Floats, grad: Scores) -> NDArray[np.float64]:
-    """Return E[S], S(y) = sum_t n_t(y_t), of each sequence [N], and add weights [N] times its gradient to `grad`.
+@inlined
+def _weigh_labellings(length: int, work: Work, sums: Sums) -> float:
+    """Fill n of the entropy; return log Z without the maxima."""
+    log_z = 0.0
+    for t in range(length):
+        log_z -= np.log(work.scale[t])
+        for k in range(sums.n.shape[1]):
+            potential = work.potentials[t, k]
+            sums.n[t, k] = -np.log(potential) if potential > 0 else 0
+    return log_z
 
-    own [T, L]: n.  If `entropy`, n and the steps' part of S are minus the scores, and E[S] lacks log Z.
-    The recursions add up the means of the parts of S before and after a token, given its label.
-    """
-    log_p, own = chain.log_marginals(), own.copy()
-    p = np.exp(log_p)
-    past, future, means = own.copy(), np.zeros_like(own), np.zeros((len(own), 1))
 
-    def edges(tokens: Offsets) -> Floats:
-        return -_finite(chain.scores_of_steps(tokens)) if entropy else np.zeros((1, 1, 1))
+@inlined
+def _load_weights(rows: Ints, table: Floats, sums: Sums) -> None:
+    """Fill n from a table, with zeros for the padding."""
+    for t in range(rows.shape[0]):
+        for k in range(sums.n.shape[1]):
+            sums.n[t, k] = table[rows[t], k] if k < table.shape[1] else 0
 
-    for t, tokens in enumerate(chain.positions):
+
+@internal
+def _edge_potentials(work: Work, sums: Sums) -> None:
+    """Write the transition potentials M times m = -log M, and their transpose."""
+    for i in range(work.forward.shape[0]):
+        for j in range(work.forward.shape[0]):
+            potential = work.forward[i, j]
+            sums.forward[i, j] = -potential * np.log(potential) if potential > 0 else 0
+            sums.backward[j, i] = sums.forward[i, j]
+
+
+@inlined
+def _step(transitions: Floats, t: int, work: Work, sums: Sums) -> None:
+    """Prepare the potentials of the step to token t, unless all steps share them."""
+    if transitions.shape[0] > 1:
+        transition_potentials(transitions[t], work.forward, work.backward)
+        if sums.forward.shape[0] > 0:
+            _edge_potentials(work, sums)
+
+
+@inlined
+def _multiply(x: Floats, matrix: Floats, y: Floats, edges: Floats, n: int, spare: Floats, out: Floats) -> None:
+    """Write ``x matrix`` to out [P], plus ``y edges`` unless these are empty."""
+    multiply(x, matrix, n, out)
+    if edges.shape[0] > 0:
+        multiply(y, edges, n, spare)
+        for k in range(out.shape[0]):
+            out[k] += spare[k]
+
+
+@internal
+def _add_forward(transitions: Floats, length: int, work: Work, sums: Sums) -> tuple[float, float]:
+    """Fill a, and take the means out of n; return E[S] of one sequence, and the size of what adds up to it."""
+    potentials, alpha, beta, scale, forward, _, _ = work
+    a, _, own, spare, edges, _, _ = sums
+    n, expected, limit = transitions.shape[1], 0.0, 0.0
+    for t in range(length):
+        here = a[t]
         if t > 0:
-            past[tokens] += (_back(chain, log_p, tokens) * (past[tokens - 1][:, :, None] + edges(tokens))).sum(1)
-        # each position's part has its mean taken out, so that rounding does not add up
-        means[tokens] = (p[tokens] * past[tokens]).sum(1, keepdims=True) / np.maximum(
-            p[tokens].sum(1, keepdims=True), FAINT
-        )
-        past[tokens] -= means[tokens]
-        own[tokens] -= means[tokens]
-    factors = weights[chain.owners][:, None]
-    for tokens, steps, pairs in _pairs(chain, p * factors, reverse=True):
-        rest = (own[tokens] + future[tokens])[:, None] + edges(tokens)
-        future[tokens - 1] = (steps * rest).sum(2)
-        _add_pairs(tokens, pairs * (past[tokens - 1][:, :, None] + rest), grad)
-    _add_labels(chain, factors * p * (past + future), grad)
-    return _sums(chain, means[:, 0])
+            _step(transitions, t, work, sums)
+            _multiply(a[t - 1], forward, alpha[t - 1], edges, n, spare, here)
+        mean = total = spread = scale.dtype.type(0)
+        for k in range(here.shape[0]):
+            before = scale[t] * potentials[t, k] * here[k] if t > 0 else scale.dtype.type(0)
+            here[k] = before + alpha[t, k] * own[t, k]
+            mean += here[k] * beta[t, k]
+            total += alpha[t, k] * beta[t, k]
+        mean /= total
+        for k in range(here.shape[0]):
+            here[k] -= mean * alpha[t, k]
+            own[t, k] -= mean
+            spread += abs(here[k] * beta[t, k])
+        expected += mean
+        limit += abs(mean) + spread
+    return expected, limit
 
 
-def pointwise(chain: Chain, log_p: Floats, gold: Ints, slopes: Floats, grad: Scores) -> None:
-    """Add the gradient of ``sum_t slope_t * -log P(gold_t | x)``; slopes [T] are zero where a label does not count.
+@internal
+def _add_backward(transitions: Floats, length: int, limit: float, work: Work, sums: Sums) -> bool:
+    """Replace potentials by E[S 1(y_t = k)], beta by v, and fill w; return whether they can be trusted."""
+    potentials, alpha, beta, scale, _, backward, _ = work
+    a, w, own, spare, _, edges, _ = sums
+    n = transitions.shape[1]
+    for k in range(potentials.shape[1]):
+        w[length - 1, k] = 0
+    for t in range(length - 1, -1, -1):
+        total, here = 0.0, w[t]
+        for k in range(here.shape[0]):
+            potential, message = scale[t] * potentials[t, k], beta[t, k]
+            potentials[t, k] = a[t, k] * message + alpha[t, k] * here[k]
+            beta[t, k] = potential * message
+            here[k] = potential * here[k] + own[t, k] * beta[t, k]
+            total += potentials[t, k]
+        if not abs(total) <= 1e-2 * limit:  # or not a number, where something got too large
+            return False
+        if t > 0:
+            _step(transitions, t, work, sums)
+            _multiply(here, backward, beta[t], edges, n, spare, w[t - 1])
+    return True
 
-    That is the sum of the slopes times expected counts, less the expected counts given each gold label alone.
-    log_p [T, L] are the log marginals.
-    """
-    own = np.zeros_like(log_p)
-    own[np.arange(len(gold)), gold] = slopes
-    # expected labels times the sum, less those given gold labels up to a token; and those given gold labels from it on
-    sums = np.bincount(chain.owners, slopes, len(chain.log_z))[chain.owners]
-    rest, before = sums[:, None] * np.exp(log_p) - own, own.copy()
-    for tokens, _, pairs in _pairs(chain, rest):
-        rest[tokens] = pairs.sum(1) - own[tokens]
-        _add_pairs(tokens, pairs, grad)
-    for tokens in chain.positions[:0:-1]:
-        pairs = before[tokens][:, None] * _back(chain, log_p, tokens)
-        before[tokens - 1] += pairs.sum(2)
-        _add_pairs(tokens, -pairs, grad)
-    _add_labels(chain, rest + own - before, grad)
+
+@inlined
+def _add_covariances(transitions: Floats, weight: float, work: Work, sums: Sums, grad: Scores) -> None:
+    """Add what the recursions left, times a weight, to `grad`, shared transitions to counts."""
+    covariances, alpha, messages, _, forward, _, counts = work
+    d_emissions, d_transitions, d_start, d_end = grad
+    length, n = d_emissions.shape
+    edges, factor = sums.forward.shape[0] > 0, alpha.dtype.type(weight)
+    for k in range(n):
+        d_start[k] += factor * covariances[0, k]
+        d_end[k] += factor * covariances[length - 1, k]
+        for t in range(length):
+            d_emissions[t, k] += factor * covariances[t, k]
+    for t in range(1, length):
+        ends, others = messages[t], sums.w[t]
+        _step(transitions, t, work, sums)
+        for i in range(n):
+            mass, share = factor * alpha[t - 1, i], factor * sums.a[t - 1, i]
+            if transitions.shape[0] == 1:
+                row = counts[i]
+                for k in range(row.shape[0]):
+                    row[k] += share * ends[k] + mass * others[k]
+                if edges:
+                    row = sums.counts[i]
+                    for k in range(row.shape[0]):
+                        row[k] += mass * ends[k]
+            else:
+                for j in range(n):
+                    d_transitions[t, i, j] += forward[i, j] * (share * ends[j] + mass * others[j])
+                    if edges:
+                        d_transitions[t, i, j] += sums.forward[i, j] * mass * ends[j]
 
 
-def _back(chain: Chain, log_p: Floats, tokens: Offsets) -> Floats:
-    """Return P(y_{t-1} = i | y_t = j) [n, L, L] for some tokens; zeros where j is impossible."""
-    with np.errstate(all="ignore"):
-        before = log_p[tokens - 1] + _negative(chain.beta[tokens - 1])
-        ahead = chain.ahead[tokens] + _negative(log_p[tokens])
-        return np.exp(before[:, :, None] + chain.scores_of_steps(tokens) + ahead[:, None])
+def path_scores(scores: Scores, offsets: Offsets, labels: Ints) -> NDArray[np.float64]:
+    """Return the score of the labels [T] of each sequence [N]; 0 where it is empty."""
+    emissions, transitions, start, end = scores
+    owners, lengths = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), np.diff(offsets)
+    inner = np.flatnonzero(np.diff(owners) == 0) + 1  # tokens after another one of their sequence
+    terms = emissions[np.arange(len(labels)), labels].astype(np.float64)
+    terms[inner] += transitions[0 if len(transitions) == 1 else inner, labels[inner - 1], labels[inner]]
+    first, after = offsets[:-1][lengths > 0], offsets[1:][lengths > 0]
+    terms[first] += start[labels[first]]
+    terms[after - 1] += end[labels[after - 1]]
+    return np.bincount(owners, terms, len(lengths)).astype(np.float64, copy=False)
+
+
+def sample(scores: Scores, offsets: Offsets, uniforms: Floats) -> tuple[Ints, NDArray[np.float64]]:
+    """Return independent labellings [S, T], drawn with the numbers uniforms [T, S] from [0, 1), and log Z [N]."""
+    log_z, labels = np.zeros(len(offsets) - 1), np.empty(uniforms.shape, np.int32)
+    left = np.zeros(len(log_z), np.bool_)
+    _sample((*scores.wide(),), offsets, uniforms, labels, log_z, left)
+    for here, s, one, log_z[s] in exactly(scores, offsets, left):
+        _sample((*one,), whole(one), uniforms[here], labels[here], np.empty(1), left[s : s + 1])
+    return np.ascontiguousarray(labels.T), log_z
+
+
+@kernel
+def _sample(scores: PlainScores, offsets: Offsets, uniforms: Floats, labels: Ints, log_z: Floats, left: Bools) -> None:
+    """Do the work of `sample` for most sequences, labels being [T, S]; set left [N] for the others."""
+    work, base = workspace(offsets, scores)
+    n, shares = scores[0].shape[1], np.empty(scores[0].shape[1])
+    for s in range(offsets.shape[0] - 1):
+        b, e = offsets[s], offsets[s + 1]
+        here = part(scores, b, e)
+        exact = e == b
+        if e > b:
+            log_z[s], exact = solve(here, labels[0, :0], base, limits(work.beta).huge, work)
+        left[s] = not exact
+        for t in range(e - b if exact else 0):
+            if t > 0 and here.transitions.shape[0] > 1:
+                transition_potentials(here.transitions[t], work.forward, work.backward)
+            for k in range(n):
+                shares[k] = (work.scale[t] * work.potentials[t, k] if t > 0 else work.alpha[t, k]) * work.beta[t, k]
+            for c in range(labels.shape[1]):
+                before, wanted = 0, uniforms[b + t, c]
+                if t > 0:
+                    before = labels[b + t - 1, c]
+                    wanted *= work.beta[t - 1, before]
+                for k in range(n):
+                    share = shares[k] * work.forward[before, k] if t > 0 else shares[k]
+                    if share > 0:  # never a label of probability zero, whatever rounding does
+                        labels[b + t, c] = k
+                        wanted -= share
+                        if wanted < 0:
+                            break

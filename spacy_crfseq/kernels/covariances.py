@@ -28,11 +28,7 @@ from . import blocks
 from .blocks import Work
 from .intrinsics import LANES, PANEL, lane_maxima, next_a, next_v_and_g, next_w
 from .jit import inlined, internal, kernel
-from .sequences import capped
-
-FAINT, LARGE = 1e-12, 1e18
-"""Pointwise losses divide by the probabilities of gold labels.  One over `FAINT` is exact to some digits as long as no
-``beta_t c_t`` exceeds `LARGE`, so that what was rounded to zero amounts to at most 1e-20 of a probability."""
+from .sequences import SINGLE, capped
 
 
 class Edges(NamedTuple):
@@ -52,7 +48,7 @@ def covariances(
     scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, order: Offsets,
     left: Bools, cap: float,
 ) -> float:  # fmt: skip
-    """Return the value of `lattice.covariances` for most sequences and add its gradient; set left [N] for the others.
+    """Return the value of `chain.covariances` for most sequences and add its gradient; set left [N] for the others.
 
     Arguments as there, transitions [1, L, L]; order and left are those of `blocks.select`.  Lanes may be empty: a few
     sequences are faster in one block than one by one.
@@ -131,7 +127,7 @@ def _backward(n: int, work: Work) -> None:
         lane_maxima(g[t], n, tops)
         for lane in range(running):
             size = abs(weights[lane])
-            lost[lane] |= not (abs(total[lane] - weights[lane]) < 1e-2 * size and tops[lane] <= LARGE * size)
+            lost[lane] |= not (abs(total[lane] - weights[lane]) < 1e-2 * size and tops[lane] <= SINGLE.large * size)
 
 
 @internal
@@ -155,7 +151,7 @@ def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
             label = gold[begins[lane] + t]
             if label >= 0:
                 p = np.float64(u[t, label, lane]) * g[t, label, lane] / work.means[t, lane]
-                if p >= FAINT:
+                if p >= SINGLE.faint:
                     value, slope = capped(-np.log(p), cap)
                     values[lane] += value
                     n[t, label, lane] = -slope / p

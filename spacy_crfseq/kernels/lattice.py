@@ -11,39 +11,39 @@ For one sequence with emission potentials e_t = exp(emissions - max) and M = exp
 (Rabiner 1989, section V.A; Lafferty, McCallum & Pereira 2001.)  Start and end scores are added to the first and the
 last emission.  Many sequences with shared transitions are done in `blocks`, the others one after another here.  Scaled
 potentials are exact as long as no sum gets near the smallest positive number: a sequence for which ``1/c_t`` falls
-under `TINY`, ``beta_t c_t`` exceeds `HUGE`, or whose marginals do not sum to one, is listed by the kernels and done
-again as a `chain`, in float64.  So scores of any size and sequences of any length are safe, and label paths of score
-minus infinity (forbidden ones) are allowed.
+under what `limits` allows, ``beta_t c_t`` exceeds it, or whose marginals do not sum to one, is listed by kernels and
+done again in float64, if need be with the scores that `normalised` returns.  So scores of any size and sequences of any
+length are safe, and label paths of score minus infinity (forbidden ones) are allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from . import PLAIN, chain
+from . import PLAIN
 from .jit import inlined, internal, kernel
 from .sequences import (
-    TINY,
     PlainScores,
     add_counts,
     capped,
     count_missing,
     exponentiate,
     largest,
+    limits,
     local_scores,
+    log_sum,
     longest,
     padded,
     part,
     path_score,
+    step_to,
 )
 
-HUGE = 1e30
-"""Above this, products with a potential or an alpha of zero may become infinity times zero in float32."""
 MANY = 16
 """The number of sequences from which blocks are faster than single sequences."""
 NO_NUMBERS: Floats = np.zeros(0)
@@ -97,95 +97,98 @@ def exact_expectations(
     scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, log_z: Floats, cap: float, left: Ints
 ) -> float:
     """Do the work of `expectations` for the sequences that `scaled_expectations` has left."""
-    numbers = np.flatnonzero(left)
-    tokens, one, d = _taken(scores, grad, offsets, numbers)
-    free = chain.make_chain(one, _offsets_of(offsets, numbers))
-    nll, known = free.log_z, free
-    if len(gold):
-        labels, emissions = gold[tokens], one.emissions.copy()
-        emissions[(labels >= 0)[:, None] & (labels[:, None] != np.arange(emissions.shape[1]))] = -np.inf
-        known = chain.make_chain(one._replace(emissions=emissions), free.offsets)
-        with np.errstate(invalid="ignore"):
-            nll = free.log_z - known.log_z
-    else:
-        log_z[numbers] = free.log_z
-    values, slopes = (array * weights[numbers] for array in phi(nll, cap))
-    chain.add_counts(free, np.where((left[numbers] == 1) & (free.log_z > -np.inf), slopes, 0), d)
-    if known is not free:
-        chain.add_counts(known, np.where(known.log_z > -np.inf, -slopes, 0), d)
-    _add_taken(d, tokens, grad)
-    return float(values.sum())
+    loss = 0.0
+    for here, s, free, free_z in exactly(scores, offsets, left):
+        chains, known_z = [(free, free_z, float(left[s] == 1))], 0.0
+        if len(gold):
+            labels, one = gold[here], part(scores, here.start, here.stop)
+            wrong = (labels >= 0)[:, None] & (labels[:, None] != np.arange(one.emissions.shape[1]))
+            known, known_z = exact_scores(one._replace(emissions=np.where(wrong, -np.inf, one.emissions)))
+            chains.append((known, known_z, -1.0))
+        else:
+            log_z[s] = free_z
+        values, slopes = phi(np.array([free_z - known_z]), cap)
+        loss += float(weights[s] * values[0])
+        for chain, total, sign in chains:
+            if sign and total > -np.inf:
+                d, factors = chain.zeros_like(), sign * weights[s] * slopes
+                nothing = NO_LABELS, factors, (*d,), 0.0, np.zeros(1), np.zeros(1, np.int32)
+                scaled_expectations((*chain,), whole(chain), *nothing)
+                add_taken(d, here, grad)
+    return loss
 
 
-def _offsets_of(offsets: Offsets, numbers: Offsets) -> Offsets:
-    """Return the offsets of some sequences alone."""
-    return np.append(0, np.cumsum(np.diff(offsets)[numbers]))
+def exactly(scores: Scores, offsets: Offsets, left: NDArray[Any]) -> Iterator[tuple[slice, int, Scores, float]]:
+    """Yield the tokens and the number of each sequence that is left, and what `exact_scores` returns."""
+    for s in np.flatnonzero(left).tolist():
+        b, e = offsets[s : s + 2].tolist()
+        yield slice(b, e), s, *exact_scores(part(scores, b, e))
 
 
-def _taken(scores: Scores, grad: Scores, offsets: Offsets, numbers: Offsets) -> tuple[Offsets, Scores, Scores]:
-    """Return the tokens of some sequences, their scores in float64, and zeros for their gradient."""
-    tokens = np.concatenate([np.arange(*offsets[s : s + 2]) for s in numbers.tolist()] or [np.zeros(0, np.int64)])
-    steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[tokens]
-    one = Scores(*(x.astype(np.float64) for x in (scores.emissions[tokens], steps, scores.start, scores.end)))
-    d = one.zeros_like()
-    return tokens, one, d if len(grad.transitions) else d._replace(transitions=d.transitions[:0])
+def exact_scores(one: Scores) -> tuple[Scores, float]:
+    """Return scores of one sequence that scaling can represent in float64, and log Z of those that are given.
+
+    They are the same ones, or those of `normalised`.  Where there is no labelling, log Z is minus infinity.
+    """
+    one, log_z, left = one.wide(), np.zeros(1), np.zeros(1, np.bool_)
+    _posterior((*one,), whole(one), np.empty_like(one.emissions), log_z, left)
+    return normalised(one) if left[0] else (one, float(log_z[0]))
 
 
-def _add_taken(d: Scores, tokens: Offsets, grad: Scores) -> None:
-    """Add the gradient that `_taken` has made room for."""
-    grad.emissions[tokens] += d.emissions
-    if len(d.transitions) == 1 or not len(grad.transitions):
-        grad.transitions[:] += d.transitions
-    else:
-        grad.transitions[tokens] += d.transitions
+def whole(one: Scores) -> Offsets:
+    """Return the offsets of one sequence."""
+    return np.array([0, len(one.emissions)])
+
+
+def add_taken(d: Scores, here: slice, grad: Scores) -> None:
+    """Add the gradient of one sequence to that of all; either may have one step for all positions."""
+    grad.emissions[here] += d.emissions
+    if len(grad.transitions) == 1:
+        grad.transitions[0] += d.transitions.sum(0)
+    elif len(grad.transitions):
+        grad.transitions[here] += d.transitions
     grad.start[:] += d.start
     grad.end[:] += d.end
 
 
-def covariances(
-    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
-) -> float:
-    """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
+def normalised(one: Scores) -> tuple[Scores, float]:
+    """Return log-probabilities of the first label and of each step as scores of one sequence, and its log Z.
 
-    S(y) = sum_t n_t(y_t); `covariances` says what for.  rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.
-    Sequences without a possible labelling count 0.  If rows is empty, S is -log P(y | x) instead: return the weighted
-    sum of the entropies H(Y | x), and add its gradient.  If table is empty, rows are gold labels: return the sum over
-    positions t with a gold label of ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in `log_loss`,
-    the weight that of the sequence.
+    The labellings have the same probabilities: by a recursion in log space, of what may follow each label,
+    ``log P(y_t = j | y_{t-1} = i, x) = a_t(i, j) + e_t(j) + b_t(j) - b_{t-1}(i)``.
     """
-    pointwise, loss, left = len(rows) > 0 and not len(table), 0.0, weights != 0
-    if len(scores.transitions) == 1 and not PLAIN:
-        from . import blocks
-        from . import covariances as in_blocks
+    length, n = one.emissions.shape
+    emissions, steps = np.zeros((length, n)), np.full((length, n, n), -np.inf)
+    log_z = float(_normalise((*one,), emissions[0], steps))
+    log_z = log_z if np.isfinite(log_z) else -np.inf  # sums of scores may be out of range
+    return Scores(emissions, steps, np.zeros(n), np.zeros(n)), log_z
 
-        order, left = blocks.select(offsets, NO_LABELS, weights)
-        loss = float(in_blocks.covariances(scores, offsets, rows, table, weights, grad, order, left, cap))
-    numbers = np.flatnonzero(left & (np.diff(offsets) > 0))
-    if not len(numbers):
-        return loss
-    tokens, one, d = _taken(scores, grad, offsets, numbers)
-    model, factors = chain.make_chain(one, _offsets_of(offsets, numbers)), weights[numbers]
-    possible = model.log_z > -np.inf
-    if pointwise:
-        places = np.flatnonzero(rows[tokens] >= 0)
-        gold = np.maximum(rows[tokens], 0)
-        log_p, slopes = model.log_marginals(), np.zeros(len(tokens))
-        nll = -log_p[places, gold[places]]
-        values, slope = (array * factors[model.owners[places]] for array in phi(nll, cap))
-        slopes[places] = np.where(nll < np.inf, slope, 0.0)
-        chain.pointwise(model, log_p, gold, slopes, d)
-        loss += float(values.sum())
-    else:
-        first, last = model.edges()
-        own = one.emissions.copy()
-        own[first] += one.start
-        own[last] += one.end
-        entropy = not len(rows)
-        own = -np.where(own > -np.inf, own, 0.0) if entropy else table[rows[tokens]].astype(np.float64)
-        means = chain.covariances(model, own, entropy, np.where(possible, factors, 0.0), d)
-        loss += float(np.where(possible, means + (model.log_z if entropy else 0.0), 0.0) @ factors)
-    _add_taken(d, tokens, grad)
-    return loss
+
+@kernel
+def _normalise(scores: PlainScores, first: Floats, steps: Floats) -> float:
+    """Write log P(y_0) to first [L] and log P(y_t | y_{t-1}) to steps [T, L, L]; return log Z."""
+    emissions, transitions, start, end = scores
+    length, n = emissions.shape
+    log_z, ahead, after = 0.0, np.empty(n), end.copy()
+    for t in range(length - 1, -1, -1):
+        for k in range(n):
+            ahead[k] = emissions[t, k] + after[k] + (start[k] if t == 0 else 0.0)
+        top = log_sum(ahead) if t == 0 else largest(ahead)
+        log_z += top
+        if top == -np.inf:
+            break
+        for k in range(n):
+            ahead[k] -= top
+            if t == 0:
+                first[k] = ahead[k]
+        for i in range(n if t > 0 else 0):
+            row, step = steps[t, i], step_to(transitions, t)[i]
+            for k in range(n):
+                row[k] = step[k] + ahead[k]
+            after[i] = log_sum(row)
+            for k in range(n if after[i] > -np.inf else 0):
+                row[k] -= after[i]
+    return log_z
 
 
 class Work(NamedTuple):
@@ -228,12 +231,12 @@ def workspace(offsets: Offsets, scores: PlainScores) -> tuple[Work, float]:
 
 
 @inlined
-def add_shared_transitions(work: Work, d_transitions: Floats) -> None:
-    """Add the expected shared transitions to their gradient."""
+def add_shared_transitions(counts: Floats, potentials: Floats, d_transitions: Floats) -> None:
+    """Add counts times potentials to the gradient of transitions if these are shared."""
     if d_transitions.shape[0] == 1:
         for i in range(d_transitions.shape[1]):
             for j in range(d_transitions.shape[1]):
-                d_transitions[0, i, j] += work.counts[i, j] * work.forward[i, j]
+                d_transitions[0, i, j] += counts[i, j] * potentials[i, j]
 
 
 @internal
@@ -296,7 +299,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
     """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
     potentials, alpha, _, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
-    log_z = 0.0
+    log_z, tiny = 0.0, limits(alpha).tiny
     for t in range(length):
         here = alpha[t]
         if t == 0:
@@ -313,7 +316,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
         total = here[0]
         for k in range(1, width):
             total += here[k]
-        if not total > TINY:
+        if not total > tiny:
             return log_z, False
         log_z += np.log(total)
         scale[t] = 1 / total
@@ -357,14 +360,14 @@ def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool
 def solve(scores: Scores, gold: Ints, base: float, limit: float, work: Work) -> tuple[float, bool]:
     """Fill potentials, alpha, beta and scale of one sequence; return log Z, and whether it can be trusted.
 
-    base is the maximum taken out of shared transitions; no beta c is over limit.
+    base is the maximum taken out of shared transitions; no beta c is over limit.  Beta is left out if that is 0.
     """
     transitions, length = scores.transitions, scores.emissions.shape[0]
     maxima = fill_potentials(scores, gold, work)
     log_z, exact = -np.inf, maxima > -np.inf
     if exact:
         log_z, exact = forward(transitions, base, length, work)
-    if exact:
+    if exact and limit > 0:
         exact = backward(transitions, length, work, limit)
     return log_z + maxima, exact
 
@@ -379,7 +382,7 @@ def accumulate(
     transitions.  Their counts are left in the counts of `work`, still to be multiplied by the potentials.
     """
     # what comes of it is still to be multiplied by phi', up to e^30
-    log_z, exact = solve(scores, gold, base, HUGE / max(1.0, abs(factor) * np.exp(cap)), work)
+    log_z, exact = solve(scores, gold, base, limits(work.beta).huge / max(1.0, abs(factor) * np.exp(cap)), work)
     if exact:
         share = scores.emissions.dtype.type(factor * capped(log_z - gold_log_sum, cap)[1])
         _add_counts(scores.transitions, scores.emissions.shape[0], share, work, grad)
@@ -460,37 +463,45 @@ def scaled_expectations(
             log_z[s] = free
         elif missing == 0:
             add_counts(gold[b:e], dtype.type(-factor * slope), d_here)
-    add_shared_transitions(work, d_transitions)
+    add_shared_transitions(work.counts, work.forward, d_transitions)
     return loss, some_left
 
 
 def posterior(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats) -> None:
-    """Write P(y_t = k | x) to marginals [T, L] and log Z of each sequence to log_z [N]."""
+    """Write P(y_t = k | x) to marginals [T, L], unless that is empty, and log Z of each sequence to log_z [N].
+
+    Where a sequence has no labelling, log Z is minus infinity, and the others are zero.
+    """
     left = np.zeros(len(log_z), np.bool_)
     _posterior((*scores,), offsets, marginals, log_z, left)
-    for here, model, s in chains(scores, offsets, left):
-        marginals[here], log_z[s] = np.exp(model.log_marginals()), model.log_z[0]
+    for here, s, one, log_z[s] in exactly(scores, offsets, left):
+        if len(marginals):
+            shares = np.zeros_like(one.emissions)
+            _posterior((*one,), whole(one), shares, np.empty(1), left[s : s + 1])
+            marginals[here] = shares
 
 
-def chains(scores: Scores, offsets: Offsets, left: Bools) -> Iterator[tuple[slice, chain.Chain, int]]:
-    """Yield the tokens of each sequence that is left, the sequence as a chain, and its number."""
-    for s in np.flatnonzero(left).tolist():
-        b, e = offsets[s : s + 2].tolist()
-        yield slice(b, e), chain.make_chain(part(scores, b, e), np.array([0, e - b])), s
+def log_partitions(scores: Scores, offsets: Offsets) -> NDArray[np.float64]:
+    """Return log Z of each sequence [N], computed in float64; minus infinity where there is no labelling."""
+    wide, log_z = scores.wide(), np.empty(len(offsets) - 1)
+    posterior(wide, offsets, wide.emissions[:0], log_z)
+    return log_z
 
 
 @kernel
 def _posterior(scores: PlainScores, offsets: Offsets, marginals: Floats, log_z: Floats, left: Bools) -> None:
     """Do the work of `posterior` for most sequences; set left [N] for the others."""
     work, base = workspace(offsets, scores)
-    no_gold = np.empty(0, np.int32)
+    no_gold, n = np.empty(0, np.int32), scores[0].shape[1]
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         log_z[s] = 0
         if e > b:
-            log_z[s], exact = solve(part(scores, b, e), no_gold, base, HUGE, work)
+            limit = limits(work.beta).huge if marginals.shape[0] > 0 else 0.0
+            log_z[s], exact = solve(part(scores, b, e), no_gold, base, limit, work)
             left[s] = not exact
-            for t in range(e - b if exact else 0):
-                row, a, z = marginals[b + t], work.alpha[t], work.beta[t]
-                for k in range(row.shape[0]):
+            wanted = marginals[b:e]
+            for t in range(wanted.shape[0] if exact else 0):
+                row, a, z = wanted[t], work.alpha[t], work.beta[t]
+                for k in range(n):
                     row[k] = a[k] * z[k]

@@ -216,7 +216,7 @@ def state_chain(scores: Scores, rules: OccurrenceRules) -> tuple[Scores, Ints, f
     That is its scores for S states per token, the label of each state [T, S] (0 where there is none, of score minus
     infinity), and an upper bound of the share of the sum that it misses.
     """
-    exact = Scores(*(array.astype(np.float64, copy=False) for array in scores))
+    exact = scores.wide()
     layers, missing = _likely_layers(exact, rules)
     length, size = len(exact.emissions), max(1, int(np.diff(layers.first).max()))
     emissions, transitions = np.full((length, size), -np.inf), np.full((length, size, size), -np.inf)

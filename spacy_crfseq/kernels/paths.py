@@ -306,7 +306,7 @@ def best_labellings(scores: Scores, offsets: Offsets, k: int) -> tuple[Ints, NDA
     stand for the others.
     """
     labels, values = np.full((k, len(scores.emissions)), NONE, np.int32), np.empty((k, len(offsets) - 1))
-    _best_labellings(Scores(*(array.astype(np.float64, copy=False) for array in scores)), offsets, labels, values)
+    _best_labellings(scores.wide(), offsets, labels, values)
     return labels, values
 
 

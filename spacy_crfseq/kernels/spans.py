@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
-from . import chain
 from .jit import inlined, kernel
-from .lattice import HUGE, Work, chains, solve, transition_potentials, workspace
-from .sequences import PlainScores, part
+from .lattice import Work, exactly, solve, transition_potentials, whole, workspace
+from .sequences import PlainScores, limits, part
 
 NEGLIGIBLE = 1e-10
 """A span of a smaller probability counts as one of probability zero."""
@@ -70,12 +69,12 @@ def span_steps(
 ) -> tuple[Bools, Floats, Floats, Floats, Floats]:
     """Return the arrays allowed, opens, closes and goes_on of `SpanChain`, and log Z of each sequence [N]."""
     shape, log_z, left = scores.emissions.shape, np.zeros(len(offsets) - 1), np.diff(offsets) > 0
-    steps = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links)))
-    _span_steps((*scores,), offsets, (~inside).astype(np.float64), links, steps, log_z, left)
-    for here, model, s in chains(scores, offsets, left):
-        log_z[s] = model.log_z[0]
-        for array, values in zip(steps, chain.span_steps(model, inside, links), strict=True):
-            array[here] = values
+    steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links)))
+    apart = (~inside).astype(np.float64)
+    _span_steps((*scores,), offsets, apart, links, steps, log_z, left)
+    for here, s, one, log_z[s] in exactly(scores, offsets, left):
+        own: Any = tuple(array[here] for array in steps)
+        _span_steps((*one,), whole(one), apart, links, own, np.empty(1), left[s : s + 1])
     return *steps, log_z
 
 
@@ -97,7 +96,7 @@ def _span_steps(
         if not left[s]:
             continue
         here = part(scores, b, b + length)
-        log_z[s], exact = solve(here, no_gold, base, HUGE, work)
+        log_z[s], exact = solve(here, no_gold, base, limits(work.beta).huge, work)
         left[s] = not exact
         for t in range(length if exact else 0):
             for k in range(n):
@@ -128,39 +127,47 @@ def best_spans(spans: SpanChain, offsets: Offsets, outside: Bools, gain: float, 
     """
     labels, values = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
     table = Table(values[0], values[1], values[2], np.full((*spans.opens.shape, 2), -1, np.int32))
-    floors, filler = np.full(len(offsets) - 1, NEGLIGIBLE), _filler(spans.follows, outside)
-    if filler >= 0:  # each span could be left out, so those that cost more than they gain are negligible too
-        blocked = np.append(0, np.cumsum(~spans.allowed[:, filler]))[offsets]
-        floors[np.diff(blocked) == 0] = max(NEGLIGIBLE, cost / gain * (1 - 1e-9))
-    _search(offsets, spans, outside, (gain, cost), floors, table, labels)
+    _search(offsets, spans, outside, (gain, cost), table, labels)
     return labels
 
 
+@inlined
 def _filler(follows: Floats, outside: Bools) -> int:
     """Return a label outside that may stand in place of all labels of any span, -1 if there is none."""
-    if len(follows) != 1:
-        return -1
-    may = follows[0] == 0
-    before, after = may[:, ~outside].any(1), may[~outside].any(0)
-    fits = outside & may.diagonal() & may[before].all(0) & may[:, after].all(1)
-    return int(fits.argmax()) if fits.any() else -1
+    n = outside.shape[0]
+    for k in range(n if follows.shape[0] == 1 else 0):
+        fits = outside[k] and follows[0, k, k] == 0
+        for i in range(n if fits else 0):
+            for j in range(n):
+                if not outside[j]:
+                    fits &= follows[0, i, j] < 0 or follows[0, i, k] == 0
+                    fits &= follows[0, j, i] < 0 or follows[0, k, i] == 0
+        if fits:
+            return k
+    return -1
 
 
 @kernel
 def _search(
-    offsets: Offsets, spans: SpanChain, outside: Bools, worth: tuple[float, float], floors: Floats, table: Table,
-    labels: Ints,
+    offsets: Offsets, spans: SpanChain, outside: Bools, worth: tuple[float, float], table: Table, labels: Ints,
 ) -> None:  # fmt: skip
     """Do the work of `best_spans`; worth is (gain, cost).
 
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are above the floor of the sequence.  Spans below it count as having the probability zero,
-    so that there is a labelling wherever one is possible.
+    so that there is a labelling wherever one is possible.  Where each span could be left out, those that cost more than
+    they gain are negligible too, which leaves few.
     """
+    filler = _filler(spans.follows, outside)
     for s in range(offsets.shape[0] - 1):
-        if offsets[s + 1] > offsets[s]:
-            _fill_table(offsets[s], offsets[s + 1], spans, outside, worth, floors[s], table)
-            _trace_back(offsets[s], offsets[s + 1], spans, outside, worth[1], table, labels)
+        b, e = offsets[s], offsets[s + 1]
+        floor = max(NEGLIGIBLE, worth[1] / worth[0] * (1 - 1e-9)) if filler >= 0 else NEGLIGIBLE
+        for t in range(b, e if filler >= 0 else b):
+            if not spans.allowed[t, filler]:
+                floor = NEGLIGIBLE
+        if e > b:
+            _fill_table(b, e, spans, outside, worth, floor, table)
+            _trace_back(b, e, spans, outside, worth[1], table, labels)
 
 
 @inlined
@@ -279,34 +286,45 @@ def _span_labels(links: Ints, goes_on: Floats, first: int, last: int, first_labe
 
 
 def span_probabilities(
-    scores: Scores, offsets: Offsets, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools
+    scores: Scores, offsets: Offsets, states: Ints, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools
 ) -> NDArray[np.float64]:
     """Return the probabilities of spans [S] as labelled in `labels` [T], in float64.
 
     That is the probability that the tokens have these labels, and that neither the label before nor the label after
     belongs to the same span: ``inside[i, j]`` tells whether j right after i goes on with it.  Spans are in order, do
     not overlap, and lie within their sequences.
+
+    states [0 or T, L]: The label of each column of the scores for each token; empty if these are the labels.
     """
     out, left = np.empty(len(starts)), np.zeros(len(offsets) - 1, np.bool_)
-    _span_probabilities((*scores,), offsets, (labels, starts, ends, inside, out), left)
-    for here, model, _ in chains(scores, offsets, left):
-        links = np.argwhere(np.ones_like(inside)).astype(np.int32)
-        _, opens, closes, goes_on = chain.span_steps(model, inside, links)
-        own, places = labels[here], np.flatnonzero((starts >= here.start) & (starts < here.stop))
-        for place, b, e in zip(places, starts[places] - here.start, ends[places] - here.start, strict=True):
-            within = goes_on[np.arange(b + 1, e), own[b : e - 1] * len(inside) + own[b + 1 : e]]
-            out[place] = opens[b, own[b]] * within.prod() * closes[e - 1, own[e - 1]]
+    _span_probabilities((*scores,), offsets, states, labels, starts, ends, inside, out, left)
+    for here, s, one, _ in exactly(scores, offsets, left):
+        places = slice(*np.searchsorted(starts, (here.start, here.stop)))
+        spans = labels[here], starts[places] - here.start, ends[places] - here.start, inside, out[places]
+        _span_probabilities((*one,), whole(one), states[here], *spans, left[s : s + 1])
     return out
+
+
+class Room(NamedTuple):
+    """Work arrays [2, L] for the probability of a span, for tokens with even and with odd numbers.
+
+    shares (Floats): Forward mass of some states, through the labels of the span.
+    places (Offsets): Which states these are.
+    """
+
+    shares: Floats
+    places: Offsets
 
 
 @kernel
 def _span_probabilities(
-    scores: PlainScores, offsets: Offsets, spans: tuple[Ints, Offsets, Offsets, Bools, Floats], left: Bools
-) -> None:
+    scores: PlainScores, offsets: Offsets, states: Ints, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools,
+    out: Floats, left: Bools,
+) -> None:  # fmt: skip
     """Do the work of `span_probabilities` for most sequences; set left [N] for some others."""
-    labels, starts, ends, inside, out = spans
     work, base = workspace(offsets, scores)
-    p = 0
+    n, p = scores[0].shape[1], 0
+    room = Room(np.zeros((2, n)), np.zeros((2, n), np.int64))
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
         first = p
@@ -314,47 +332,44 @@ def _span_probabilities(
             p += 1
         if first == p:
             continue
-        here = part(scores, b, e)
-        _, exact = solve(here, labels[:0], base, HUGE, work)
+        here, own = part(scores, b, e), states[b:e]
+        _, exact = solve(here, labels[:0], base, limits(work.beta).huge, work)
         left[s] = not exact
         for q in range(first, p if exact else first):
-            span, known = (starts[q] - b, ends[q] - b), labels[b:e]
-            out[q] = _span_probability(here.transitions, span, e - b, known, inside, work)
+            span = starts[q] - b, ends[q] - b
+            out[q] = _span_probability(here.transitions, span, own, labels[b:e], inside, work, room)
 
 
 @inlined
 def _span_probability(
-    transitions: Floats, span: tuple[int, int], length: int, labels: Ints, inside: Bools, work: Work
+    transitions: Floats, span: tuple[int, int], states: Ints, labels: Ints, inside: Bools, work: Work, room: Room
 ) -> float:
     """Return the probability of a span, the tokens first..after-1.
 
-    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over labels that do not go on with the span::
+    In float64, with m_t(i, j) = M(i, j) e_t(j) c_t and sums over states of labels that do not go on with the span, of
+    the labels of the span, and of labels that do not go on with it::
 
-        sum_i alpha_{first-1}(i) m(i, l_first) * product_t m(l_{t-1}, l_t) * sum_j m(l_{after-1}, j) beta_after(j)
+        sum_i alpha_{first-1}(i) m(i, s_first) * product_t m(s_{t-1}, s_t) * sum_j m(s_{after-1}, j) beta_after(j)
     """
     potentials, alpha, beta, scale, forward, backward, _ = work
-    n, shared, (first, after) = transitions.shape[1], transitions.shape[0] == 1, span
-    label, total = labels[first], 0.0
-    if first == 0:
-        total += alpha[first, label]
-    else:
-        if not shared:
-            transition_potentials(transitions[first], forward, backward)
-        for i in range(n):
-            if not inside[i, label]:
-                total += np.float64(alpha[first - 1, i]) * backward[label, i]
-        total *= np.float64(potentials[first, label]) * scale[first]
-    for t in range(first + 1, after):
-        if not shared:
+    n, (first, after), length, plain = transitions.shape[1], span, labels.shape[0], states.shape[0] == 0
+    shares, places, count, total = room.shares, room.places, 0, 0.0
+    for i in range(n if first > 0 else 0):
+        if not inside[i if plain else states[first - 1, i], labels[first]]:
+            shares[(first - 1) % 2, count], places[(first - 1) % 2, count] = alpha[first - 1, i], i
+            count += 1
+    for t in range(first, min(after + 1, length)):
+        if transitions.shape[0] > 1 and t > 0:
             transition_potentials(transitions[t], forward, backward)
-        total *= np.float64(forward[label, labels[t]]) * potentials[t, labels[t]] * scale[t]
-        label = labels[t]
-    if after < length:
-        if not shared:
-            transition_potentials(transitions[after], forward, backward)
-        rest = 0.0
-        for j in range(n):
-            if not inside[label, j]:
-                rest += np.float64(forward[label, j]) * potentials[after, j] * beta[after, j]
-        total *= rest * scale[after]
+        label, within = labels[min(t, after - 1)], t < after
+        old_count, count, total = count, 0, 0.0
+        for j in range(label if plain and within else 0, label + 1 if plain and within else n):
+            own, share = j if plain else states[t, j], 0.0
+            if (own == label) if within else not inside[label, own]:
+                for c in range(old_count):
+                    share += shares[(t - 1) % 2, c] * backward[j, places[(t - 1) % 2, c]]
+                share = alpha[0, j] if t == 0 else share * potentials[t, j] * scale[t]
+                shares[t % 2, count], places[t % 2, count] = share, j
+                count += 1
+                total += share * beta[t, j]
     return total

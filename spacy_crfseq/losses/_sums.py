@@ -62,4 +62,4 @@ class Pointwise(_Capped):
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         offsets, gold, weights = batch[:3]
-        return kernels.lattice.covariances(scores, offsets, gold, scores.emissions[:0], weights, grad, self.cap)
+        return kernels.chain.covariances(scores, offsets, gold, scores.emissions[:0], weights, grad, self.cap)

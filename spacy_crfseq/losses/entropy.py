@@ -29,4 +29,4 @@ class Entropy:
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         nothing, none = np.zeros(0, np.int32), scores.emissions[:0]
-        return kernels.lattice.covariances(scores, batch.offsets, nothing, none, batch.weights, grad)
+        return kernels.chain.covariances(scores, batch.offsets, nothing, none, batch.weights, grad)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from spacy_crfseq.kernels import lattice
+from spacy_crfseq.kernels import chain, lattice
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.problems import Problem
@@ -23,10 +23,6 @@ def assert_close(found: Scores, expected: Scores, *, rtol: float = 1e-7, atol: f
 
 def assert_finite(scores: Scores) -> None:
     assert all(np.isfinite(array).all() for array in scores)
-
-
-def wide(scores: Scores) -> Scores:
-    return Scores(*(array.astype(np.float64) for array in scores))
 
 
 def largest(scores: Scores) -> float:
@@ -44,5 +40,6 @@ def sequences(problem: Problem) -> Iterator[tuple[Scores, int, int]]:
 def one_by_one() -> Iterator[None]:
     """Process no sequences in blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lattice, "PLAIN", True)
+        for module in (chain, lattice):
+            patch.setattr(module, "PLAIN", True)
         yield

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.kernels import blocks, lattice
 from spacy_crfseq.types import Scores
-from tests.kernels.helpers import largest, one_by_one, wide
+from tests.kernels.helpers import largest, one_by_one
 from tests.problems import Problem, random_problem
 
 
@@ -65,7 +65,7 @@ def test_expected_labels_and_log_z_are_those_of_the_posterior(problem: Problem) 
     offsets, gold, weights = problem.batch[:3]
     weights = weights * np.where(np.arange(len(weights)) % 2, -1, 1)
     marginals, log_z = np.zeros(problem.scores.emissions.shape), np.zeros(len(weights))
-    lattice.posterior(wide(problem.scores), offsets, marginals, log_z)
+    lattice.posterior(problem.scores.wide(), offsets, marginals, log_z)
     counts, sums = problem.scores.zeros_like(), np.zeros(len(weights))
     counts = counts._replace(transitions=counts.transitions[:0])
     value = lattice.expectations(problem.scores, offsets, gold[:0], weights, counts, sums)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy_crfseq.kernels import lattice
 from spacy_crfseq.types import Batch, Scores
 from tests import reference
-from tests.kernels.helpers import DTYPES, assert_close, largest, sequences, wide
+from tests.kernels.helpers import DTYPES, assert_close, largest, sequences
 from tests.problems import Problem, problems, random_problem
 
 ANY = {"scales": (1.0, 30.0, 1000.0), "dtypes": DTYPES}
@@ -167,7 +167,7 @@ def test_steep_slopes_do_not_overflow() -> None:
         )
         found = problem.scores.zeros_like()
         lattice.log_loss(problem.scores, *problem.batch[:3], found, 30.0)
-        exact = wide(problem.scores)
+        exact = problem.scores.wide()
         wanted = exact.zeros_like()
         lattice.log_loss(exact, *problem.batch[:3], wanted, 30.0)
         assert_close(found, wanted, rtol=0, atol=1e-3 * np.exp(30))

@@ -81,7 +81,7 @@ class ExpectedLabels:
         kinds, own = self.kinds(batch), self._annealed(scores)
         table: Floats = np.ascontiguousarray(slope, scores.emissions.dtype)
         target = grad if own is scores else grad.zeros_like()
-        kernels.lattice.covariances(own, batch.offsets, kinds, table, _weights(batch, kinds), target)
+        kernels.chain.covariances(own, batch.offsets, kinds, table, _weights(batch, kinds), target)
         if target is not grad:
             for array, added in zip(grad, target, strict=True):
                 array += added / array.dtype.type(self.temperature)
