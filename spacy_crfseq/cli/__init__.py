@@ -1,8 +1,8 @@
 """The command line: ``python -m spacy crfseq ...``, or ``spacy-crfseq ...`` for short.
 
-Each file has one command: ``x_cli`` parses the arguments, ``x`` does the work and can be called from Python.  Further
-commands are in `papers` and `tools`, found by entry points.  spaCy imports this module in each of its commands, so
-numba and modules that use it are imported only when a command runs.
+Each file has one command, a function that can be called from Python, and what shows its result (see `options`).
+Further commands are in `papers` and `tools`, found by entry points.  spaCy imports this module in each of its
+commands, so numba and modules that use it are imported only when a command runs.
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
 
@@ -13,17 +13,14 @@ from importlib.metadata import entry_points
 from spacy.cli._util import app as spacy_app
 
 from ..pipeline import factories as _factories  # noqa: F401
-from .convert import convert, convert_cli
-from .evaluate import evaluate, evaluate_cli
-from .fit import fit, fit_cli
-from .init_config import init_config, init_config_cli
-from .tag import tag, tag_cli
-from .warmup import warmup, warmup_cli
+from .convert import convert
+from .evaluate import evaluate
+from .fit import fit
+from .init_config import init_config
+from .tag import tag
+from .warmup import warmup
 
-__all__ = [
-    "convert", "convert_cli", "crfseq_cli", "evaluate", "evaluate_cli", "fit",
-    "fit_cli", "init_config", "init_config_cli", "main", "tag", "tag_cli", "warmup", "warmup_cli",
-]  # fmt: skip
+__all__ = ["convert", "crfseq_cli", "evaluate", "fit", "init_config", "main", "tag", "warmup"]
 
 for _room in entry_points(group="spacy_crfseq_commands"):
     _room.load()

@@ -18,6 +18,8 @@ from ..corpora.columns import MISSING_ENTITY
 from ..corpora.crfsuite import WORD
 from ..corpora.layouts import (
     ANNOTATIONS,
+    COLUMNS_HELP,
+    ENCODING_HELP,
     GOLD,
     SCHEMES,
     Asked,
@@ -37,7 +39,7 @@ from ..pipeline.written import ColumnWriter, Form
 from ..schemes import decode_lenient, encode
 from . import options
 from .app import command
-from .console import printer, reported_errors
+from .console import printer
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -50,8 +52,7 @@ _TARGETS = (DOCBIN, *(name for name in PRESETS if name not in ("conllu", "xml"))
 _FROM_HELP = f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]"
 
 
-@command("convert", "Begin")
-def convert_cli(
+def convert_file(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="File to read")],
     target: Annotated[Path, typer.Argument(metavar="OUTPUT", help="File to write")],
     from_: Annotated[str | None, typer.Option("--from", "--format", "-f", help=_FROM_HELP)] = None,
@@ -70,8 +71,8 @@ def convert_cli(
         str,
         typer.Option(help="Tags that violate the scheme: error, or conlleval to read them as the CoNLL scorer does"),
     ] = "error",
-    encoding: options.Encoding = None,
-    columns: options.Columns = None,
+    encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     labels: Annotated[
         str, typer.Option(help="For --from crfsuite and models: what their labels annotate: tag, chunk or ent")
     ] = "tag",
@@ -92,14 +93,13 @@ def convert_cli(
         typer.Option(metavar="SHARES", help="Write OUTPUT-train, -dev and -test, in shares: 80,10,10"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
-    code: options.Code = None,
-    rename: options.Rename = None,
+    rename: Annotated[str | None, typer.Option(help=options.RENAME_HELP)] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="Config with the reader and the tokenizer of INPUT: XML, exports of annotation tools"),
     ] = None,
     force: options.Force = False,
-) -> None:
+) -> str:
     """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin) or a model.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
@@ -136,42 +136,47 @@ def convert_cli(
       python -m spacy crfseq convert model.crfsuite pipeline \\
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
+    \f
+    Do this, see `convert`, and return what was converted, in words.
     """
-    with reported_errors(code=code):
-        model = None
-        if not source.is_dir() and from_ in (None, CRFSUITE):
-            model = read_saved_model(source, encoding or "utf8")
-        if model is not None:
-            from ..pipeline.imported import FACTORIES, import_pipeline
-            from ..pipeline.model_card import fill_card
+    model = None
+    if not source.is_dir() and from_ in (None, CRFSUITE):
+        model = read_saved_model(source, encoding or "utf8")
+    if model is not None:
+        from ..pipeline.imported import FACTORIES, import_pipeline
+        from ..pipeline.model_card import fill_card
 
-            check_choice("--labels", labels, FACTORIES)
-            check_output_pipeline(target, source, force=force)
-            pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
-            nlp, names = _blank(lang, pattern if tokens else None), columns.split(",") if columns else ()
-            said = import_pipeline(nlp, model, labels, features, names, scheme=scheme, numbers=numbers)
-            replace_folder(target, fill_card(nlp).to_disk)
-            printer().good(f"Converted {said}: {target}")
-            return
-        if features or tokens or not numbers:
-            raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
-        own = own_layout(columns).columns if columns else ()
-        read_by = load_config(config, {}).interpolate() if config else {}
-        elements, block = XMLForm(), read_by.get("nlp", {})
-        if from_ in (None, "xml") or rename:
-            of_source = columns if layout_by_ending(source) is None and from_ is None else None
-            asked = Asked(from_, of_source, encoding=encoding, rename=rename)
-            found = options.show_layout(source, asked, trained_layout(read_by))
-            from_, elements = found.name, found.form or elements
-            own = found.columns if found.name == CUSTOM else own
-            if found.name != DOCBIN and found.scheme in SCHEMES:
-                from_scheme = from_scheme or found.scheme
-        settings = Settings(
-            from_, to or _target(target), block.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, own,
-            labels, word, _shares(split), seed, elements, block.get("tokenizer"),
-        )  # fmt: skip
-        count = convert(source, target, settings, force=force)
-        printer().good(f"Converted {count:,} {'docs' if settings.target == DOCBIN else 'sentences'}: {target}")
+        check_choice("--labels", labels, FACTORIES)
+        check_output_pipeline(target, source, force=force)
+        pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
+        nlp, names = _blank(lang, pattern if tokens else None), columns.split(",") if columns else ()
+        said = import_pipeline(nlp, model, labels, features, names, scheme=scheme, numbers=numbers)
+        replace_folder(target, fill_card(nlp).to_disk)
+        return said
+    if features or tokens or not numbers:
+        raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
+    own = own_layout(columns).columns if columns else ()
+    read_by = load_config(config, {}).interpolate() if config else {}
+    elements, block = XMLForm(), read_by.get("nlp", {})
+    if from_ in (None, "xml") or rename:
+        of_source = columns if layout_by_ending(source) is None and from_ is None else None
+        asked = Asked(from_, of_source, encoding=encoding, rename=rename)
+        found = options.show_layout(source, asked, trained_layout(read_by))
+        from_, elements = found.name, found.form or elements
+        own = found.columns if found.name == CUSTOM else own
+        if found.name != DOCBIN and found.scheme in SCHEMES:
+            from_scheme = from_scheme or found.scheme
+    settings = Settings(
+        from_, to or _target(target), block.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, own,
+        labels, word, _shares(split), seed, elements, block.get("tokenizer"),
+    )  # fmt: skip
+    count = convert(source, target, settings, force=force)
+    return f"{count:,} {'docs' if settings.target == DOCBIN else 'sentences'}"
+
+
+@command("convert", "Begin", calls=convert_file)
+def _print(said: str, target: Path) -> None:
+    printer().good(f"Converted {said}: {target}")
 
 
 def _target(path: Path) -> str:

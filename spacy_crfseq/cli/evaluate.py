@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
-from ..corpora.layouts import Asked, Format, as_options, file_columns
+from ..corpora.layouts import as_options, file_columns
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
 from ..evaluation.spans import FAMILIAR, Familiarity, text_of
@@ -30,7 +30,7 @@ from ..prf import prf
 from ..schemes import OUTSIDE, Span
 from . import options
 from .app import command
-from .console import printer, reported_errors
+from .console import printer
 from .judging import layout_of
 
 if TYPE_CHECKING:
@@ -41,51 +41,6 @@ if TYPE_CHECKING:
 WARM_UP = 32
 MOST = 100
 """Rows of a table of tags: words have more lemmas."""
-
-
-@command("evaluate", "Look", "score", "test", "benchmark")
-def evaluate_cli(
-    model: options.Model,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
-    ] = None,
-    output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
-    given: options.Given = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
-    ] = False,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
-    """Score a pipeline on a corpus file as conlleval does, and measure its speed.
-
-    A span is correct if its type and both boundaries are; tags are scored by accuracy and label, and whole sequences
-    (sentences) by accuracy. Tokens and sentences are those of the file. Speed covers the components of the pipeline,
-    with compiled kernels loaded.
-
-    --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
-    of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
-    file says or as usual in print. Tokens and spans are compared by their characters.
-
-    \b
-    Example:
-      python -m spacy crfseq evaluate training/model-best test.conll \\
-          --format conll2003 --output metrics.json
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        result = evaluate(model, file, said, corpus=corpus, output=output, given=names_of(given), raw=raw)
-        if as_json:
-            print(json.dumps(result.metrics, indent=2))
-            return
-        print(result.report)
-        if output is not None:
-            printer().good(f"Saved the scores to {output}")
 
 
 class Evaluation(NamedTuple):
@@ -135,47 +90,75 @@ class Units(NamedTuple):
 
 
 def evaluate(
-    model: str | Path,
-    file: Path,
-    format_name: Format = None,
-    *,
-    corpus: Path | None = None,
-    output: Path | None = None,
-    given: Sequence[str] | None = None,
-    raw: bool = False,
+    model: options.Model,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
+    layout: options.GoldLayout = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
+    ] = None,
+    output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
+    given: options.Given = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
+    ] = False,
 ) -> Evaluation:
-    """Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
+    """Score a pipeline on a corpus file as conlleval does, and measure its speed.
+
+    A span is correct if its type and both boundaries are; tags are scored by accuracy and label, and whole sequences
+    (sentences) by accuracy. Tokens and sentences are those of the file. Speed covers the components of the pipeline,
+    with compiled kernels loaded.
+
+    --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
+    of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
+    file says or as usual in print. Tokens and spans are compared by their characters.
+
+    \b
+    Example:
+      python -m spacy crfseq evaluate training/model-best test.conll \\
+          --format conll2003 --output metrics.json
+    \f
+    Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
     corpus (Path | None): Training corpus; scores of what it holds and of what it does not are then under "seen".
     raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     check_output_file(output, file, corpus)
-    nlp = load_pipeline(model)
-    layout = layout_of(file, format_name, nlp)
-    needed = missing_columns(nlp, layout) if given is None else given
-    _scored_columns(nlp, layout, file_columns(layout), needed)  # before the file is read
-    gold = read_gold(nlp, file, layout, given)
+    nlp, known = load_pipeline(model), names_of(given)
+    preset = layout_of(file, layout, nlp)
+    needed = missing_columns(nlp, preset) if known is None else known
+    _scored_columns(nlp, preset, file_columns(preset), needed)  # before the file is read
+    gold = read_gold(nlp, file, preset, known)
     if raw and gold.given:
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
-    scored = _scored_columns(nlp, layout, gold.columns, gold.given)
+    scored = _scored_columns(nlp, preset, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
     key = chunks_key(nlp)
     units = {name: _units(gold.examples, name, key) for name in scored}
-    main = layout.score if layout.name != DOCBIN and layout.score in scored else scored[-1]
+    main = preset.score if preset.name != DOCBIN and preset.score in scored else scored[-1]
     metrics, blocks = _scores(nlp, gold.examples, units, main, seconds)
     if corpus is not None:
-        training = read_gold(nlp, corpus, options.show_layout(corpus, None, layout), given).examples
+        training = read_gold(nlp, corpus, options.show_layout(corpus, None, preset), known).examples
         words = [_words(example.reference) for example in gold.examples]
         seen = {name: _seen(of, _units(training, name, key).gold, training, words, name) for name, of in units.items()}
         metrics["seen"] = {name: rows for name, (rows, _) in seen.items()}
         blocks += [block for _, block in seen.values()]
     if raw:
-        examples = read_gold(nlp, file, layout, (), documents=True).examples
+        examples = read_gold(nlp, file, preset, (), documents=True).examples
         blocks.append(_add_raw(metrics, nlp, [example.reference for example in examples], scored))
     if output is not None:
         write_json(output, metrics)
     return Evaluation(metrics, "\n\n".join(blocks))
+
+
+@command("evaluate", "Look", "score", "test", "benchmark", calls=evaluate)
+def _print(result: Evaluation, output: Path | None, as_json: options.AsJson = False) -> None:
+    if as_json:
+        print(json.dumps(result.metrics, indent=2))
+        return
+    print(result.report)
+    if output is not None:
+        printer().good(f"Saved the scores to {output}")
 
 
 def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given: Sequence[str]) -> list[str]:

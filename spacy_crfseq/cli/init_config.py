@@ -29,7 +29,9 @@ from ..corpora.layouts import (
     GOLD,
     NAMES,
     Asked,
+    Format,
     as_options,
+    asked,
     check_choice,
     find_layout,
     layout_by_ending,
@@ -43,7 +45,7 @@ from ..errors import ConfigError, suggest
 from ..files import write_text
 from . import options
 from .app import command
-from .console import printer, reported_errors
+from .console import printer
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -65,84 +67,6 @@ SENTENCES = 1000
 LEAST, LEAD = 0.2, 1.3
 """Share of stop words among the words below which a corpus is in none of these languages; running text has 0.3.  And
 how many times as large as that of the next language it must be."""
-
-
-@command("init-config", "Begin", "init", "new")
-def init_config_cli(
-    output: Annotated[Path, typer.Argument(metavar="FILE", help="Config to write, or - for stdout", allow_dash=True)],
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            "-t",
-            help="ner, chunker, tagger, several separated by commas, or all [the usual one for the layout]",
-        ),
-    ] = None,
-    lang: Annotated[
-        str | None, typer.Option("--lang", "-l", help="Language code [guessed from the training file]")
-    ] = None,
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    rename: options.Rename = None,
-    goal: Annotated[str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)} [fast]")] = None,
-    train: Annotated[
-        Path | None, typer.Option(help="Training file, for the config and to guess the layout from")
-    ] = None,
-    dev: Annotated[Path | None, typer.Option(help="Development file, for the config")] = None,
-    force: options.Force = False,
-) -> None:
-    """Write a config that is ready for 'crfseq fit' or 'spacy train'.
-
-    Run interactively, it prompts for anything you omit: the files first, from which it proposes the rest.
-
-    Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
-    expected F1, and, for entities, reads the labels of a word elsewhere in the document, or in 25 sentences if the
-    training file marks no documents (-DOCSTART-); training takes two to six times as long. Both use word classes if
-    the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1 penalty, which
-    leaves most weights zero, for 'crfseq prune' to remove.
-
-    \b
-    Score on the test part with word classes, CPU seconds of 'fit', megabytes:
-                         fast             accurate
-      CoNLL-2003 en F1   86.90  10 s  3   89.43  53 s  8
-      CoNLL-2002 es F1   82.01  10 s  4   82.91  32 s  8
-      CoNLL-2000 F1      93.99   8 s  6   94.41  21 s  9
-      EWT XPOS accuracy  95.04  11 s  6   95.13  22 s  6
-
-    \b
-    Example:
-      python -m spacy crfseq init-config ner.cfg --task ner --goal fast \\
-          --train train.conll --dev dev.conll
-      python -m spacy crfseq init-config - --task all --format conll2003 \\
-          --goal accurate
-    """
-    with reported_errors():
-        wanted = Wanted(task, lang, Asked(format_, columns, scheme, encoding, rename), goal, train, dev)
-        check_output_file(output, train, dev, force=force)  # before any prompt
-        settings = complete(wanted, _ask if sys.stdin.isatty() else None)
-        text = init_config(settings, output=output)
-        if str(output) == STDOUT:
-            print(text, end="")
-            return
-        write_text(output, text)
-        if lang is None and train is not None and not sys.stdin.isatty():
-            printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
-        _show_saved(settings, output, text)
-
-
-def _show_saved(settings: Settings, output: Path, text: str) -> None:
-    read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
-    printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
-    if settings.goal != "small" and settings.lang in WITH_CLASSES and not lookups_languages():
-        printer().info(
-            "Word classes are left out, because spacy-lookups-data is not installed. They added 0.2 to 1.8 points on "
-            "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."
-        )
-    for line in text.splitlines():
-        if line.startswith("#   python"):
-            print(f"  {line[4:]}")
 
 
 class Wanted(NamedTuple):
@@ -350,6 +274,83 @@ def _places(text: str) -> Iterator[tuple[str, str]]:
             yield section, line
         else:
             yield f"{section}.{name}" if name else "", line
+
+
+def make_config(
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="Config to write, or - for stdout", allow_dash=True)],
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            "-t",
+            help="ner, chunker, tagger, several separated by commas, or all [the usual one for the layout]",
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None, typer.Option("--lang", "-l", help="Language code [guessed from the training file]")
+    ] = None,
+    layout: Annotated[Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
+    goal: Annotated[str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)} [fast]")] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Training file, for the config and to guess the layout from")
+    ] = None,
+    dev: Annotated[Path | None, typer.Option(help="Development file, for the config")] = None,
+    force: options.Force = False,
+) -> tuple[Settings, str]:
+    """Write a config that is ready for 'crfseq fit' or 'spacy train'.
+
+    Run interactively, it prompts for anything you omit: the files first, from which it proposes the rest.
+
+    Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
+    expected F1, and, for entities, reads the labels of a word elsewhere in the document, or in 25 sentences if the
+    training file marks no documents (-DOCSTART-); training takes two to six times as long. Both use word classes if
+    the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1 penalty, which
+    leaves most weights zero, for 'crfseq prune' to remove.
+
+    \b
+    Score on the test part with word classes, CPU seconds of 'fit', megabytes:
+                         fast             accurate
+      CoNLL-2003 en F1   86.90  10 s  3   89.43  53 s  8
+      CoNLL-2002 es F1   82.01  10 s  4   82.91  32 s  8
+      CoNLL-2000 F1      93.99   8 s  6   94.41  21 s  9
+      EWT XPOS accuracy  95.04  11 s  6   95.13  22 s  6
+
+    \b
+    Example:
+      python -m spacy crfseq init-config ner.cfg --task ner --goal fast \\
+          --train train.conll --dev dev.conll
+      python -m spacy crfseq init-config - --task all --format conll2003 \\
+          --goal accurate
+    \f
+    Return the settings, and the config, which is written unless the file is "-".
+    """
+    wanted = Wanted(task, lang, asked(layout), goal, train, dev)
+    check_output_file(output, train, dev, force=force)  # before any prompt
+    settings = complete(wanted, _ask if sys.stdin.isatty() else None)
+    text = init_config(settings, output=output)
+    if str(output) != STDOUT:
+        write_text(output, text)
+    return settings, text
+
+
+@command("init-config", "Begin", "init", "new", calls=make_config)
+def _print(made: tuple[Settings, str], output: Path, lang: str | None, train: Path | None) -> None:
+    settings, text = made
+    if str(output) == STDOUT:
+        print(text, end="")
+        return
+    if lang is None and train is not None and not sys.stdin.isatty():
+        printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
+    read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
+    printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
+    if settings.goal != "small" and settings.lang in WITH_CLASSES and not lookups_languages():
+        printer().info(
+            "Word classes are left out, because spacy-lookups-data is not installed. They added 0.2 to 1.8 points on "
+            "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."
+        )
+    for line in text.splitlines():
+        if line.startswith("#   python"):
+            print(f"  {line[4:]}")
 
 
 def likely_language(path: Path, layout: Preset) -> str:

@@ -39,13 +39,14 @@ GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file th
 TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
 GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
 TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
-Columns = Annotated[str | None, typer.Option(help=COLUMNS_HELP)]
-Scheme = Annotated[str | None, typer.Option(help=SCHEME_HELP)]
-Encoding = Annotated[str | None, typer.Option(help=ENCODING_HELP)]
-Rename = Annotated[
-    str | None, typer.Option(help="Of XML: new names of labels, as in name=author,ref=O; one for several merges them")
-]
-
+RENAME_HELP = "Of XML: new names of labels, as in name=author,ref=O; one for several merges them"
+LAYOUT: dict[str, Any] = {
+    "columns": Annotated[str | None, typer.Option(help=COLUMNS_HELP)],
+    "scheme": Annotated[str | None, typer.Option(help=SCHEME_HELP)],
+    "encoding": Annotated[str | None, typer.Option(help=ENCODING_HELP)],
+    "rename": Annotated[str | None, typer.Option(help=RENAME_HELP)],
+}
+"""Options on the layout of a file beside its format."""
 Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
 Components = Annotated[
     list[str] | None, typer.Option("--component", "-p", help="CRF component; repeat it for several [all]")
@@ -86,17 +87,20 @@ class LayoutOptions(NamedTuple):
     """Stands for the options on the layout of a file where a command takes a `Format`."""
 
     format: Any
-    names: tuple[str, ...] = ("columns", "scheme", "encoding")
+    others: tuple[str, ...] = ("columns", "scheme", "encoding")
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """The options by the fields of `Asked`."""
+        return {"name": self.format, **{name: LAYOUT[name] for name in self.others}}
 
     def parameters(self) -> list[Parameter]:
         """Return what they are in the signature of a command."""
-        kinds = {"columns": Columns, "scheme": Scheme, "encoding": Encoding, "rename": Rename}
-        chosen = {"format_": self.format, **{name: kinds[name] for name in self.names}}
-        return [_keyword(name, kind, None) for name, kind in chosen.items()]
+        return [_keyword(name, kind) for name, kind in self.kinds.items()]
 
     def taken(self, said: dict[str, Any]) -> Asked:
         """Return the options, taken out of what was said."""
-        return Asked(said.pop("format_"), **{name: said.pop(name) for name in self.names})
+        return Asked(**{name: said.pop(name) for name in self.kinds})
 
 
 GoldLayout = Annotated[Format, LayoutOptions(GoldFormat)]
@@ -169,8 +173,8 @@ def _options_of(function: Callable[..., Any]) -> dict[str, Parameter]:
     """Return the parameters with an annotation for typer, with its value; types that are not imported have none."""
     found = {}
     for name, parameter in signature(function).parameters.items():
-        with suppress(NameError, AttributeError):
-            kind = eval(parameter.annotation, function.__globals__)
+        with suppress(NameError, AttributeError, SyntaxError):
+            kind = eval(str(parameter.annotation), function.__globals__)
             if hasattr(kind, "__metadata__"):
                 found[name] = parameter.replace(annotation=kind)
     return found

@@ -17,7 +17,7 @@ from spacy.util import load_config
 from tqdm import tqdm
 
 from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, Asked, Format, check_choice, layout_by_ending, trained_layout
+from ..corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
 from ..corpora.lines import STDIN, ZIPPED
 from ..corpora.outputs import Counts, Output, State
 from ..errors import ConfigError
@@ -28,100 +28,10 @@ from ..pipeline.written import TARGETS
 from . import options
 from ._dask import Dask, connected
 from .app import command
-from .console import count_of, load_code, printer, reported_errors
+from .console import count_of, load_code, printer
 
 BROKEN = 3
 """Exit code if lines were skipped."""
-
-
-@command("tag", "Use", "apply", "predict", "label", "annotate")
-def tag_cli(
-    model: options.Model,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES",
-            help="Files of texts: one per line (.txt), JSON with a text per line (.jsonl), DocBin (.spacy), CoNLL-U "
-            "(.conllu), also gzipped (.gz), or a corpus; - for standard input",
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder, a file for a single input, or - for standard output")
-    ],
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", "-t", help=f"Layout of the output: {', '.join(TARGETS)} [its ending, or jsonl]"),
-    ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
-    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
-    dask: Dask = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
-    code: options.Code = None,
-) -> None:
-    """Annotate files of any size with a pipeline.
-
-    Each input has an output of the same name in the folder, which appears when it is complete. To resume a killed run,
-    repeat the command. Lines that cannot be read or annotated are reported, skipped and counted; the exit code is then
-    3.
-
-    jsonl has one text per line in the form of Doc.to_json, with the other keys of the input. conll has one word per
-    line with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent) and, with --scores, a column of
-    probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. spacy is written in parts
-    of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
-    read. A DocBin is loaded as a whole; other inputs are streamed.
-
-    --dask ADDRESS hands the texts out to the workers of a Dask cluster, which must have the same model. If a worker
-    dies, another one does its part.
-
-    \b
-    Example:
-      python -m spacy crfseq tag training/model-best news.txt more.txt \\
-          --output tagged --scores
-      python -m spacy crfseq tag training/model-best test.conll -f conll2003 \\
-          -o found.conll --to conll2003
-      python -m spacy crfseq tag training/model-best - --output - \\
-          --to conllu < news.txt
-    """
-    with reported_errors(code=code):
-        prepare = partial(load_code, code and code.absolute())
-        how, asked = (
-            Settings(str(model), to or "", scores, force, strict, prepare),
-            Asked(format_, columns, scheme, encoding),
-        )
-        streams = output == STDIN or STDIN in files
-        if dask is not None and processes > 1:
-            raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
-        with _hint_to_continue(not streams), nullcontext() if dask is None else connected(dask) as client:
-            done = tag(files, output, how, asked, processes=processes, client=client)
-        _print_outcome(done, output, as_json)
-    if done.counts.broken:
-        raise SystemExit(BROKEN)
-
-
-@contextmanager
-def _hint_to_continue(resumable: bool) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        if resumable:
-            print("\nTo continue, run the same command again.", file=sys.stderr)
-        raise
-
-
-def _print_outcome(done: Done, output: Path, as_json: bool) -> None:
-    text = done.as_json() if as_json else done.summary()
-    if output == STDIN or as_json:
-        print(text, file=sys.stderr if output == STDIN else sys.stdout)
-    else:
-        printer().good(f"{text}: {output}" if done.files else text)
 
 
 class Done(NamedTuple):
@@ -162,25 +72,77 @@ class Done(NamedTuple):
 
 
 def tag(
-    files: Sequence[Path],
-    output: Path,
-    settings: Settings,
-    format_name: Format = None,
+    model: options.Model,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES",
+            help="Files of texts: one per line (.txt), JSON with a text per line (.jsonl), DocBin (.spacy), CoNLL-U "
+            "(.conllu), also gzipped (.gz), or a corpus; - for standard input",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder, a file for a single input, or - for standard output")
+    ],
+    layout: options.TextLayout = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", "-t", help=f"Layout of the output: {', '.join(TARGETS)} [its ending, or jsonl]"),
+    ] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
+    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
+    dask: Dask = None,
+    force: Annotated[
+        bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line")] = False,
+    code: options.Code = None,
     *,
-    processes: int = 1,
     client: Any = None,
 ) -> Done:
-    """Annotate files; the ending of the output gives its layout if the settings do not.
+    """Annotate files of any size with a pipeline.
 
-    client (distributed.Client): Of a Dask cluster to do it; None for this machine.
+    Each input has an output of the same name in the folder, which appears when it is complete. To resume a killed run,
+    repeat the command. Lines that cannot be read or annotated are reported, skipped and counted; the exit code is then
+    3.
+
+    jsonl has one text per line in the form of Doc.to_json, with the other keys of the input. conll has one word per
+    line with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent) and, with --scores, a column of
+    probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. spacy is written in parts
+    of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
+    read. A DocBin is loaded as a whole; other inputs are streamed.
+
+    --dask ADDRESS hands the texts out to the workers of a Dask cluster, which must have the same model. If a worker
+    dies, another one does its part.
+
+    \b
+    Example:
+      python -m spacy crfseq tag training/model-best news.txt more.txt \\
+          --output tagged --scores
+      python -m spacy crfseq tag training/model-best test.conll -f conll2003 \\
+          -o found.conll --to conll2003
+      python -m spacy crfseq tag training/model-best - --output - \\
+          --to conllu < news.txt
+    \f
+    Annotate files; the ending of the output gives its layout if `to` does not.
+
+    client (distributed.Client): Of a Dask cluster to do it; None for this machine, or the one at `dask`.
     RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
-    to = settings.to or layout_by_ending(output, TARGETS) or "jsonl"
-    check_choice("--to", to, TARGETS, " format")
-    settings = settings._replace(to=to)
+    if dask is not None and processes > 1:
+        raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
+    target = to or layout_by_ending(output, TARGETS) or "jsonl"
+    check_choice("--to", target, TARGETS, " format")
+    settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
+    streams = output == STDIN or STDIN in files
+    with _hint_to_continue(not streams), nullcontext(client) if dask is None else connected(dask) as client:
+        return _tag(make_files(settings, files, layout, output), settings, processes, client)
+
+
+def _tag(files: Sequence[File], settings: Settings, processes: int, client: Any) -> Done:
     todo, before, complete = list[File](), Counts(), 0
-    for file in make_files(settings, files, format_name, output):
+    for file in files:
         state = State() if settings.overwrite or file.source == STDIN else file.output.look()
         before = before.plus(state.counts)
         if state.done and file.output.files():
@@ -205,9 +167,19 @@ def tag(
             speed = new.tokens / max(perf_counter() - started, 1e-9)
             bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
             bar.update(due.n_bytes)
-    if STDIN in files:
+    if todo[0].source == STDIN:
         todo[0].output.forget()
     return Done(before.plus(new), new, len(todo), complete, perf_counter() - started)
+
+
+@contextmanager
+def _hint_to_continue(resumable: bool) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if resumable:
+            print("\nTo continue, run the same command again.", file=sys.stderr)
+        raise
 
 
 def make_files(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[File]:
@@ -261,3 +233,17 @@ def _target(source: Path, output: Path, to: str, n_files: int) -> Path:
         raise ConfigError(f"--output {output} is a file, but {what}. Give a folder, or another name.")
     name = "stdin" if source == STDIN else source.name.removesuffix(ZIPPED)
     return output / f"{Path(name).stem}{ENDINGS.get(to, '.conll')}"
+
+
+@command("tag", "Use", "apply", "predict", "label", "annotate", calls=tag)
+def _print(
+    done: Done,
+    output: Path,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
+) -> int:
+    text = done.as_json() if as_json else done.summary()
+    if output == STDIN or as_json:
+        print(text, file=sys.stderr if output == STDIN else sys.stdout)
+    else:
+        printer().good(f"{text}: {output}" if done.files else text)
+    return BROKEN if done.counts.broken else 0

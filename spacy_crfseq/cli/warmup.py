@@ -10,7 +10,7 @@ import typer
 
 from . import options
 from .app import command
-from .console import printer, reported_errors
+from .console import printer
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -26,14 +26,21 @@ COPIES = 8
 """Enough sentences of similar length to train in blocks, which have their own kernels."""
 
 
-@command("warmup", "Begin")
-def warmup_cli(
+class Warmth(NamedTuple):
+    """What `warmup` did: its seconds, the number of kernels compiled and loaded, and the folder that keeps them."""
+
+    seconds: float
+    compiled: int
+    loaded: int
+    cache: str | None
+
+
+def warmup(
     lang: options.Lang = "en",
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also for SGD and L-BFGS, probabilities and alternatives")
     ] = False,
-    as_json: options.AsJson = False,
-) -> None:
+) -> Warmth:
     """Compile the kernels of the three components with their default settings and keep them on disk.
 
     Trains and runs each component on a few sentences. The first time takes fifteen seconds, half a minute more with
@@ -44,29 +51,9 @@ def warmup_cli(
     Example, in a Dockerfile:
       ENV NUMBA_CACHE_DIR=/opt/numba
       RUN python -m spacy crfseq warmup --all
+    \f
+    Train and run the three default components on a few made-up sentences, with `everything` by three optimizers.
     """
-    with reported_errors():
-        result = warmup(lang, everything=everything)
-        if as_json:
-            print(json.dumps(result._asdict(), indent=2))
-            return
-        folder = result.cache or "this process only: no folder can be written; set NUMBA_CACHE_DIR"
-        msg = printer()
-        msg.good(f"Ready in {result.seconds:.1f} s: {result.compiled} kernels compiled, {result.loaded} loaded")
-        msg.text(f"Kept in {folder}" if result.cache else f"Kept for {folder}")
-
-
-class Warmth(NamedTuple):
-    """What `warmup` did: its seconds, the number of kernels compiled and loaded, and the folder that keeps them."""
-
-    seconds: float
-    compiled: int
-    loaded: int
-    cache: str | None
-
-
-def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
-    """Train and run the three default components on a few made-up sentences, with `everything` by three optimizers."""
     import spacy
 
     from ..kernels._compile import NOTICE, folders
@@ -91,6 +78,17 @@ def warmup(lang: str = "en", *, everything: bool = False) -> Warmth:
                 answers.sample(1)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, next(iter(folders), None))
+
+
+@command("warmup", "Begin", calls=warmup)
+def _print(result: Warmth, as_json: options.AsJson = False) -> None:
+    if as_json:
+        print(json.dumps(result._asdict(), indent=2))
+        return
+    folder = result.cache or "this process only: no folder can be written; set NUMBA_CACHE_DIR"
+    msg = printer()
+    msg.good(f"Ready in {result.seconds:.1f} s: {result.compiled} kernels compiled, {result.loaded} loaded")
+    msg.text(f"Kept in {folder}" if result.cache else f"Kept for {folder}")
 
 
 def _example(nlp: Language, text: str) -> Example:

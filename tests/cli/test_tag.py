@@ -43,8 +43,8 @@ def nlp(model: Path) -> Language:
     return spacy.load(model)
 
 
-def tag(model: object, files: list[Path], output: Path, to: str = "", processes: int = 1, **how: Any) -> Done:
-    return tag_files(files, output, bulk.Settings(str(model), to, **how), processes=processes)
+def tag(model: object, files: list[Path], output: Path, **how: Any) -> Done:
+    return tag_files(str(model), files, output, **how)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from spacy_crfseq.cli.tag import tag
 from spacy_crfseq.cluster.workers import await_result
 from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, FormatError
-from spacy_crfseq.pipeline.bulk import Settings
 from tests.clusters import client, kill_worker
 from tests.commands import Run, refused
 
@@ -60,8 +59,7 @@ def test_the_output_of_one_process(
 
 def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any) -> None:
     files = [write_texts(tmp_path / f"{name}.txt", 6_000) for name in "abc"]
-    settings = Settings(str(model), "jsonl")
-    tag(files, tmp_path / "one", settings)
+    tag(str(model), files, tmp_path / "one")
 
     def kill() -> None:
         journal = tmp_path / "two" / FOLDER / "a.jsonl.journal"
@@ -75,7 +73,7 @@ def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = tag(files, tmp_path / "two", settings, client=client)
+        found = tag(str(model), files, tmp_path / "two", client=client)
     finally:
         done.set()
         killer.join()
@@ -88,13 +86,12 @@ def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any
 def test_other_files_are_left_when_one_fails(model: Path, tmp_path: Path, client: Any) -> None:
     (tmp_path / "a.jsonl").write_text("{no\n")
     files = [tmp_path / "a.jsonl", write_texts(tmp_path / "b.txt", 40_000)]
-    settings = Settings(str(model), "jsonl", strict=True)
     with pytest.raises(FormatError, match=r"a\.jsonl:1: no JSON"):
-        tag(files, tmp_path / "out", settings, client=client)
+        tag(str(model), files, tmp_path / "out", strict=True, client=client)
     files[0].write_text("")
     write_texts(files[1], 10)  # a worker that had not stopped would hold its lock
-    settings = settings._replace(overwrite=True)
-    assert tag(files[1:], tmp_path / "out", settings, client=client).new.texts == 10
+    done = tag(str(model), files[1:], tmp_path / "out", force=True, strict=True, client=client)
+    assert done.new.texts == 10
 
 
 def die() -> None:

@@ -45,16 +45,13 @@ PATIENCE = 5
 _KNOWN = ("component", "sets", "dev", "schedule", "annotating_components", "patience", *NUMBERS)
 
 
-@command("fine-tune", "Train", "finetune", "augment", context_settings=options.OVERRIDES)
-def fine_tune_cli(
-    ctx: typer.Context,
+def fine_tune(
     model: options.Model,
     config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
     force: options.Force = False,
-    code: options.Code = None,
-    verbose: options.Verbose = False,
-) -> None:
+    overrides: dict[str, Any] | None = None,
+) -> FitResult:
     """Train a component further on several corpora, each with its own loss.
 
     A corpus without a loss is learned from its gold labels. For the others, a function of the registry crf_costs
@@ -70,17 +67,8 @@ def fine_tune_cli(
           configs/fine_tune_questions.cfg --output tuned/ \\
           --paths.train train.conllu --paths.questions questions.conllu \\
           --paths.dev dev.conllu --fine_tune.k 20
-    """
-    with options.training(ctx, config_path, code, verbose) as overrides:
-        result = fine_tune(model, config_path, output, overrides=overrides, force=force)
-    if result.reason == INTERRUPT:
-        raise typer.Exit(INTERRUPTED)
-
-
-def fine_tune(
-    model: str | Path, config_path: Path, output: Path, *, overrides: dict[str, Any] | None = None, force: bool = False
-) -> FitResult:
-    """Train a component of a pipeline as a config says, and save the pipeline.
+    \f
+    Train a component of a pipeline as a config says, and save the pipeline.
 
     force (bool): Replace models that are in the folder, unless one of them is `model`.
     RAISES CrfError: On a config, corpus or loss that cannot be used.
@@ -289,3 +277,8 @@ class TuningReporter:
         costs = [f"{report.cost:.4f}" for report in reports] or ["-"] * self._n_sets
         shown = "-" if score is None else f"{100 * score:.2f}"
         self._rows.add([str(number), *costs, shown, f"{seconds:.2f}", "*" if best else ""])
+
+
+@command("fine-tune", "Train", "finetune", "augment", calls=fine_tune)
+def _exit_code(result: FitResult) -> int:
+    return INTERRUPTED if result.reason == INTERRUPT else 0

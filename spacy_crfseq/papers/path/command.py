@@ -21,7 +21,6 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import INTERRUPTED, Rows, printer, say
 from ...cli.fit import suggest_next
-from ...cli.options import OVERRIDES, training
 from ...corpora.outputs import locked_folder
 from ...errors import ConfigError, DataError
 from ...files import write_text
@@ -42,9 +41,17 @@ WIDTHS = (9, 12, 9, 11, 9, 10, 8, 1)
 ALIGNS = (*"rrrrrrr", "l")
 
 
-@command("find-regularization", "Train", "path", context_settings=OVERRIDES)
-def find_regularization_cli(
-    ctx: typer.Context,
+class Settings(NamedTuple):
+    """Which path to follow; see the help of the command."""
+
+    first: float | None
+    last: float | None
+    steps: int
+    rho2: float | None
+    within: float
+
+
+def find_regularization(
     config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LOG} and {PAGE}")],
     component: Annotated[
@@ -65,9 +72,8 @@ def find_regularization_cli(
     ] = None,
     within: Annotated[float, typer.Option(help="Choose the smallest model within this many points of the best")] = 0.0,
     force: options.Force = False,
-    code: options.Code = None,
-    verbose: options.Verbose = False,
-) -> None:
+    overrides: dict[str, Any] | None = None,
+) -> PathResult | None:
     """Find a small model: train along a path of L1 strengths and choose by the dev score.
 
     The penalty is rho1 ||w||_1 + rho2/2 ||w||^2. A large rho1 leaves most weights zero. It decreases step by step, and
@@ -82,36 +88,16 @@ def find_regularization_cli(
       python -m spacy crfseq find-regularization config.cfg --output small/ \\
           --component crf_ner --within 0.5 --from 20 --to 2 --steps 4 \\
           --paths.train train.conll --paths.dev dev.conll
-    """
-    with training(ctx, config_path, code, verbose) as overrides:
-        settings = Settings(component, first, last, steps, rho2, within)
-        result = find_regularization(config_path, output, settings, overrides=overrides, force=force)
-    if result is None or result.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-class Settings(NamedTuple):
-    """Which path to follow; see the help of the command."""
-
-    component: str | None = None
-    first: float | None = None
-    last: float | None = None
-    steps: int = 12
-    rho2: float | None = None
-    within: float = 0.0
-
-
-def find_regularization(
-    config_path: Path, output: Path, settings: Settings, *, overrides: dict[str, Any] | None = None, force: bool = False
-) -> PathResult | None:
-    """Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
+    \f
+    Follow a path, save the chosen model and a table of all; None if interrupted before there was a model.
 
     force (bool): Replace a model that is in the folder.
     RAISES CrfError: On settings, a config or a corpus that it cannot work with.
     """
+    settings = Settings(first, last, steps, rho2, within)
     _check(settings)
     setup = set_up(config_path, output, overrides or {}, [BEST], force, say)
-    name = one_to_train(setup, settings.component)
+    name = one_to_train(setup, component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)
     settings = settings._replace(rho2=_choose_method(setup, name, settings.rho2))
@@ -136,7 +122,7 @@ def _check(settings: Settings) -> None:
     """Refuse settings that are out of range before anything is read."""
     from .path import schedule
 
-    _, first, last, steps, rho2, within = settings
+    first, last, steps, rho2, within = settings
     if not all(map(isfinite, (first or 0.0, last or 0.0, rho2 or 0.0, within))):
         raise ConfigError("--from, --to, --rho2 and --within must be finite numbers.")
     if first is not None and last is not None:
@@ -333,3 +319,8 @@ def _print_choice(result: PathResult) -> None:
         )
     if result.interrupted:
         msg.warn("Interrupted: the choice among the models so far is saved")
+
+
+@command("find-regularization", "Train", "path", calls=find_regularization)
+def _exit_code(result: PathResult | None) -> int:
+    return INTERRUPTED if result is None or result.interrupted else 0

@@ -22,9 +22,9 @@ from wasabi.tables import table as text_table
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, printer, reported_errors
+from ...cli.console import count_of, printer
 from ...cli.judging import gold_tags_of, layout_of, read_file
-from ...corpora.layouts import Asked, Format
+from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_file
 from ...errors import DataError
 from ...files import write_text
@@ -41,8 +41,7 @@ BATCH = 200
 _WORD = "LOWER[0]="
 
 
-@command("propose-features", "Raw text")
-def propose_features_cli(
+def propose_features(
     model: Annotated[str, typer.Argument(metavar="CONFIG|MODEL", help="Config file, or trained pipeline")],
     labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help="Annotated file")],
     raw: Annotated[
@@ -57,16 +56,11 @@ def propose_features_cli(
     min_count: Annotated[
         int, typer.Option(min=1, help="Tokens with a feature, in the labelled and in all other texts")
     ] = 3,
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
+    layout: options.GoldLayout = None,
     raw_format: Annotated[str | None, typer.Option(help="Layout of the files of --raw")] = None,
     output: Annotated[Path | None, options.output("File of labelled features to write, for you to edit")] = None,
     force: options.Force = False,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
+) -> list[Proposal]:
     """Propose features to label: words that predict a label and occur in texts without labels.
 
     Lists the features of highest mutual information with a label in the labelled texts: the label that most of its
@@ -80,56 +74,27 @@ def propose_features_cli(
           -p crf_ner --raw news.txt --output features.tsv
       python -m spacy crfseq propose-features training/model-best train.conll \\
           -p crf_ner -t LOWER -t SHAPE -n 4
-    """
-    said = Asked(format_, columns, scheme, encoding)
-    with reported_errors(code=code):
-        check_output_file(output, labelled, force=force)
-        found = propose_features(
-            model, labelled, raw or [], said, raw_format,
-            component=component, templates=templates or ["LOWER"], number=number, min_count=min_count,
-        )  # fmt: skip
-        if output is not None:
-            write_text(output, as_file(found))
-        if as_json:
-            print(json.dumps([one._asdict() for one in found], indent=2, ensure_ascii=False))
-            return
-        rows = [(one.label, one.feature, f"{one.share:.0%}", f"{one.labelled:,}", f"{one.raw:,}") for one in found]
-        print(
-            text_table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r"))
-        )
-        if output is not None:
-            printer().good(f"Saved {count_of(len(found), 'feature')} to {output}")
+    \f
+    Return candidates for labelled features, `number` for each label, and write them if there is an output.
 
-
-def propose_features(
-    model: str | Path,
-    labelled: Path,
-    raw: Sequence[Path] = (),
-    format_name: Format = None,
-    raw_format: Format = None,
-    *,
-    component: str | None = None,
-    templates: Sequence[str] = ("LOWER",),
-    number: int = 6,
-    min_count: int = 3,
-) -> list[Proposal]:
-    """Return candidates for labelled features, `number` for each label.
-
-    model (str | Path): A config, or a trained pipeline, whose component the features are for.
+    model (str): A config, or a trained pipeline, whose component the features are for.
     RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs `min_count` times.
     """
+    check_output_file(output, labelled, force=force)
     nlp = _pipeline(model)
     _, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    examples = read_gold(nlp, labelled, layout_of(labelled, format_name, nlp)).examples
+    examples = read_gold(nlp, labelled, layout_of(labelled, layout, nlp)).examples
     tags = [tag for example in examples for tag in gold_tags_of(pipe, example)]
     if not any(tags):
         raise DataError(f"{labelled} holds no labels for the component {pipe.name!r}. Choose another with --component.")
     labels = [tag and (split_tag(tag)[1] or tag) for tag in tags] if pipe.annotation.scheme else tags
     docs = [example.predicted for example in examples]
-    texts = _raw_docs(nlp, raw, raw_format)
-    found = propose(docs, labels, texts, templates=templates, per_label=number, min_count=min_count)
+    texts = _raw_docs(nlp, raw or [], raw_format)
+    found = propose(docs, labels, texts, templates=templates or ["LOWER"], per_label=number, min_count=min_count)
     if not found:
         raise DataError(f"No feature occurs {min_count} times and predicts a label. Give more text, or --min-count 1.")
+    if output is not None:
+        write_text(output, as_file(found))
     return found
 
 
@@ -244,3 +209,14 @@ def as_file(proposals: Sequence[Proposal]) -> str:
             lines.append(f"# {label}")
         lines.append(f"{one.feature}\t{label}={one.safe_share:.2f}")
     return "\n".join(lines) + "\n"
+
+
+@command("propose-features", "Raw text", calls=propose_features)
+def _print(found: list[Proposal], output: Path | None, as_json: options.AsJson = False) -> None:
+    if as_json:
+        print(json.dumps([one._asdict() for one in found], indent=2, ensure_ascii=False))
+        return
+    rows = [(one.label, one.feature, f"{one.share:.0%}", f"{one.labelled:,}", f"{one.raw:,}") for one in found]
+    print(text_table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r")))
+    if output is not None:
+        printer().good(f"Saved {count_of(len(found), 'feature')} to {output}")

@@ -15,11 +15,11 @@ from wasabi.tables import table
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, cut, printer, reported_errors
+from ...cli.console import count_of, cut, printer
 from ...corpora import DOCBIN, Preset
 from ...corpora.annotations import parse_object
 from ...corpora.columns import DOCSTART
-from ...corpora.layouts import ANNOTATIONS, TEXTS_FILE_HELP, Asked, Format, layout_by_ending
+from ...corpora.layouts import ANNOTATIONS, TEXTS_FILE_HELP, layout_by_ending
 from ...corpora.lines import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest
@@ -38,74 +38,14 @@ NAMES = {"ratio": "DensityRatio", "clusters": "Clusters", "counts": "ExactCounts
 BY_HELP = f"Weighting: {', '.join(NAMES)}, or the name of another function in crf_weightings"
 
 
-@command("weigh", "Raw text")
-def weigh_cli(
-    train: Annotated[
-        Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
-    ],
-    target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
-    by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
-    k: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--k", "-k", min=1, help="For --by clusters: their number; repeat it to choose by likelihood [10]"
-        ),
-    ] = None,
-    observation: Annotated[
-        str | None, typer.Option(help="For --by counts: what is counted, text, length or shape [text]")
-    ] = None,
-    flatten: Annotated[
-        float | None, typer.Option(help="Power to which weights are raised: 1 keeps them, 0 makes them equal [1]")
-    ] = None,
-    cap: Annotated[float | None, typer.Option(help="Largest weight, as a multiple of the mean; 0 is none [0]")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="For --by clusters: seed of the starts [0]")] = None,
-    number: Annotated[int, options.number("Texts to show at each end")] = SHOWN,
-    lang: options.Lang = "en",
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    target_format: Annotated[
-        str | None, typer.Option(help="Layout of the target [by its ending, else by its first lines]")
-    ] = None,
-    output: Annotated[Path | None, options.output("Copy of TRAIN with weights; .spacy for any layout")] = None,
-    force: options.Force = False,
-    code: options.Code = None,
-) -> None:
-    """Weigh labelled texts so that they represent the texts of a target.
-
-    Shows how far the weights spread, their effective sample size, (sum w)^2 / sum w^2, and the texts with the largest
-    and the smallest weight. Give both files in the same units, such as sentences. A model is not always better with
-    weights: compare both on texts of the target.
-
-    --output writes TRAIN with a column "weight", a key "weight" (JSONL) or doc._.crf_weight (.spacy), which 'fit' and
-    'spacy train' respect. Or let the reader spacy_crfseq.WeightedReader.v1 do the same in a config.
-
-    \b
-    Example:
-      python -m spacy crfseq weigh train.conll --target news.txt
-      python -m spacy crfseq weigh train.conll --target news.txt --by clusters \\
-          -k 5 -k 10 -k 20 --output weighted.conll
-    """
-    with reported_errors(code=code):
-        check_output_file(output, train, target, force=force)
-        own = {"k": k, "observation": observation, "seed": seed, "flatten": flatten, "cap": cap}
-        said, of_target = Asked(format_, columns, scheme, encoding), Asked(target_format)
-        found = weigh(train, target, make_weighting(by, own), said, of_target, lang=lang)
-        if output is not None:
-            columns_now = write_weighted(output, train, found, lang)
-        print("\n".join(_lines(found, number)))
-        if output is not None:
-            printer().good(f"Saved {count_of(len(found.examples), 'weighted text')} to {output}{columns_now}")
-
-
 class Weighed(NamedTuple):
-    """Labelled texts, their layout, their weights, and the number of texts of the target."""
+    """Labelled texts, their layout, their weights, the number of texts of the target, how to read the output."""
 
     examples: list[Example]
     layout: Preset
     weights: Weights
     n_target: int
+    columns: str
 
 
 def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
@@ -131,15 +71,49 @@ def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
 
 
 def weigh(
-    train: Path,
-    target: Path,
-    weighting: Weighting,
-    train_format: Format = None,
-    target_format: Format = None,
-    *,
-    lang: str = "en",
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
+    ],
+    target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
+    by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
+    k: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--k", "-k", min=1, help="For --by clusters: their number; repeat it to choose by likelihood [10]"
+        ),
+    ] = None,
+    observation: Annotated[
+        str | None, typer.Option(help="For --by counts: what is counted, text, length or shape [text]")
+    ] = None,
+    flatten: Annotated[
+        float | None, typer.Option(help="Power to which weights are raised: 1 keeps them, 0 makes them equal [1]")
+    ] = None,
+    cap: Annotated[float | None, typer.Option(help="Largest weight, as a multiple of the mean; 0 is none [0]")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="For --by clusters: seed of the starts [0]")] = None,
+    lang: options.Lang = "en",
+    layout: options.GoldLayout = None,
+    target_format: Annotated[
+        str | None, typer.Option(help="Layout of the target [by its ending, else by its first lines]")
+    ] = None,
+    output: Annotated[Path | None, options.output("Copy of TRAIN with weights; .spacy for any layout")] = None,
+    force: options.Force = False,
 ) -> Weighed:
-    """Return the labelled texts of a file and their weights.
+    """Weigh labelled texts so that they represent the texts of a target.
+
+    Shows how far the weights spread, their effective sample size, (sum w)^2 / sum w^2, and the texts with the largest
+    and the smallest weight. Give both files in the same units, such as sentences. A model is not always better with
+    weights: compare both on texts of the target.
+
+    --output writes TRAIN with a column "weight", a key "weight" (JSONL) or doc._.crf_weight (.spacy), which 'fit' and
+    'spacy train' respect. Or let the reader spacy_crfseq.WeightedReader.v1 do the same in a config.
+
+    \b
+    Example:
+      python -m spacy crfseq weigh train.conll --target news.txt
+      python -m spacy crfseq weigh train.conll --target news.txt --by clusters \\
+          -k 5 -k 10 -k 20 --output weighted.conll
+    \f
+    Return the labelled texts of a file and their weights, and write a copy with these if there is an output.
 
     RAISES CrfError: If a file cannot be read, or the texts have too little in common.
     """
@@ -150,12 +124,15 @@ def weigh(
     from .reader import weigh as weigh_texts
     from .reader import words_of
 
-    nlp, layout = spacy.blank(lang), options.show_layout(train, train_format)
+    check_output_file(output, train, target, force=force)
+    own = {"k": k, "observation": observation, "seed": seed, "flatten": flatten, "cap": cap}
+    weighting, nlp, preset = make_weighting(by, own), spacy.blank(lang), options.show_layout(train, layout)
     target_layout = options.show_layout(target, target_format, texts=True)
-    examples = read_gold(nlp, train, layout, []).examples
+    examples = read_gold(nlp, train, preset, []).examples
     aims = [words_of(text.doc) for text in read_texts(nlp, target, target_layout)]
-    found = weigh_texts(weighting, [words_of(example.reference) for example in examples], aims)
-    return Weighed(examples, layout, found, len(aims))
+    weights = weigh_texts(weighting, [words_of(example.reference) for example in examples], aims)
+    found = Weighed(examples, preset, weights, len(aims), "")
+    return found if output is None else found._replace(columns=write_weighted(output, train, found, lang))
 
 
 def _lines(found: Weighed, number: int) -> Iterator[str]:
@@ -239,3 +216,12 @@ def _with_column(path: Path, layout: Preset, weights: Sequence[float]) -> Iterat
             fields += ["_"] * bool(fields and place == len(layout.columns))
             begun = False
         yield ("\t" if "\t" in line else " ").join(fields) + "\n"
+
+
+@command("weigh", "Raw text", calls=weigh)
+def _print(
+    found: Weighed, output: Path | None, number: Annotated[int, options.number("Texts to show at each end")] = SHOWN
+) -> None:
+    print("\n".join(_lines(found, number)))
+    if output is not None:
+        printer().good(f"Saved {count_of(len(found.examples), 'weighted text')} to {output}{found.columns}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -19,12 +20,10 @@ from spacy import util
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, cut, printer
-from ...cli.options import OVERRIDES, training
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess
 from ...corpora.annotations import Notes, read_annotations
 from ...corpora.layouts import (
     ANNOTATIONS,
-    Asked,
     Format,
     as_options,
     asked,
@@ -64,83 +63,17 @@ MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
 """Plain marks for output that is not a terminal."""
 
 
-@command("debug-data", "Begin", "debug", "check", context_settings=OVERRIDES)
-def debug_data_cli(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
-    dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", help="Config, to examine its features and estimate the cost of training")
-    ] = None,
-    format_: options.GoldFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    rename: options.Rename = None,
-    cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
-    cross_validate: Annotated[
-        int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
-    ] = None,
-    number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
-    as_json: options.AsJson = False,
-    code: options.Code = None,
-) -> None:
-    """Examine a corpus before training: labels, errors, overlap with dev, features, cost.
-
-    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
-    every malformed line, not just the first.
-
-    With --config, further options override its settings, as in 'fit': --paths.raw raw.txt.
-
-    The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,
-    and their number is extrapolated from two samples.
-
-    --cross-validate K finds annotation errors: it trains K models, each on all but a K-th of the file, and lists the
-    places in the rest where the model gives another annotation a much higher probability (Northcutt et al. 2021). Of
-    the first fifty, about half are errors in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our own count;
-    the others are hard cases. It takes as long as K trainings.
-
-    \b
-    Example:
-      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
-          --format conll2003
-      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
-          --config config.cfg
-      python -m spacy crfseq debug-data train.conll --config config.cfg \\
-          --cross-validate 5 -n 50
-    """
-    with training(ctx, config, code) as overrides:
-        asked_for = Asked(format_, columns, scheme, encoding, rename)
-        report = debug_data(file, dev, How(config, asked_for, cost, cross_validate, number, overrides))
-        if as_json:
-            print(json.dumps(report.as_json(), indent=2))
-        else:
-            print_report(report)
-    if report.failed:
-        raise typer.Exit(FAILED)
-
-
-class How(NamedTuple):
-    """Settings; see the help of the command."""
-
-    config: Path | None = None
-    layout: Format = None
-    cost: bool = True
-    folds: int | None = None
-    number: int = 20
-    overrides: dict[str, Any] | None = None
-
-
-class Report(NamedTuple):
-    """All findings."""
+@dataclass
+class Report:
+    """All findings; `parts` and `errors` of each of the files."""
 
     layout: Preset
     files: dict[str, Path]
-    parts: dict[str, Part]
-    errors: dict[str, Places]
-    components: dict[str, Component]
-    expense: Expense | None
-    findings: list[Finding]
+    parts: dict[str, Part] = field(default_factory=dict)
+    errors: dict[str, Places] = field(default_factory=dict)
+    components: dict[str, Component] = field(default_factory=dict)
+    expense: Expense | None = None
+    findings: list[Finding] = field(default_factory=list)
     suspects: Suspects | None = None
 
     @property
@@ -184,55 +117,87 @@ class Source(NamedTuple):
         return util.load_model_from_config({"nlp": {**self.nlp, "pipeline": []}}, auto_fill=True)
 
 
-def debug_data(file: Path, dev: Path | None = None, how: How | None = None) -> Report:
-    """Examine a corpus.
+def debug_data(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
+    dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
+    config_path: Annotated[
+        Path | None, typer.Option("--config", help="Config, to examine its features and estimate the cost of training")
+    ] = None,
+    layout: Annotated[Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
+    cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
+    cross_validate: Annotated[
+        int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
+    ] = None,
+    number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
+    overrides: dict[str, Any] | None = None,
+) -> Report:
+    """Examine a corpus before training: labels, errors, overlap with dev, features, cost.
+
+    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
+    every malformed line, not just the first.
+
+    With --config, further options override its settings, as in 'fit': --paths.raw raw.txt.
+
+    The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,
+    and their number is extrapolated from two samples.
+
+    --cross-validate K finds annotation errors: it trains K models, each on all but a K-th of the file, and lists the
+    places in the rest where the model gives another annotation a much higher probability (Northcutt et al. 2021). Of
+    the first fifty, about half are errors in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our own count;
+    the others are hard cases. It takes as long as K trainings.
+
+    \b
+    Example:
+      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
+          --format conll2003
+      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
+          --config config.cfg
+      python -m spacy crfseq debug-data train.conll --config config.cfg \\
+          --cross-validate 5 -n 50
+    \f
+    Examine a corpus.
 
     RAISES CrfError: If a file or config does not exist or the layout is unknown; errors in the files are in the report.
     """
-    how = how or How()
-    if how.folds is not None and how.config is None:
+    if cross_validate is not None and config_path is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
-    source = _source(how.config, how.overrides or {}) if how.config else Source()
-    said = asked(how.layout)
+    source = _source(config_path, overrides or {}) if config_path else Source()
+    said = asked(layout)
     is_export = layout_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
-    layout = said.layout() or (None if is_export else said.encoded(source.layout))
-    layout = layout or options.show_layout(file, said)
+    preset = said.layout() or (None if is_export else said.encoded(source.layout)) or options.show_layout(file, said)
     of_dev = dev or (file if source.is_cut else None)
-    files = {"train": file, **({"dev": of_dev} if of_dev else {})}
-    parts: dict[str, Part] = {}
-    errors: dict[str, Places] = {}
-    findings: list[Finding] = []
-    for (name, path), part in zip(files.items(), source.parts, strict=False):
-        parts[name], errors[name], of_file = _look_at_file(path, layout, source, part)
+    report = Report(preset, {"train": file, **({"dev": of_dev} if of_dev else {})})
+    findings = report.findings
+    for (name, path), part in zip(report.files.items(), source.parts, strict=False):
+        counts, errors, of_file = _look_at_file(path, preset, source, part)
         if name == "dev" and dev is None:  # a part of the training file, whose errors are in the report
-            errors[name] = Places()
+            errors = Places()
         else:
             findings += of_file
-            findings += _of_tokens(path, layout, source) if layout.form is not None and how.config is not None else []
-        if parts[name].lengths:
-            findings += findings_of(parts[name], strict=source.strict, trainable=name == "train")
-        elif not errors[name].count:
+            findings += _of_tokens(path, preset, source) if preset.form is not None and config_path is not None else []
+        report.parts[name], report.errors[name] = counts, errors
+        if counts.lengths:
+            findings += findings_of(counts, strict=source.strict, trainable=name == "train")
+        elif not errors.count:
             findings.append(Finding("fail", f"{path}: no sentence in the file{' for dev' * (dev is None)}."))
-    if all(parts[name].lengths for name in files) and of_dev:
-        findings += overlap_findings(parts["train"], parts["dev"])
-    report = Report(layout, files, parts, errors, {}, None, findings)
-    if how.config is None:
+    if all(report.parts[name].lengths for name in report.files) and of_dev:
+        findings += overlap_findings(report.parts["train"], report.parts["dev"])
+    if config_path is None:
         return report
     if report.failed:
-        text = f"{how.config}: features and cost were not examined; fix the failures first."
-        return report._replace(findings=[*findings, Finding("warn", text)])
+        text = f"{config_path}: features and cost were not examined; fix the failures first."
+        findings.append(Finding("warn", text))
+        return report
     try:
         with aside():
-            setup = set_up_on(how.config, how.overrides or {}, file, dev)
-            components, expense = look_at_config(setup, how.cost)
-            findings += [finding for name, component in components.items() for finding in component.findings(name)]
-            report = report._replace(components=components, expense=expense)
-            if how.folds is not None:
-                setup = set_up_on(how.config, how.overrides or {}, file, dev)
-                places = _places(file, layout, source)
-                report = report._replace(suspects=find_suspects(setup, how.folds, how.number, places))
+            setup = set_up_on(config_path, overrides or {}, file, dev)
+            report.components, report.expense = look_at_config(setup, cost)
+            findings += [one for name, component in report.components.items() for one in component.findings(name)]
+            if cross_validate is not None:
+                setup = set_up_on(config_path, overrides or {}, file, dev)
+                report.suspects = find_suspects(setup, cross_validate, number, _places(file, preset, source))
     except CrfError as error:
-        findings.append(Finding("fail", f"{how.config}: {error}"))
+        findings.append(Finding("fail", f"{config_path}: {error}"))
     return report
 
 
@@ -376,9 +341,16 @@ def _source(config_path: Path, overrides: dict[str, Any]) -> Source:
     return Source(reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
 
 
-def print_report(report: Report) -> None:
-    """Print a report."""
-    say = printer()
+@command("debug-data", "Begin", "debug", "check", calls=debug_data)
+def _print(report: Report, as_json: options.AsJson = False) -> int:
+    if as_json:
+        print(json.dumps(report.as_json(), indent=2))
+    else:
+        _print_report(printer(), report)
+    return FAILED if report.failed else 0
+
+
+def _print_report(say: Any, report: Report) -> None:
     _print_corpus(say, report)
     for name in report.parts["train"].columns:
         _print_labels(say, report, name)

@@ -22,10 +22,8 @@ from ...cli.app import command
 from ...cli.console import INTERRUPTED, printer, say
 from ...cli.fit import print_outcome
 from ...cli.judging import read_file
-from ...cli.options import OVERRIDES, training
 from ...cli.progress import Reporter
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
-from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_output_folder, locked_folder
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.examples import Corpus, bare
@@ -43,62 +41,15 @@ BATCH = 128
 UNITS = ("sentence", "token")
 
 
-@command("self-train", "Train", "bootstrap", "selftrain", context_settings=OVERRIDES)
-def self_train_cli(
-    ctx: typer.Context,
-    config_path: options.Config,
-    raw: Annotated[list[Path], typer.Option(help=f"{HELP}; repeat it for several")],
-    output: Annotated[Path, options.output(f"Folder for {BEST}, {LAST} and {LOG}")],
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Least probability of labels to learn from")] = 0.9,
-    unit: Annotated[str, typer.Option(help="What is kept: sentence or token")] = "sentence",
-    rounds: Annotated[int, typer.Option(min=1, help="Most times to label the texts and train again")] = 3,
-    weight: Annotated[float, typer.Option(min=0, help="Weight of a raw text; that of a labelled one is 1")] = 1.0,
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
-    evaluate_every: options.Every = None,
-    patience: options.Patience = None,
-    force: options.Force = False,
-    code: options.Code = None,
-    verbose: options.Verbose = False,
-) -> None:
-    """Learn from raw texts that the model labels itself.
-
-    Round 0 trains on the labelled corpus, like 'crfseq fit'. Each further round labels the raw texts with the last
-    model, keeps the sentences whose labels all together have a probability of --threshold or more, and trains from
-    scratch on the labelled corpus and these. With --unit token, it keeps single tokens by the probability of their
-    label; the labels of the others count as missing. Each component chooses for itself. The table shows, for each round
-    and component, what was kept and the dev score. The round of the best dev score is saved (the mean over the
-    components). Ctrl-C stops and saves the best so far.
-
-    Errors of the model are learned, too. Compare with round 0, and with other thresholds.
-
-    \b
-    Example:
-      python -m spacy crfseq self-train config.cfg --raw news.txt \\
-          --threshold 0.95 --rounds 1 --output self-trained/ \\
-          --paths.train train.conll --paths.dev dev.conll
-    """
-    with training(ctx, config_path, code, verbose) as overrides:
-        settings = Settings(threshold, unit, rounds, weight, evaluate_every, patience)
-        said = Asked(format_, columns, scheme, encoding)
-        found = self_train(config_path, raw, output, settings, overrides=overrides, format_name=said, force=force)
-        _print_rounds(found)
-        print_outcome(found.outcome)
-    if found.outcome.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
 class Settings(NamedTuple):
     """How to learn from raw texts; see the help of the command."""
 
-    threshold: float = 0.9
-    unit: str = "sentence"
-    rounds: int = 3
-    weight: float = 1.0
-    evaluate_every: int | None = None
-    patience: int | None = None
+    threshold: float
+    unit: str
+    rounds: int
+    weight: float
+    every: int | None
+    patience: int | None
 
 
 class Kept(NamedTuple):
@@ -129,39 +80,57 @@ class SelfTrained(NamedTuple):
 
 
 def self_train(
-    config_path: Path,
-    raw: Sequence[Path],
-    output: Path,
-    settings: Settings,
-    *,
+    config_path: options.Config,
+    raw: Annotated[list[Path], typer.Option(help=f"{HELP}; repeat it for several")],
+    output: Annotated[Path, options.output(f"Folder for {BEST}, {LAST} and {LOG}")],
+    threshold: Annotated[float, typer.Option(min=0, max=1, help="Least probability of labels to learn from")] = 0.9,
+    unit: Annotated[str, typer.Option(help="What is kept: sentence or token")] = "sentence",
+    rounds: Annotated[int, typer.Option(min=1, help="Most times to label the texts and train again")] = 3,
+    weight: Annotated[float, typer.Option(min=0, help="Weight of a raw text; that of a labelled one is 1")] = 1.0,
+    layout: options.TextLayout = None,
+    evaluate_every: options.Every = None,
+    patience: options.Patience = None,
+    force: options.Force = False,
     overrides: dict[str, Any] | None = None,
-    format_name: Format = None,
-    force: bool = False,
 ) -> SelfTrained:
-    """Train the CRFs of a config on its corpus and on raw texts, and save the pipeline of the best round.
+    """Learn from raw texts that the model labels itself.
+
+    Round 0 trains on the labelled corpus, like 'crfseq fit'. Each further round labels the raw texts with the last
+    model, keeps the sentences whose labels all together have a probability of --threshold or more, and trains from
+    scratch on the labelled corpus and these. With --unit token, it keeps single tokens by the probability of their
+    label; the labels of the others count as missing. Each component chooses for itself. The table shows, for each round
+    and component, what was kept and the dev score. The round of the best dev score is saved (the mean over the
+    components). Ctrl-C stops and saves the best so far.
+
+    Errors of the model are learned, too. Compare with round 0, and with other thresholds.
+
+    \b
+    Example:
+      python -m spacy crfseq self-train config.cfg --raw news.txt \\
+          --threshold 0.95 --rounds 1 --output self-trained/ \\
+          --paths.train train.conll --paths.dev dev.conll
+    \f
+    Train the CRFs of a config on its corpus and on raw texts, and save the pipeline of the best round.
 
     RAISES CrfError: If the config, the corpus or the texts cannot be used, or there is no dev corpus to choose by.
     """
-    if settings.unit not in UNITS:
-        raise ConfigError(f"--unit {settings.unit}: unknown unit. {suggest(settings.unit, UNITS)}")
-    check_output_folder(output, *raw, pipelines=(BEST, LAST), force=force)
-    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
-    _check(setup)
-    texts = [text.doc for path in raw for text in read_file(setup.nlp, path, format_name)]
-    if not texts:
-        raise DataError(f"{', '.join(map(str, raw))}: no text in these files.")
-    with locked_folder(output), closing(Reporter(output / LOG)) as reporter:
-        return _run(setup, texts, output, settings, reporter)
-
-
-def _check(setup: Setup) -> None:
     from ...training.compatibility import check_global
 
+    if unit not in UNITS:
+        raise ConfigError(f"--unit {unit}: unknown unit. {suggest(unit, UNITS)}")
+    check_output_folder(output, *raw, pipelines=(BEST, LAST), force=force)
+    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
     setup.refuse_trained("self-train")
     if next(iter(setup.read_dev()), None) is None:
         raise DataError("self-train chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
     for name, pipe in setup.to_train.items():
         check_global(name, pipe.method.loss, "self-train")
+    texts = [text.doc for path in raw for text in read_file(setup.nlp, path, layout)]
+    if not texts:
+        raise DataError(f"{', '.join(map(str, raw))}: no text in these files.")
+    settings = Settings(threshold, unit, rounds, weight, evaluate_every, patience)
+    with locked_folder(output), closing(Reporter(output / LOG)) as reporter:
+        return _run(setup, texts, output, settings, reporter)
 
 
 def _run(setup: Setup, texts: list[Doc], output: Path, settings: Settings, reporter: Reporter) -> SelfTrained:
@@ -181,7 +150,7 @@ def _run(setup: Setup, texts: list[Doc], output: Path, settings: Settings, repor
             examples = [*fresh(labelled, range(len(labelled))), *extra]
             this = setup._replace(train=Corpus(partial(iter, examples), setup.train.keeps))
             encode(this)
-            trained = train(this, reporter, settings.evaluate_every, settings.patience)
+            trained = train(this, reporter, settings.every, settings.patience)
             scores = {name: result.best_score or 0.0 for name, result in trained.results.items()}
             rounds.append(Round(kept, scores))
             if not best or (len(scores) == len(kept) and rounds[-1].score > rounds[best[-1][0]].score):
@@ -238,7 +207,8 @@ def _note(pipe: CRFComponent, docs: list[Doc], references: list[Doc], settings: 
     return found
 
 
-def _print_rounds(found: SelfTrained) -> None:
+@command("self-train", "Train", "bootstrap", "selftrain", calls=self_train)
+def _print(found: SelfTrained) -> int:
     rows = []
     for number, one in enumerate(found.rounds):
         for name, kept in one.kept.items():
@@ -247,3 +217,5 @@ def _print_rounds(found: SelfTrained) -> None:
             rows.append((str(number), name, f"{kept.sentences:,}", f"{kept.tokens:,}", score, mark))
     header = ("Round", "Component", "Sentences", "Tokens", "Dev score", "")
     printer().table(rows, header=header, title="Learned from raw text", aligns=("r", "l", "r", "r", "r", "l"))
+    print_outcome(found.outcome)
+    return INTERRUPTED if found.outcome.interrupted else 0

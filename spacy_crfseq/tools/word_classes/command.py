@@ -23,7 +23,7 @@ from tqdm import tqdm
 from ... import threads
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import Rows, count_of, printer, reported_errors
+from ...cli.console import Rows, count_of, printer
 from ...corpora import check_file
 from ...corpora.layouts import TEXTS_FILE_HELP, Asked, Format, asked
 from ...corpora.outputs import check_output_file
@@ -42,8 +42,21 @@ MIN_GAIN = 3e-5
 """A pass that raises the log-likelihood by a smaller part of it is the last one."""
 
 
-@command("word-classes", "Raw text", "cluster", "brown")
-def word_classes_cli(
+class Settings(NamedTuple):
+    """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
+
+    sizes: tuple[int, ...]
+    passes: int
+    n_threads: int
+
+
+def _numbers(sizes: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(found := set(map(int, sizes.split(",")))) < 2:
+        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
+    return tuple(sorted(found, reverse=True))
+
+
+def word_classes(
     raw: Annotated[
         list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
     ],
@@ -58,13 +71,11 @@ def word_classes_cli(
         list[Path] | None, typer.Option(help="Text to show the coverage of, too; repeat it for several")
     ] = None,
     lang: options.Lang = "en",
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    encoding: options.Encoding = None,
+    layout: Annotated[Format, options.LayoutOptions(options.TextFormat, ("columns", "encoding"))] = None,
     n_threads: Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed")] = False,
     force: options.Force = False,
-) -> None:
+) -> list[Path]:
     """Learn classes of words from raw text: words that occur in similar contexts.
 
     Words are moved between classes as long as a bigram model of classes fits the text better. Then the classes are
@@ -82,42 +93,8 @@ def word_classes_cli(
       python -m spacy crfseq word-classes news/ train.conll -o classes.tsv
       python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
           --coverage dev.conll --output classes.tsv
-    """
-    with reported_errors():
-        settings = Settings(_numbers(sizes), min_count, max_words, passes, n_threads or threads.available())
-        said = Asked(format_, columns, encoding=encoding)
-        others = coverage or []
-        word_classes(raw, output, settings, said, lang=lang, coverage=others, resume=resume, force=force)
-
-
-class Settings(NamedTuple):
-    """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
-
-    sizes: tuple[int, ...] = (500,)
-    min_count: int = 5
-    max_words: int = 1_000_000
-    passes: int = 20
-    n_threads: int = 1
-
-
-def _numbers(sizes: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(found := set(map(int, sizes.split(",")))) < 2:
-        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
-    return tuple(sorted(found, reverse=True))
-
-
-def word_classes(
-    raw: Sequence[Path],
-    output: Path,
-    settings: Settings,
-    format_name: Format = None,
-    *,
-    lang: str = "en",
-    coverage: Sequence[Path] = (),
-    resume: bool = False,
-    force: bool = False,
-) -> list[Path]:
-    """Learn classes of the words of some files, write them, and return the paths.
+    \f
+    Learn classes of the words of some files, write them, and return the paths.
 
     RAISES KeyboardInterrupt: At Ctrl-C, after the classes so far are written.
     RAISES CrfError: If a file cannot be read, the text has too few words, an output exists without `force`, or there
@@ -125,8 +102,10 @@ def word_classes(
     """
     from .learning import BigramCounter, covered
 
-    sizes, checkpoint = settings.sizes, output.with_name(f".{output.name}.checkpoint")
-    outputs = {size: output if size == sizes[0] else output.with_stem(f"{output.stem}-{size}") for size in sizes}
+    settings = Settings(_numbers(sizes), passes, n_threads or threads.available())
+    most, checkpoint = settings.sizes[0], output.with_name(f".{output.name}.checkpoint")
+    outputs = {n: output if n == most else output.with_stem(f"{output.stem}-{n}") for n in settings.sizes}
+    coverage = coverage or []
     for path in coverage:  # before hours of work
         if not path.is_dir():
             check_file(path)
@@ -137,15 +116,15 @@ def word_classes(
     if checkpoint.exists() and not (resume or force):
         raise ConfigError(f"A run for {output} was stopped before its end. Give --resume to continue it, or --force.")
     nlp, counter = spacy.blank(lang), BigramCounter()
-    for words in _read(nlp, raw, asked(format_name)):
+    for words in _read(nlp, raw, asked(layout)):
         counter.add(words)
-    bigrams = counter.bigrams(settings.min_count, settings.max_words)
+    bigrams = counter.bigrams(min_count, max_words)
     del counter
-    if len(bigrams.words) <= sizes[0]:
-        there = f"Words that occur {settings.min_count} times or more: {len(bigrams.words):,}"
-        raise DataError(f"{sizes[0]:,} classes are too many. {there}. Give more text, or lower --sizes or --min-count.")
+    if len(bigrams.words) <= most:
+        there = f"Words that occur {min_count} times or more: {len(bigrams.words):,}"
+        raise DataError(f"{most:,} classes are too many. {there}. Give more text, or lower --sizes or --min-count.")
     rows = [("RAW", bigrams.coverage)]
-    rows += [(str(path), covered(_read(nlp, [path], asked(format_name)), bigrams.words)) for path in coverage]
+    rows += [(str(path), covered(_read(nlp, [path], asked(layout)), bigrams.words)) for path in coverage]
     cells = [(name, f"{n:,}", f"{a / (n or 1):.1%}", f"{m:,}", f"{b / (m or 1):.1%}") for name, (n, a, m, b) in rows]
     printer().table(cells, header=("Text", "Tokens", "Covered", "Types", "Covered"), aligns=("l", *"rrrr"))
     _learn(bigrams, settings, outputs, checkpoint, resume)
@@ -241,3 +220,6 @@ def _load(path: Path, identity: str, n_words: int) -> tuple[int, int, Ints]:
     if not same:
         raise ConfigError("--resume: the run began with other texts or settings. Give --force to start over.")
     return size, done, classes
+
+
+command("word-classes", "Raw text", "cluster", "brown", calls=word_classes)(lambda _: None)

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.corpora.layouts import Asked
-from spacy_crfseq.tools.debug_data.command import How, Report, debug_data
+from spacy_crfseq.tools.debug_data.command import Report, debug_data
 from tests.commands import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
@@ -34,7 +34,7 @@ def texts(report: Report, severity: str) -> str:
 def look(tmp_path: Path) -> Callable[..., Report]:
     def look(train: str, dev: str | None = None, columns: str = "word,ent", scheme: str = "IOB2") -> Report:
         files = write(tmp_path, train), None if dev is None else write(tmp_path, dev, "dev.conll")
-        return debug_data(*files, How(layout=Asked(columns=columns, scheme=scheme)))
+        return debug_data(*files, layout=Asked(columns=columns, scheme=scheme))
 
     return look
 
@@ -67,7 +67,7 @@ def test_counts(look: Callable[..., Report]) -> None:
 def test_undecodable_bytes_and_conllu_errors_are_told_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "train.conll"
     path.write_bytes(GOOD.encode() + b"caf\xe9 O\n\n" + GOOD.encode() + b"th\xe9 O\n")
-    errors = debug_data(path, None, How(layout=Asked(columns="word,ent"))).errors["train"]
+    errors = debug_data(path, layout=Asked(columns="word,ent")).errors["train"]
     assert errors.count == 2
     assert f"{path}:14: byte 81 of the file is not utf8" in errors.first[0]
     row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
@@ -151,7 +151,7 @@ def test_config(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> 
         'templates = ["LOWER[0]", "LANG[0]", "LIKE_EMAIL[0]", "POS[-1]"]\n'
     )
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=dead)
-    report = debug_data(corpus.train, corpus.dev, How(config))
+    report = debug_data(corpus.train, corpus.dev, config)
     tagger, chunker, ner = (report.components[name] for name in ("crf_tagger", "crf_chunker", "crf_ner"))
     assert ner.dead() == ["LANG[0]", "LIKE_EMAIL[0]", "POS[-1]"]
     assert (ner.unset, chunker.unset, tagger.unset) == (["POS"], ["TAG"], [])
@@ -180,7 +180,7 @@ def test_functions_of_a_token(corpus: Any, configure: Callable[..., Path], tmp_p
         '@crf_features = "tests.debug_data.word_and_tag"\n'
     )
     config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
-    report = debug_data(corpus.train, corpus.dev, How(config))
+    report = debug_data(corpus.train, corpus.dev, config)
     ner, words = report.components["crf_ner"], report.parts["train"].words
     titles = {word: n for word, n in words.items() if word.istitle()}
     assert ner.unset == ["TAG"]
@@ -191,7 +191,7 @@ def test_functions_of_a_token(corpus: Any, configure: Callable[..., Path], tmp_p
 def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
     training = 'annotating_components = ["crf_tagger"]'
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
-    report = debug_data(corpus.train, None, How(config, cost=False))
+    report = debug_data(corpus.train, None, config, cost=False)
     assert report.components["crf_chunker"].unset == []
     assert report.components["crf_chunker"].dead() == []
     assert report.expense is None
@@ -200,12 +200,12 @@ def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callabl
 def test_a_config_that_refuses_invalid_tags_fails(corpus: Any, configure: Any, tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     train = write(tmp_path, "Ada NNP B-NP B-PER\n. . O O\n\nOslo NNP B-NP I-LOC\n\n")
-    report = debug_data(train, None, How(config))
+    report = debug_data(train, None, config)
     assert "ent: 1 of 2 sequences have tags that are not valid IOB2" in texts(report, "fail")
     assert not report.components
     wrong = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.CoordinateDescent.v1"\n'
     wrong += '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
-    report = debug_data(corpus.train, None, How(configure(tmp_path / "c.cfg", "crf_ner", components=wrong)))
+    report = debug_data(corpus.train, None, configure(tmp_path / "c.cfg", "crf_ner", components=wrong))
     assert "c.cfg: " in texts(report, "fail")
 
 

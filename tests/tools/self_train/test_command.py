@@ -75,7 +75,7 @@ def test_labels_above_the_threshold_are_kept(
     for pipe in setup.to_train.values():
         pipe.fit()
     texts = [setup.nlp.make_doc(line) for line in files["raw"].read_text(encoding="utf8").splitlines()]
-    settings = Settings(0.8, unit, weight=0.25)
+    settings = Settings(0.8, unit, 3, 0.25, None, None)
     examples, kept = module.label(setup, texts, settings)
     by_text = {example.reference.text: example for example in examples}
     assert all(example.reference._.crf_weight == 0.25 for example in examples)
