@@ -1,1 +1,71 @@
-"""Fewer weights: `prune`."""
+"""``crfseq prune``: shrink a trained pipeline by removing weights that are zero or small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer
+from ...corpora.outputs import check_output_pipeline
+from ...files import replace_folder
+from ...pipeline.select import crfs_of, load_pipeline
+
+if TYPE_CHECKING:
+    from ...pipeline.doc_model import Pruned
+
+
+def prune(
+    model: options.Model,
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
+    threshold: Annotated[
+        float, typer.Option("--threshold", "-t", min=0.0, help="Remove weights up to this absolute value")
+    ] = 0.0,
+    component: Annotated[
+        list[str] | None,
+        typer.Option("--component", "-p", help="Component to prune; repeat it for several [all CRF components]"),
+    ] = None,
+    force: options.Force = False,
+) -> dict[str, Pruned]:
+    """Remove weights and features with little effect from a trained pipeline.
+
+    The default threshold 0 removes only zero weights, of which an L1 penalty leaves many; predictions stay the same. A
+    higher threshold changes predictions, so score the result with 'crfseq evaluate'. The pruned pipeline can be trained
+    further in Python with pipe.fit(examples).
+
+    \b
+    Example:
+      python -m spacy crfseq prune training/model-best training/model-small \\
+          --threshold 0.01
+    \f
+    Return the sizes of each component before and after.
+
+    force (bool): Replace a pipeline that is at `output`, unless it is `model`.
+    RAISES ConfigError: If there is no such component, or `output` is in use.
+    """
+    from ...pipeline.model_card import fill_card
+
+    check_output_pipeline(output, model, force=force)
+    nlp = load_pipeline(model)
+    reports = {
+        name: pipe.prune(threshold) for name, pipe in crfs_of(dict(nlp.pipeline), component or [], str(model)).items()
+    }
+    replace_folder(output, fill_card(nlp).to_disk)
+    return reports
+
+
+@command("prune", "Use", calls=prune)
+def _print(reports: dict[str, Pruned], output: Path, threshold: float) -> None:
+    rows = []
+    for name, (before, after) in reports.items():
+        pairs = ((before.weights, after.weights), (before.features, after.features))
+        cells = [cell for old, new in pairs for cell in (f"{old:,}", f"-> {new:,}")]
+        rows.append((name, *cells, f"{before.n_bytes / 1e6:.2f}", f"-> {after.n_bytes / 1e6:.2f}"))
+    say, header = printer(), ("component", "weights", "", "attributes", "", "MB on disk", "")
+    say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
+    if not any(before.weights > after.weights for before, after in reports.values()):
+        say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")
+    say.good(f"Saved the pipeline to {output}")

@@ -1,286 +1,162 @@
-"""The results on a trained component: scores, errors, probabilities, weights, and the sentences with most mistakes."""
+"""``crfseq report``: a page on what a trained component gets right and wrong, and why."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from numpy.typing import NDArray
+import typer
+from tqdm import tqdm
 
-from ...evaluation.spans import FAMILIAR, Familiarity
-from ...prf import accuracy, finite, rates_by_label
-from ...schemes import Span
-from .._pages.bootstrap import Interval, interval
-from .._pages.calibration import certainty
-from .._pages.judged import Judged, Tokens, moved, shown_part, within
-from .._pages.weights import weights_by_template
-from .errors import NOTHING, confusion, kinds_by_label, pair_spans, span_confusion
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer
+from ...cli.judging import gold_tags_of, layout_of
+from ...corpora import read_lines
+from ...corpora.outputs import check_output_file
+from ...errors import ConfigError, FormatError
+from ...evaluation.spans import Familiarity, text_of
+from ...files import write_text
+from ...pipeline.gold_files import read_gold
+from ...pipeline.select import crfs_of, load_pipeline
+from ...pipeline.texts import names_of
+from .._pages.bootstrap import doubt
+from .._pages.judged import for_each_component, judge, spans_of_tags
+from . import findings as view
+from .findings import Findings
 
 if TYPE_CHECKING:
+    from spacy.tokens import Doc
+    from spacy.training import Example
+
     from ...pipeline.component import CRFComponent
-    from ...pipeline.doc_posterior import DocPosterior
-    from .._pages.html import Side
 
-MOST_CONFUSIONS = 30
-EXAMPLES = 3
-"""Number of sentences for each confusion."""
-
-
-class Estimate(NamedTuple):
-    """A score, None if its denominator is zero, and its bootstrap interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
+LOG = "log.jsonl"
+"""The log of `fit`, in the folder of the models."""
+WEIGHTS = 8
+"""Number of weights of each sign shown for each label."""
 
 
-class Row(NamedTuple):
-    """Scores of some spans or tokens: the number of gold, predicted and correct ones, and rates."""
+def report(
+    model: options.Model,
+    file: options.GoldFile,
+    output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
+    layout: options.GoldLayout = None,
+    train: Annotated[
+        Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
+    ] = None,
+    component: options.Components = None,
+    number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
+    samples: options.Samples = 1000,
+    given: options.Given = None,
+) -> list[Findings]:
+    """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 
-    gold: int
-    found: int
-    right: int
-    precision: Estimate
-    recall: Estimate
-    f1: Estimate
+    The page is one file without external requests. Each score has an interval, which shows how much it would vary on
+    other texts of the same kind.
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        return {name: v._asdict() if isinstance(v, Estimate) else v for name, v in self._asdict().items()}
+    \b
+    Example:
+      python -m spacy crfseq report training/model-best dev.conll \\
+          --format conll2003 \\
+          --corpus train.conll --output report.html
+    \f
+    Write a page on components and return their results.
 
-
-class Sentence(NamedTuple):
-    """A sentence with errors.
-
-    text: Number of its text in the file, from 1; `same`: Texts with equal sentences and errors.
-    tokens, cut: Its tokens, or a part of them; whether they are a part.
-    gold, found: Spans, or the wrong tokens of a tagger; predicted ones with their probabilities, if there are any.
-    wrong: Number of missed and wrong spans.
-    probability: Probability of the whole labelling.
+    RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
+    from .._pages.html import made_of, render, text_style
+    from .._pages.weights import largest_of_labels, named
 
-    text: int
-    tokens: Tokens
-    cut: bool
-    gold: list[Span]
-    found: list[tuple[Span, float | None]]
-    wrong: int
-    probability: float | None
-    same: list[int]
+    check_output_file(output, file, train, corpus)
+    nlp = load_pipeline(model)
+    preset = layout_of(file, layout, nlp)
+    of_corpus = preset if corpus is None else options.show_layout(corpus, None, preset)
+    pipes = crfs_of(dict(nlp.pipeline), component or [], str(model))
+    curves = _curves(model, train, list(pipes))
+    with tqdm(total=1 + len(pipes), disable=None, leave=False, file=sys.stderr, delay=1) as bar:
+        bar.set_description(f"reading {file.name}")
+        examples = read_gold(nlp, file, preset, names_of(given)).examples
+        seen = None if corpus is None else read_gold(nlp, corpus, of_corpus, names_of(given)).examples
+        bar.update()
 
-    @property
-    def odd(self) -> set[Span]:
-        """The missed and the wrong spans."""
-        return set(self.gold) ^ {span for span, _ in self.found}
+        def look_at(pipe: CRFComponent, docs: list[Doc]) -> Findings:
+            bar.set_description(pipe.name)
+            judged, answers = judge(pipe, examples, docs)
+            known = None if seen is None else corpus_familiarity(pipe, seen)
+            found = Findings(pipe, judged, answers, known, curves[pipe.name], number, samples)
+            bar.update()
+            return found
 
-    def sides(self, unit: str) -> list[Side]:
-        """Return gold and predicted spans, and notes on the missed and the wrong ones; a tagger's are all wrong."""
-        odd = self.odd if unit == "spans" else set()
-        gold, found = [(*span, None) for span in self.gold], [(*span, p) for span, p in self.found]
-        return [("gold", gold, dict.fromkeys(odd, "missed")), ("predicted", found, dict.fromkeys(odd, "wrong"))]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the words and the spans for JSON."""
-        spans = {"gold": [list(span) for span in self.gold], "found": [[*span, p] for span, p in self.found]}
-        names = {"text": self.text, "same": self.same, "words": self.tokens.words}
-        return {**names, **spans, "probability": self.probability}
-
-
-class Findings:
-    """The results on a component.
-
-    known: Texts and labels of the training corpus, None without one.
-    curve: Iterations of the training log.
-    n_worst, n_samples: Number of sentences to show, and of bootstrap samples.
-
-    unit: "spans", or "tokens" of a tagger.
-    texts, tokens: Number of evaluated texts and tokens.
-    accuracy, sequence_accuracy: Share of tokens with the right tag, and of sequences whose known tokens all have it.
-    whole, labels: Scores over all labels, and by label.
-    kinds: Number of spans by label and kind of error; empty for taggers.
-    tag_confusion: How often each gold tag (row) was predicted as each tag (column).
-    confusions: The most frequent ones: gold label, predicted label ("" for none), count.
-    examples: Some sentences for each of these confusions.
-    familiar: Scores of spans or words seen in training and of unseen ones; None without a training corpus.
-    certainty: Calibration of the probabilities; None if there are none.
-    transitions: Weights from each label (rows, then the start) to each label (columns, then the end); nan if the
-        scheme forbids the transition.
-    worst: Sentences with most errors, equal ones once.
-    """
-
-    def __init__(
-        self, pipe: CRFComponent, judged: Judged, answers: DocPosterior, known: Familiarity | None,
-        curve: list[dict[str, Any]], n_worst: int, n_samples: int,
-    ) -> None:  # fmt: skip
-        sentences = _Sentences(judged, answers)
-        pairs = [pair for texts in zip(judged.gold, judged.found, strict=True) for pair in pair_spans(*texts)]
-        self.name, self.unit, self.curve = pipe.name, judged.unit, curve
-        self.texts, self.tokens = len(judged.texts), int(judged.token_counts[:, 1].sum())
-        self.accuracy = _estimates(interval(judged.token_counts, accuracy, n_samples))[0]
-        self.sequence_accuracy = _estimates(interval(sentences.counts(), accuracy, n_samples))[0]
-        (self.whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
-        self.labels = dict(zip(judged.labels, _rows(judged.counts, n_samples), strict=True))
-        self.kinds = {} if judged.plain else {label: dict(kinds) for label, kinds in kinds_by_label(pairs).items()}
-        self.tags, self.tag_confusion = tags, table = _tag_confusion(judged)
-        by_tag = Counter({(tags[i], tags[j]): int(table[i, j]) for i, j in zip(*np.nonzero(table), strict=True)})
-        counts = by_tag if judged.plain else span_confusion(pairs)
-        wrong = sorted(((a, b, n) for (a, b), n in counts.items() if a != b), key=lambda row: (-row[2], *row[:2]))
-        self.confusions = wrong[:MOST_CONFUSIONS]
-        self.examples = sentences.examples(self.confusions)
-        self.familiar = None if known is None else _familiar(judged, known, n_samples)
-        self.certainty = certainty(judged)
-        self.templates = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
-        self.transitions = list(pipe.tags), _transitions(pipe)
-        self.worst = sentences.worst(n_worst)
-
-    @property
-    def anchors(self) -> dict[tuple[str, str], str]:
-        """The names of the places on the page that show the confusions."""
-        return {(a, b): f"{self.name}-confusion-{i}" for i, (a, b, _) in enumerate(self.confusions)}
-
-    @property
-    def main_score(self) -> tuple[Estimate, str]:
-        """The main score and its name."""
-        return (self.whole.f1, "F1") if self.unit == "spans" else (self.accuracy, "accuracy")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures for JSON."""
-        names, weights = self.transitions
-        return {
-            **{name: getattr(self, name) for name in ("unit", "texts", "tokens")},
-            "accuracy": self.accuracy._asdict(),
-            "sequence_accuracy": self.sequence_accuracy._asdict(),
-            "all": self.whole.as_json(),
-            "labels": {label: row.as_json() for label, row in self.labels.items()},
-            "errors": self.kinds,
-            "tags": self.tags,
-            "tag_confusion": self.tag_confusion.tolist(),
-            "confusions": [
-                {"gold": a or None, "found": b or None, "count": n, "texts": [one.text for one in self.examples[a, b]]}
-                for a, b, n in self.confusions
-            ],
-            "familiar": self.familiar and {name: row.as_json() for name, row in self.familiar.items()},
-            "calibration": self.certainty and self.certainty.as_json(),
-            "templates": [row._asdict() for row in self.templates],
-            "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
-            "log": self.curve,
-            "worst": [one.as_json() for one in self.worst],
-        }
+        results, reasons = for_each_component(nlp, pipes, examples, look_at, required=bool(component))
+    if not results:
+        raise ConfigError("\n".join(["There is no component to report on.", *reasons.values()]))
+    for reason in reasons.values():
+        print(f"Left out: {reason}", file=sys.stderr)
+    if warning := doubt(len(examples)):
+        print(f"Warning: {warning}", file=sys.stderr)
+    subject = {
+        "model": str(model), "file": str(file), "corpus": str(corpus or ""), "style": text_style(nlp),
+        "made": made_of(nlp), "n_samples": samples,
+    }  # fmt: skip
+    largest = {name: named(nlp, name, largest_of_labels(pipes[name], WEIGHTS)) for name in results}
+    found = list(results.values())
+    write_text(output, render("tools/report/page.html", view=view, subject=subject, components=found, largest=largest))
+    return found
 
 
-def _transitions(pipe: CRFComponent) -> NDArray[np.float64]:
-    views, n, rules = pipe.crf.views, len(pipe.tags), pipe.annotation.constraints(pipe.tags)
-    steps = np.full((n + 1, n + 1), np.nan)
-    steps[:n, :n] = np.where(rules.step, views.transitions, np.nan)
-    steps[n, :n] = np.where(rules.start, views.start, np.nan)
-    steps[:n, n] = np.where(rules.end, views.end, np.nan)
-    return steps
+def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example]) -> Familiarity:
+    """Return the gold spans of a corpus (of a tagger, the words) by text, with their labels."""
+    plain = pipe.annotation.scheme is None
+
+    def pairs() -> Iterator[tuple[str, str]]:
+        for example in examples:
+            words = [token.text for token in example.reference]
+            for span in spans_of_tags(gold_tags_of(pipe, example), plain=plain):
+                yield text_of(words, span), span.label
+
+    return Familiarity.of(pairs(), () if plain else (token.text for one in examples for token in one.reference))
 
 
-def _tag_confusion(judged: Judged) -> tuple[list[str], NDArray[np.int64]]:
-    gold, predicted = ([tag for tags in side for tag in tags] for side in (judged.gold_tags, judged.tags))
-    names = sorted({tag for tag in (*gold, *predicted) if tag is not None})
-    number: dict[str | None, int] = {None: -1, **{name: i for i, name in enumerate(names)}}
-    return names, confusion([number[tag] for tag in gold], [number[tag] for tag in predicted], len(names))
+def _curves(model: str | Path, train: Path | None, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    beside = Path(model).parent / LOG
+    log = train or (beside if Path(model).is_dir() and beside.is_file() else None)
+    entries = [] if log is None else _read_log(log)
+    curves = {name: [entry for entry in entries if entry["component"] == name] for name in names}
+    if train is not None and not any(curves.values()):
+        raise ConfigError(f"--train {train} has no iterations of {', '.join(names)}.")
+    return curves
 
 
-def _estimates(scores: Interval) -> list[Estimate]:
-    columns = (np.atleast_1d(part).tolist() for part in scores)
-    return [Estimate(*map(finite, each)) for each in zip(*columns, strict=True)]
+def _read_log(path: Path) -> list[dict[str, Any]]:
+    entries, advice = [], "--train takes the log.jsonl that fit writes."
+    for number, line in read_lines(path, "utf8"):
+        if line.strip():
+            try:
+                entry = json.loads(line)
+            except ValueError as error:
+                raise FormatError(path, number, f"not JSON ({error}). {advice}") from error
+            if not isinstance(entry, dict) or not {"component", "iteration", "objective"} <= entry.keys():
+                raise FormatError(path, number, f"not an iteration of training. {advice}")
+            entries.append(entry)
+    return entries
 
 
-def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
-    if not counts.shape[1]:
-        return []
-    estimates = _estimates(interval(counts.reshape(len(counts), -1), rates_by_label, n_samples))
-    totals = counts.sum(0).tolist()
-    return [Row(gold, found, right, *estimates[3 * i : 3 * i + 3]) for i, (right, found, gold) in enumerate(totals)]
-
-
-def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
-    counts = known.counts([text.words for text in judged.texts], judged.gold, judged.found)
-    rows = dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
-    return {name: row for name, row in rows.items() if row.gold or row.found}
-
-
-class _Sentences:
-    """The sequences of the evaluated texts: text, first and last token, and log-probability of the predicted labels."""
-
-    def __init__(self, judged: Judged, answers: DocPosterior) -> None:
-        self._judged, self._offsets, self._starts = judged, answers.offsets, answers.doc_offsets
-        texts = np.searchsorted(self._starts, self._offsets[:-1], side="right") - 1
-        begins, ends = (side - self._starts[texts] for side in (self._offsets[:-1], self._offsets[1:]))
-        self.all = list(zip(texts.tolist(), begins.tolist(), ends.tolist(), strict=True))
-        self._logarithms = np.zeros(len(self.all))
-        if judged.temperature is not None:
-            self._logarithms = answers.distribution.log_probabilities(answers.all_labels)
-
-    def counts(self) -> NDArray[np.int64]:
-        """Return numbers of sequences without mistakes, and of those with known tags, of each text [N, 2]."""
-        table = np.zeros((len(self._judged.texts), 2), np.int64)
-        for text, begin, end in self.all:
-            if set(self._judged.gold_tags[text][begin:end]) != {None}:
-                table[text] += not self._judged.mistakes(text, begin, end), 1
-        return table
-
-    def worst(self, n_shown: int) -> list[Sentence]:
-        """Return the sentences with most mistakes; among equally many, those with the most probable labels first."""
-        wrong = {i: n for i, place in enumerate(self.all) if (n := self._judged.mistakes(*place))}
-        alike: dict[tuple[Any, ...], list[int]] = {}
-        for i in sorted(wrong, key=lambda i: (-wrong[i], -self._logarithms[i], self.all[i])):
-            alike.setdefault(self._content(i), []).append(i)
-        return [self._sentence(first, same) for first, *same in list(alike.values())[:n_shown]]
-
-    def examples(self, confusions: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str], list[Sentence]]:
-        """Return some sentences for each confusion, equal ones once."""
-        shown: dict[tuple[str, str], dict[tuple[Any, ...], Sentence]] = {(a, b): {} for a, b, _ in confusions}
-        for text, pair, span in self._confused():
-            if len(shown.get(pair, ())) < EXAMPLES and pair in shown:
-                number = int(np.searchsorted(self._offsets, self._starts[text] + span.start, side="right")) - 1
-                shown[pair].setdefault(self._content(number), self._sentence(number, shown=span))
-        return {pair: list(sentences.values()) for pair, sentences in shown.items()}
-
-    def _confused(self) -> Iterator[tuple[int, tuple[str, str], Span]]:
-        """Yield confusions: the number of the text, gold and predicted label, and a span."""
-        judged = self._judged
-        for text, (gold, found, tags) in enumerate(zip(judged.gold, judged.found, judged.tags, strict=True)):
-            if judged.plain:
-                yield from ((text, (s.label, tags[s.start]), s) for s in gold if s.label != tags[s.start])
-                continue
-            for _, a, b in pair_spans(gold, found):
-                labels = a.label if a else NOTHING, b.label if b else NOTHING
-                if (span := a or b) and labels[0] != labels[1]:
-                    yield text, labels, span
-
-    def _content(self, number: int) -> tuple[Any, ...]:
-        """Return words, annotation and predictions, which are the same for equal sentences."""
-        text, begin, end = self.all[number]
-        sides = (self._judged.gold[text], self._judged.found[text])
-        spans = (tuple(moved(span, begin) for span in within(side, begin, end)) for side in sides)
-        return (tuple(self._judged.texts[text].words[begin:end]), *spans)
-
-    def _sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> Sentence:
-        """Return a sequence as a sentence; a long one is cut around a span, or around its first error."""
-        judged, (text, begin, end) = self._judged, self.all[number]
-        gold, found = judged.gold[text], judged.found[text]
-        odd = set(within(gold, begin, end)) ^ set(within(found, begin, end))
-        first, last = shown_part(begin, end, shown.start if shown else min(span.start for span in odd))
-        sure = judged.temperature is not None
-        probability = dict(zip(found, judged.probabilities[text], strict=True)) if sure else {}
-
-        def part(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
-            kept = [span for span in within(spans, first, last) if not judged.plain or span in odd]
-            return [(moved(span, first), probability.get(span)) for span in kept]
-
-        return Sentence(
-            text=text + 1,
-            tokens=judged.texts[text].part(first, last),
-            cut=last - first < end - begin,
-            gold=[span for span, _ in part(gold)],
-            found=part(found),
-            wrong=judged.mistakes(text, begin, end),
-            probability=float(np.exp(self._logarithms[number])) if sure else None,
-            same=sorted({self.all[other][0] + 1 for other in same} - {text + 1}),
-        )
+@command("report", "Look", calls=report)
+def _print(found: list[Findings], output: Path, as_json: options.AsJson = False) -> None:
+    if as_json:
+        figures = {one.name: one.as_json() for one in found}
+        print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    for one in found:
+        (value, *ends), what = one.main_score
+        interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
+        text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
+        print(f"{one.name}: {text}")
+    printer().good(f"Saved {output}")

@@ -1,1 +1,225 @@
-"""Classes of words from raw text: `word-classes`."""
+"""``crfseq word-classes``: learn classes of words from raw text, for the attributes `spacy_crfseq.WordClasses.v1`.
+
+Martin, Liermann & Ney (1998), "Algorithms for bigram and trigram word clustering".
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import numpy as np
+import spacy
+import typer
+from tqdm import tqdm
+
+from ... import threads
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import Rows, count_of, printer
+from ...corpora import check_file
+from ...corpora.layouts import TEXTS_FILE_HELP, Asked, Format, asked
+from ...corpora.outputs import check_output_file
+from ...errors import ConfigError, DataError
+from ...files import replacing
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from ...types import Ints
+    from .learning import Bigrams, Exchange
+
+COLUMNS = ("Classes", "Pass", "Moves", "Perplexity", "Seconds")
+NAMES = ("classes", "pass", "moves", "perplexity", "seconds")
+MIN_GAIN = 3e-5
+"""A pass that raises the log-likelihood by a smaller part of it is the last one."""
+
+
+class Settings(NamedTuple):
+    """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
+
+    sizes: tuple[int, ...]
+    passes: int
+    n_threads: int
+
+
+def _numbers(sizes: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(found := set(map(int, sizes.split(",")))) < 2:
+        raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
+    return tuple(sorted(found, reverse=True))
+
+
+def word_classes(
+    raw: Annotated[
+        list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
+    ],
+    output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
+    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "500",
+    min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
+    max_words: Annotated[int, typer.Option(min=1, help="Most words with a class; the most frequent ones")] = 1_000_000,
+    passes: Annotated[
+        int, typer.Option(min=1, help="Most times to look at each word, for each number of classes")
+    ] = 20,
+    coverage: Annotated[
+        list[Path] | None, typer.Option(help="Text to show the coverage of, too; repeat it for several")
+    ] = None,
+    lang: options.Lang = "en",
+    layout: Annotated[Format, options.LayoutOptions(options.TextFormat, ("columns", "encoding"))] = None,
+    n_threads: Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed")] = False,
+    force: options.Force = False,
+) -> list[Path]:
+    """Learn classes of words from raw text: words that occur in similar contexts.
+
+    Words are moved between classes as long as a bigram model of classes fits the text better. Then the classes are
+    merged two by two into a binary tree, whose paths are written: a prefix of a path is a coarser class. Models that
+    know the classes of words do better on words that the training corpus lacks; give them the output as the path of
+    spacy_crfseq.WordClasses.v1. Take text of the same kind as the texts to annotate, the more the better, and the
+    training corpus.
+
+    With several --sizes, the output has the most classes, and files such as FILE-100.tsv in its folder have fewer, each
+    improved on its own. The memory grows with the number of different pairs of words, not with the length of the text.
+    Results do not depend on the number of threads. Ctrl-C keeps the state; --resume continues.
+
+    \b
+    Example:
+      python -m spacy crfseq word-classes news/ train.conll -o classes.tsv
+      python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
+          --coverage dev.conll --output classes.tsv
+    \f
+    Learn classes of the words of some files, write them, and return the paths.
+
+    RAISES KeyboardInterrupt: At Ctrl-C, after the classes so far are written.
+    RAISES CrfError: If a file cannot be read, the text has too few words, an output exists without `force`, or there
+        is no run to resume, or one of other texts or settings.
+    """
+    from .learning import BigramCounter, covered
+
+    settings = Settings(_numbers(sizes), passes, n_threads or threads.available())
+    most, checkpoint = settings.sizes[0], output.with_name(f".{output.name}.checkpoint")
+    outputs = {n: output if n == most else output.with_stem(f"{output.stem}-{n}") for n in settings.sizes}
+    coverage = coverage or []
+    for path in coverage:  # before hours of work
+        if not path.is_dir():
+            check_file(path)
+    for path in outputs.values():
+        check_output_file(path, *raw, *coverage, force=force or resume)
+    if resume and not checkpoint.exists():
+        raise ConfigError(f"--resume: no run for {output} was stopped. Leave --resume out to begin one.")
+    if checkpoint.exists() and not (resume or force):
+        raise ConfigError(f"A run for {output} was stopped before its end. Give --resume to continue it, or --force.")
+    nlp, counter = spacy.blank(lang), BigramCounter()
+    for words in _read(nlp, raw, asked(layout)):
+        counter.add(words)
+    bigrams = counter.bigrams(min_count, max_words)
+    del counter
+    if len(bigrams.words) <= most:
+        there = f"Words that occur {min_count} times or more: {len(bigrams.words):,}"
+        raise DataError(f"{most:,} classes are too many. {there}. Give more text, or lower --sizes or --min-count.")
+    rows = [("RAW", bigrams.coverage)]
+    rows += [(str(path), covered(_read(nlp, [path], asked(layout)), bigrams.words)) for path in coverage]
+    cells = [(name, f"{n:,}", f"{a / (n or 1):.1%}", f"{m:,}", f"{b / (m or 1):.1%}") for name, (n, a, m, b) in rows]
+    printer().table(cells, header=("Text", "Tokens", "Covered", "Types", "Covered"), aligns=("l", *"rrrr"))
+    _learn(bigrams, settings, outputs, checkpoint, resume)
+    return list(outputs.values())
+
+
+def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[str]]:
+    from ...pipeline.readers import TextReader
+
+    with tqdm(disable=None, leave=False, file=sys.stderr, unit=" tokens", unit_scale=True) as bar:
+        for path in paths:
+            for example in TextReader(path, layout, 0)(nlp):
+                yield [token.text for token in example.reference if not token.is_space]
+                bar.update(len(example.reference))
+
+
+def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> None:
+    from .learning import Exchange, cut, merge
+
+    identity = _digest(bigrams, settings.sizes)
+    size, done, start = settings.sizes[0], 0, None
+    if resume:
+        size, done, start = _load(checkpoint, identity, len(bigrams.words))
+    rows = Rows(COLUMNS, NAMES, (7, 4, 10, 10, 8), "rrrrr")
+    rows.begin()
+    for n_classes in (n for n in settings.sizes if n <= size):
+        exchange = Exchange(bigrams, n_classes, start)
+        try:
+            for number in range(done, settings.passes):
+                began, before = perf_counter(), exchange.objective
+                with _bar(len(bigrams.words), f"pass {number + 1}", " words") as bar:
+                    moves = exchange.pass_over(settings.n_threads, bar.update)
+                _save(checkpoint, identity, n_classes, number + 1, exchange.classes)
+                seconds = f"{perf_counter() - began:.1f}"
+                rows.add([str(n_classes), str(number + 1), f"{moves:,}", f"{exchange.perplexity:.2f}", seconds])
+                if number and exchange.objective - before < MIN_GAIN * abs(before):
+                    break
+        except KeyboardInterrupt:
+            _save(checkpoint, identity, n_classes, number, exchange.classes)
+            print("\nThe classes so far are kept; --resume continues.", file=sys.stderr)
+            raise
+        with _bar(n_classes, "merging", " classes") as bar:
+            tree = merge(exchange, settings.n_threads, bar.update)
+        _write(outputs[n_classes], exchange, tree)
+        done, smaller = 0, [n for n in settings.sizes if n < n_classes]
+        start = cut(tree, smaller[0])[exchange.classes[:-2]] if smaller else None
+    checkpoint.unlink(missing_ok=True)
+
+
+def _bar(total: int, what: str, unit: str) -> Any:
+    return tqdm(total=total, desc=what, disable=None, leave=False, file=sys.stderr, unit=unit, unit_scale=True)
+
+
+def _write(path: Path, exchange: Exchange, tree: Ints) -> None:
+    """Write a Brown path file, ordered by the paths."""
+    from .learning import paths_of
+
+    counts, words, paths = exchange.bigrams.counts.tolist(), exchange.bigrams.words, paths_of(tree)
+    placed = [(paths[c], i) for i, c in enumerate(exchange.classes[:-2].tolist()) if c < exchange.n_classes]
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with replacing(path) as temporary, opened(temporary, "wt", encoding="utf8", newline="\n") as file:
+        file.writelines(f"{bits}\t{words[i]}\t{counts[i]}\n" for bits, i in sorted(placed))
+    printer().good(f"Saved {count_of(len(placed), 'word')} with a class each to {path}")
+
+
+def _digest(bigrams: Bigrams, sizes: Sequence[int]) -> str:
+    found = blake2b(json.dumps([sizes, bigrams.words]).encode(), digest_size=16)
+    found.update(bigrams.pairs.tobytes() + bigrams.times.tobytes())
+    return found.hexdigest()
+
+
+def _save(path: Path, identity: str, size: int, done: int, classes: Ints) -> None:
+    """Write the state of a run: a line of JSON, and the classes as int32 [V]."""
+    head = json.dumps({"identity": identity, "size": size, "done": done}).encode() + b"\n"
+    with replacing(path) as temporary:
+        temporary.write_bytes(head + classes[:-2].astype("<i4").tobytes())
+
+
+def _load(path: Path, identity: str, n_words: int) -> tuple[int, int, Ints]:
+    """Return the number of classes, the passes done with it, and the class of each word [V].
+
+    RAISES ConfigError: If the file is damaged, or of another run.
+    """
+    head, _, data = path.read_bytes().partition(b"\n")
+    try:
+        state = json.loads(head)
+        same, size, done = state["identity"] == identity, int(state["size"]), int(state["done"])
+        classes = np.frombuffer(data, "<i4")
+        if same and (len(classes) != n_words or done < 0 or not 0 <= classes.min() <= classes.max() < size + 2):
+            raise ValueError("its classes are not those of the run")
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ConfigError(f"--resume: {path} is damaged ({error}). Give --force to start over.") from error
+    if not same:
+        raise ConfigError("--resume: the run began with other texts or settings. Give --force to start over.")
+    return size, done, classes
+
+
+command("word-classes", "Raw text", "cluster", "brown", calls=word_classes)(lambda _: None)

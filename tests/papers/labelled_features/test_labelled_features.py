@@ -12,8 +12,7 @@ from hypothesis import given
 from spacy.tokens import Doc
 
 from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.papers.labelled_features.features import FeatureSets, read_features
-from spacy_crfseq.papers.labelled_features.loss import GeneralizedExpectation
+from spacy_crfseq.papers.labelled_features.loss import FeatureSets, GeneralizedExpectation, read_features
 from tests import reference
 from tests.problems import Problem, problems
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.papers.path.command import PathReporter
+from spacy_crfseq.papers.path import PathReporter
 from spacy_crfseq.pipeline.readers import read_examples
 from tests.commands import Run, refused, worked
 

@@ -11,9 +11,9 @@ import pytest
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.lbfgs import OWLQN
+from spacy_crfseq.papers import path
 from spacy_crfseq.papers.batch import FISTA
-from spacy_crfseq.papers.path import path
-from spacy_crfseq.papers.path.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
+from spacy_crfseq.papers.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.types import Floats, Optimizer
 from tests.problems import Training, training_problem

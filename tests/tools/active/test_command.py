@@ -16,7 +16,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.tools.active.command import MEASURES, Best, active, task_of
+from spacy_crfseq.tools.active import MEASURES, Best, active, task_of
 from tests import reference
 from tests.commands import Run, refused, worked
 from tests.pipeline import helpers

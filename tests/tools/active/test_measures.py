@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.tools.active.command import diverse, least_confidence, list_entropy, margin, token_entropies
+from spacy_crfseq.tools.active import diverse, least_confidence, list_entropy, margin, token_entropies
 
 weights = st.lists(st.floats(1e-6, 1), min_size=1, max_size=6)
 

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools._pages.calibration import calibration
-from spacy_crfseq.tools.calibrate.command import calibrate
+from spacy_crfseq.tools.calibrate import calibrate
 from tests.commands import Corpus, Run, refused, worked
 from tests.pipeline import helpers
 

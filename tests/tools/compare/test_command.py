@@ -12,7 +12,7 @@ import spacy
 
 from spacy_crfseq.cli import evaluate
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.compare.command import compare
+from spacy_crfseq.tools.compare import compare
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
 from spacy_crfseq.corpora.layouts import Asked
-from spacy_crfseq.tools.debug_data.command import Report, debug_data
+from spacy_crfseq.tools.debug_data import Report, debug_data
 from tests.commands import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"

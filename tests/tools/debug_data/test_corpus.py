@@ -15,7 +15,7 @@ from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
-from spacy_crfseq.tools.debug_data.templates import template_uses
+from spacy_crfseq.tools.debug_data.features import template_uses
 
 TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "-")
 tokens = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(TAGS)), min_size=1, max_size=7)

@@ -9,7 +9,7 @@ import pytest
 import spacy
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.tools.prune.command import prune
+from spacy_crfseq.tools.prune import prune
 from tests.commands import Corpus, Run, refused, worked
 
 

@@ -19,9 +19,9 @@ from spacy_crfseq.cli import evaluate
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools._pages.html import render
 from spacy_crfseq.tools._pages.judged import LONGEST
-from spacy_crfseq.tools.compare.command import compare
-from spacy_crfseq.tools.report import Findings
-from spacy_crfseq.tools.report.command import report
+from spacy_crfseq.tools.compare import compare
+from spacy_crfseq.tools.report import report
+from spacy_crfseq.tools.report.findings import Findings
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 from tests.pipeline import helpers

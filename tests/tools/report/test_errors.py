@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.schemes import Span
-from spacy_crfseq.tools.report.errors import (
+from spacy_crfseq.tools.report.findings import (
     BOTH,
     BOUNDARY,
     LABEL,

@@ -13,10 +13,10 @@ import pytest
 import spacy
 
 from spacy_crfseq.pipeline.labels import gold_tags
-from spacy_crfseq.tools.self_train.command import Settings
+from spacy_crfseq.tools.self_train import Settings
 from tests.commands import Corpus, Run, refused, sentence, worked, write_corpus
 
-module = sys.modules["spacy_crfseq.tools.self_train.command"]  # the package has the function under this name
+module = sys.modules["spacy_crfseq.tools.self_train"]  # the package has the function under this name
 ALL = ("crf_tagger", "crf_chunker", "crf_ner")
 LOCAL = (
     '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.LocalLog.v1"\n'

@@ -12,7 +12,7 @@ from spacy.tokens import DocBin
 
 from spacy_crfseq.tools._pages.html import PALETTE, TextStyle, render, strength, text_style
 from spacy_crfseq.tools._pages.judged import Tokens
-from spacy_crfseq.tools.show.command import Entry, show
+from spacy_crfseq.tools.show import Entry, show
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers

@@ -17,8 +17,16 @@ import spacy
 from spacy_crfseq.corpora import outputs
 from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.sweep.results import Result, add_result, importance_rows, read_results
-from spacy_crfseq.tools.sweep.search import Combination, Space, read_grid, show
+from spacy_crfseq.tools.sweep.search import (
+    Combination,
+    Result,
+    Space,
+    add_result,
+    importance_rows,
+    read_grid,
+    read_results,
+    show,
+)
 from tests.commands import CRFSEQ, Run, refused, worked
 
 GRID = """

@@ -13,8 +13,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_crfseq.tools._pages.weights import NAMELESS, NamedWeight
-from spacy_crfseq.tools.top import Top, top
-from spacy_crfseq.tools.top.command import _lines
+from spacy_crfseq.tools.top import Top, _lines, top
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -140,7 +139,7 @@ def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.Monke
     found = top(model, number=5)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "70")
-    monkeypatch.setattr(sys.modules["spacy_crfseq.tools.top.command"], "CELL", 20)  # as if there were more labels
+    monkeypatch.setattr(sys.modules["spacy_crfseq.tools.top"], "CELL", 20)  # as if there were more labels
     lines = _lines(found)
     assert max(map(len, lines)) <= 70
     assert "  The largest ones; for all of them, write a page: --output page.html" in lines

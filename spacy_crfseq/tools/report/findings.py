@@ -1,0 +1,428 @@
+"""The results on a trained component: scores, errors, probabilities, weights, and the sentences with most mistakes.
+
+Kinds of errors: pairs of gold and predicted spans, and confusion tables.
+
+The kinds are those of Manning (2006, "Doing named entity recognition? Don't optimize for F1"), refined from MUC-5
+(Chinchor & Sundheim 1993): correct; labelling error (correct boundaries, wrong label); boundary error (correct label,
+overlapping boundaries); both; missed; spurious.  Each span, gold or predicted, is in at most one pair.  Correct spans
+are paired first, then labelling errors, boundary errors and errors of both kinds, each with the largest overlap first.
+The remaining spans are missed or spurious.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...evaluation.spans import FAMILIAR, Familiarity
+from ...prf import accuracy, finite, rates_by_label
+from ...schemes import Span
+from .._pages.bootstrap import Interval, interval
+from .._pages.calibration import certainty
+from .._pages.html import Markup, heat_map
+from .._pages.judged import Judged, Tokens, moved, shown_part, within
+from .._pages.weights import weights_by_template
+
+if TYPE_CHECKING:
+    from ...pipeline.component import CRFComponent
+    from ...pipeline.doc_posterior import DocPosterior
+    from .._pages.html import Side
+
+RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS = "right", "label", "boundary", "both", "missed", "spurious"
+KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
+NOTHING = ""
+"""The label of a missing span in tables."""
+
+
+class Pair(NamedTuple):
+    """One of `KINDS`; a gold span and the predicted one that it pairs with, None if there is none."""
+
+    kind: str
+    gold: Span | None
+    found: Span | None
+
+
+def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
+    """Return the spans of one text in pairs, each once, in the order of the text."""
+    there, same = set(found), set(gold)
+    pairs = [Pair(RIGHT, span, span) for span in dict.fromkeys(gold) if span in there]
+    left = [span for span in dict.fromkeys(gold) if span not in there]
+    free = [span for span in dict.fromkeys(found) if span not in same]
+    at: dict[int, list[int]] = {}  # by token, so that the time for a long text is linear
+    for j, other in enumerate(free):
+        for token in range(other.start, other.end):
+            at.setdefault(token, []).append(j)
+    candidates = {
+        (*_distance(one, free[j]), i, j)
+        for i, one in enumerate(left)
+        for token in range(one.start, one.end)
+        for j in at.get(token, ())
+    }
+    rows, columns = set(range(len(left))), set(range(len(free)))  # unpaired spans
+    for rank, _, i, j in sorted(candidates):
+        if i in rows and j in columns:
+            rows.remove(i)
+            columns.remove(j)
+            pairs.append(Pair(KINDS[rank], left[i], free[j]))
+    pairs += [Pair(MISSED, left[i], None) for i in rows] + [Pair(SPURIOUS, None, free[j]) for j in columns]
+    return sorted(pairs, key=lambda pair: pair.gold or pair.found or ())
+
+
+def _distance(gold: Span, found: Span) -> tuple[int, int]:
+    # the index of the kind of two overlapping spans, and minus the number of shared tokens
+    if (gold.start, gold.end) == (found.start, found.end):
+        return KINDS.index(LABEL), 0
+    shared = min(gold.end, found.end) - max(gold.start, found.start)
+    return KINDS.index(BOUNDARY if gold.label == found.label else BOTH), -shared
+
+
+def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
+    """Return the counts of each kind by label: the gold label, for spurious spans their own."""
+    table: dict[str, Counter[str]] = {}
+    for kind, *spans in pairs:
+        label = next(span.label for span in spans if span)
+        table.setdefault(label, Counter())[kind] += 1
+    return dict(sorted(table.items()))
+
+
+def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
+    """Return the counts of gold labels (first) predicted as labels (second); `NOTHING` for no span."""
+    return Counter((gold.label if gold else NOTHING, found.label if found else NOTHING) for _, gold, found in pairs)
+
+
+def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.int64]:
+    """Return the counts of gold labels (row) predicted as labels (column) [L, L]; gold labels below 0 are ignored."""
+    known = np.asarray(gold) >= 0
+    a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
+    counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
+    return counts.reshape(n_labels, n_labels)
+
+
+MOST_CONFUSIONS = 30
+EXAMPLES = 3
+"""Number of sentences for each confusion."""
+
+
+class Estimate(NamedTuple):
+    """A score, None if its denominator is zero, and its bootstrap interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Row(NamedTuple):
+    """Scores of some spans or tokens: the number of gold, predicted and correct ones, and rates."""
+
+    gold: int
+    found: int
+    right: int
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return {name: v._asdict() if isinstance(v, Estimate) else v for name, v in self._asdict().items()}
+
+
+class Sentence(NamedTuple):
+    """A sentence with errors.
+
+    text: Number of its text in the file, from 1; `same`: Texts with equal sentences and errors.
+    tokens, cut: Its tokens, or a part of them; whether they are a part.
+    gold, found: Spans, or the wrong tokens of a tagger; predicted ones with their probabilities, if there are any.
+    wrong: Number of missed and wrong spans.
+    probability: Probability of the whole labelling.
+    """
+
+    text: int
+    tokens: Tokens
+    cut: bool
+    gold: list[Span]
+    found: list[tuple[Span, float | None]]
+    wrong: int
+    probability: float | None
+    same: list[int]
+
+    @property
+    def odd(self) -> set[Span]:
+        """The missed and the wrong spans."""
+        return set(self.gold) ^ {span for span, _ in self.found}
+
+    def sides(self, unit: str) -> list[Side]:
+        """Return gold and predicted spans, and notes on the missed and the wrong ones; a tagger's are all wrong."""
+        odd = self.odd if unit == "spans" else set()
+        gold, found = [(*span, None) for span in self.gold], [(*span, p) for span, p in self.found]
+        return [("gold", gold, dict.fromkeys(odd, "missed")), ("predicted", found, dict.fromkeys(odd, "wrong"))]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the words and the spans for JSON."""
+        spans = {"gold": [list(span) for span in self.gold], "found": [[*span, p] for span, p in self.found]}
+        names = {"text": self.text, "same": self.same, "words": self.tokens.words}
+        return {**names, **spans, "probability": self.probability}
+
+
+class Findings:
+    """The results on a component.
+
+    known: Texts and labels of the training corpus, None without one.
+    curve: Iterations of the training log.
+    n_worst, n_samples: Number of sentences to show, and of bootstrap samples.
+
+    unit: "spans", or "tokens" of a tagger.
+    texts, tokens: Number of evaluated texts and tokens.
+    accuracy, sequence_accuracy: Share of tokens with the right tag, and of sequences whose known tokens all have it.
+    whole, labels: Scores over all labels, and by label.
+    kinds: Number of spans by label and kind of error; empty for taggers.
+    tag_confusion: How often each gold tag (row) was predicted as each tag (column).
+    confusions: The most frequent ones: gold label, predicted label ("" for none), count.
+    examples: Some sentences for each of these confusions.
+    familiar: Scores of spans or words seen in training and of unseen ones; None without a training corpus.
+    certainty: Calibration of the probabilities; None if there are none.
+    transitions: Weights from each label (rows, then the start) to each label (columns, then the end); nan if the
+        scheme forbids the transition.
+    worst: Sentences with most errors, equal ones once.
+    """
+
+    def __init__(
+        self, pipe: CRFComponent, judged: Judged, answers: DocPosterior, known: Familiarity | None,
+        curve: list[dict[str, Any]], n_worst: int, n_samples: int,
+    ) -> None:  # fmt: skip
+        sentences = _Sentences(judged, answers)
+        pairs = [pair for texts in zip(judged.gold, judged.found, strict=True) for pair in pair_spans(*texts)]
+        self.name, self.unit, self.curve = pipe.name, judged.unit, curve
+        self.texts, self.tokens = len(judged.texts), int(judged.token_counts[:, 1].sum())
+        self.accuracy = _estimates(interval(judged.token_counts, accuracy, n_samples))[0]
+        self.sequence_accuracy = _estimates(interval(sentences.counts(), accuracy, n_samples))[0]
+        (self.whole,) = _rows(judged.counts.sum(1, keepdims=True), n_samples)
+        self.labels = dict(zip(judged.labels, _rows(judged.counts, n_samples), strict=True))
+        self.kinds = {} if judged.plain else {label: dict(kinds) for label, kinds in kinds_by_label(pairs).items()}
+        self.tags, self.tag_confusion = tags, table = _tag_confusion(judged)
+        by_tag = Counter({(tags[i], tags[j]): int(table[i, j]) for i, j in zip(*np.nonzero(table), strict=True)})
+        counts = by_tag if judged.plain else span_confusion(pairs)
+        wrong = sorted(((a, b, n) for (a, b), n in counts.items() if a != b), key=lambda row: (-row[2], *row[:2]))
+        self.confusions = wrong[:MOST_CONFUSIONS]
+        self.examples = sentences.examples(self.confusions)
+        self.familiar = None if known is None else _familiar(judged, known, n_samples)
+        self.certainty = certainty(judged)
+        self.templates = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
+        self.transitions = list(pipe.tags), _transitions(pipe)
+        self.worst = sentences.worst(n_worst)
+
+    @property
+    def anchors(self) -> dict[tuple[str, str], str]:
+        """The names of the places on the page that show the confusions."""
+        return {(a, b): f"{self.name}-confusion-{i}" for i, (a, b, _) in enumerate(self.confusions)}
+
+    @property
+    def main_score(self) -> tuple[Estimate, str]:
+        """The main score and its name."""
+        return (self.whole.f1, "F1") if self.unit == "spans" else (self.accuracy, "accuracy")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        names, weights = self.transitions
+        return {
+            **{name: getattr(self, name) for name in ("unit", "texts", "tokens")},
+            "accuracy": self.accuracy._asdict(),
+            "sequence_accuracy": self.sequence_accuracy._asdict(),
+            "all": self.whole.as_json(),
+            "labels": {label: row.as_json() for label, row in self.labels.items()},
+            "errors": self.kinds,
+            "tags": self.tags,
+            "tag_confusion": self.tag_confusion.tolist(),
+            "confusions": [
+                {"gold": a or None, "found": b or None, "count": n, "texts": [one.text for one in self.examples[a, b]]}
+                for a, b, n in self.confusions
+            ],
+            "familiar": self.familiar and {name: row.as_json() for name, row in self.familiar.items()},
+            "calibration": self.certainty and self.certainty.as_json(),
+            "templates": [row._asdict() for row in self.templates],
+            "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
+            "log": self.curve,
+            "worst": [one.as_json() for one in self.worst],
+        }
+
+
+def _transitions(pipe: CRFComponent) -> NDArray[np.float64]:
+    views, n, rules = pipe.crf.views, len(pipe.tags), pipe.annotation.constraints(pipe.tags)
+    steps = np.full((n + 1, n + 1), np.nan)
+    steps[:n, :n] = np.where(rules.step, views.transitions, np.nan)
+    steps[n, :n] = np.where(rules.start, views.start, np.nan)
+    steps[:n, n] = np.where(rules.end, views.end, np.nan)
+    return steps
+
+
+def _tag_confusion(judged: Judged) -> tuple[list[str], NDArray[np.int64]]:
+    gold, predicted = ([tag for tags in side for tag in tags] for side in (judged.gold_tags, judged.tags))
+    names = sorted({tag for tag in (*gold, *predicted) if tag is not None})
+    number: dict[str | None, int] = {None: -1, **{name: i for i, name in enumerate(names)}}
+    return names, confusion([number[tag] for tag in gold], [number[tag] for tag in predicted], len(names))
+
+
+def _estimates(scores: Interval) -> list[Estimate]:
+    columns = (np.atleast_1d(part).tolist() for part in scores)
+    return [Estimate(*map(finite, each)) for each in zip(*columns, strict=True)]
+
+
+def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
+    if not counts.shape[1]:
+        return []
+    estimates = _estimates(interval(counts.reshape(len(counts), -1), rates_by_label, n_samples))
+    totals = counts.sum(0).tolist()
+    return [Row(gold, found, right, *estimates[3 * i : 3 * i + 3]) for i, (right, found, gold) in enumerate(totals)]
+
+
+def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
+    counts = known.counts([text.words for text in judged.texts], judged.gold, judged.found)
+    rows = dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
+    return {name: row for name, row in rows.items() if row.gold or row.found}
+
+
+class _Sentences:
+    """The sequences of the evaluated texts: text, first and last token, and log-probability of the predicted labels."""
+
+    def __init__(self, judged: Judged, answers: DocPosterior) -> None:
+        self._judged, self._offsets, self._starts = judged, answers.offsets, answers.doc_offsets
+        texts = np.searchsorted(self._starts, self._offsets[:-1], side="right") - 1
+        begins, ends = (side - self._starts[texts] for side in (self._offsets[:-1], self._offsets[1:]))
+        self.all = list(zip(texts.tolist(), begins.tolist(), ends.tolist(), strict=True))
+        self._logarithms = np.zeros(len(self.all))
+        if judged.temperature is not None:
+            self._logarithms = answers.distribution.log_probabilities(answers.all_labels)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return numbers of sequences without mistakes, and of those with known tags, of each text [N, 2]."""
+        table = np.zeros((len(self._judged.texts), 2), np.int64)
+        for text, begin, end in self.all:
+            if set(self._judged.gold_tags[text][begin:end]) != {None}:
+                table[text] += not self._judged.mistakes(text, begin, end), 1
+        return table
+
+    def worst(self, n_shown: int) -> list[Sentence]:
+        """Return the sentences with most mistakes; among equally many, those with the most probable labels first."""
+        wrong = {i: n for i, place in enumerate(self.all) if (n := self._judged.mistakes(*place))}
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for i in sorted(wrong, key=lambda i: (-wrong[i], -self._logarithms[i], self.all[i])):
+            alike.setdefault(self._content(i), []).append(i)
+        return [self._sentence(first, same) for first, *same in list(alike.values())[:n_shown]]
+
+    def examples(self, confusions: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str], list[Sentence]]:
+        """Return some sentences for each confusion, equal ones once."""
+        shown: dict[tuple[str, str], dict[tuple[Any, ...], Sentence]] = {(a, b): {} for a, b, _ in confusions}
+        for text, pair, span in self._confused():
+            if len(shown.get(pair, ())) < EXAMPLES and pair in shown:
+                number = int(np.searchsorted(self._offsets, self._starts[text] + span.start, side="right")) - 1
+                shown[pair].setdefault(self._content(number), self._sentence(number, shown=span))
+        return {pair: list(sentences.values()) for pair, sentences in shown.items()}
+
+    def _confused(self) -> Iterator[tuple[int, tuple[str, str], Span]]:
+        """Yield confusions: the number of the text, gold and predicted label, and a span."""
+        judged = self._judged
+        for text, (gold, found, tags) in enumerate(zip(judged.gold, judged.found, judged.tags, strict=True)):
+            if judged.plain:
+                yield from ((text, (s.label, tags[s.start]), s) for s in gold if s.label != tags[s.start])
+                continue
+            for _, a, b in pair_spans(gold, found):
+                labels = a.label if a else NOTHING, b.label if b else NOTHING
+                if (span := a or b) and labels[0] != labels[1]:
+                    yield text, labels, span
+
+    def _content(self, number: int) -> tuple[Any, ...]:
+        """Return words, annotation and predictions, which are the same for equal sentences."""
+        text, begin, end = self.all[number]
+        sides = (self._judged.gold[text], self._judged.found[text])
+        spans = (tuple(moved(span, begin) for span in within(side, begin, end)) for side in sides)
+        return (tuple(self._judged.texts[text].words[begin:end]), *spans)
+
+    def _sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> Sentence:
+        """Return a sequence as a sentence; a long one is cut around a span, or around its first error."""
+        judged, (text, begin, end) = self._judged, self.all[number]
+        gold, found = judged.gold[text], judged.found[text]
+        odd = set(within(gold, begin, end)) ^ set(within(found, begin, end))
+        first, last = shown_part(begin, end, shown.start if shown else min(span.start for span in odd))
+        sure = judged.temperature is not None
+        probability = dict(zip(found, judged.probabilities[text], strict=True)) if sure else {}
+
+        def part(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
+            kept = [span for span in within(spans, first, last) if not judged.plain or span in odd]
+            return [(moved(span, first), probability.get(span)) for span in kept]
+
+        return Sentence(
+            text=text + 1,
+            tokens=judged.texts[text].part(first, last),
+            cut=last - first < end - begin,
+            gold=[span for span, _ in part(gold)],
+            found=part(found),
+            wrong=judged.mistakes(text, begin, end),
+            probability=float(np.exp(self._logarithms[number])) if sure else None,
+            same=sorted({self.all[other][0] + 1 for other in same} - {text + 1}),
+        )
+
+
+MOST_LABELS = 30
+"""Number of labels in a chart or a table."""
+MOST_TEMPLATES = 40
+MOST_CONFUSIONS = 12
+MOST_BESIDE = 20
+"""Heat maps with at most this many columns share a row with something else."""
+KIND_WORDS = {
+    RIGHT: "right", LABEL: "wrong label", BOUNDARY: "wrong boundary", BOTH: "both wrong", MISSED: "missed",
+    SPURIOUS: "spurious",
+}  # fmt: skip
+
+
+def confusion_maps(found: Findings) -> tuple[list[tuple[Markup, str]], bool]:
+    """Return heat maps of spans and tags, with captions, and whether the first leaves space for a list next to it."""
+    maps, plain, anchors = [], found.unit != "spans", found.anchors
+    if not plain:
+        labels = [*found.labels, NOTHING]
+        counts = {(a, b): n for a, b, n in found.confusions}
+        # spans with the right label and wrong boundaries count as right here
+        counts |= {(a, a): row.right + found.kinds.get(a, {}).get(BOUNDARY, 0) for a, row in found.labels.items()}
+        table = np.array([[counts.get((a, b), 0) for b in labels] for a in labels])
+        maps.append((_confusion_map(labels, table, anchors), "Of spans"))
+    table = found.tag_confusion
+    kept = _strongest(table.sum(0) + table.sum(1) - 2 * np.diag(table))
+    left_out = len(found.tags) - len(kept)
+    caption = "Of the tags of tokens" + (f", without {left_out} that are confused less often" if left_out else "")
+    tags = [found.tags[i] for i in kept]
+    maps.append((_confusion_map(tags, table[np.ix_(kept, kept)], anchors if plain else {}), caption))
+    return maps, not plain or len(kept) <= MOST_BESIDE
+
+
+def _strongest(strength: NDArray[Any]) -> list[int]:
+    return sorted(np.argsort(-strength, kind="stable")[:MOST_LABELS].tolist())
+
+
+def _confusion_map(labels: Sequence[str], table: NDArray[np.int64], anchors: Mapping[tuple[str, str], str]) -> Markup:
+    names, colors = [label or "nothing" for label in labels], table.astype(np.float64)
+    np.fill_diagonal(colors, np.nan)
+    shown = [[f"{n:,}" if n else "" for n in row] for row in table.tolist()]
+    pairs = {(i, j): (a, b) for i, a in enumerate(labels) for j, b in enumerate(labels)}
+    links = {place: anchors[pair] for place, pair in pairs.items() if pair in anchors}
+    how = {"row": "gold", "column": "predicted", "shown": shown, "links": links}
+    drawn: Markup = heat_map(names, names, colors.tolist(), diverging=False, **how)
+    return drawn
+
+
+def transition_map(found: Findings) -> tuple[Markup, int]:
+    """Return a heat map of the transitions between the labels with the largest, and how many labels it leaves out."""
+    tags, weights = found.transitions
+    size = np.abs(weights[:-1, :-1])
+    kept = _strongest(np.nansum(size, axis=0) + np.nansum(size, axis=1))
+    around, few = [*kept, len(tags)], [tags[i] for i in kept]
+    table = weights[np.ix_(around, around)].tolist()
+    drawn = heat_map([*few, "start"], [*few, "end"], table, diverging=True, row="from", column="to")
+    return drawn, len(tags) - len(kept)
+
+
+def label_counts(sentences: Sequence[Sentence]) -> dict[str, int]:
+    """Return how often each label is marked in sentences."""
+    labels = [span.label for one in sentences for span in (*one.gold, *(span for span, _ in one.found))]
+    return {label: labels.count(label) for label in set(labels)}
