@@ -24,7 +24,14 @@ import srsly
 from numpy.typing import NDArray
 
 from . import registry, threads
-from .corpora.saved_models import CRFSUITE, read_crfsuite_model
+from .corpora.saved_models import (
+    CRFSUITE,
+    NO_WEIGHTS,
+    NamedWeights,
+    SavedModel,
+    read_crfsuite_model,
+    write_crfsuite_model,
+)
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.entries import attribute_of, entries_in, shown
@@ -218,6 +225,14 @@ class CRF:
                 path.write_bytes(self._fitted.to_bytes())
         return self
 
+    def save(self, path: Path | str, encoding: str = "utf8") -> None:
+        """Write the model to a file that CRFsuite, python-crfsuite and sklearn-crfsuite read.
+
+        RAISES NotFittedError: Before `fit`.
+        RAISES ModelFileError: If a name cannot be stored there.
+        """
+        write_crfsuite_model(Path(path), self._model.saved(), encoding)
+
     def predict(self, X: Sequences) -> NDArray[Any]:
         """Return the most probable labels of each sequence, as an array of lists of strings.
 
@@ -295,6 +310,13 @@ class _Model(NamedTuple):
         """Return the most probable label of each token [T]."""
         found = self.posterior(text, offsets).decode(Viterbi(), n_threads)
         return list(map(self.crf.labels.__getitem__, found.tolist()))
+
+    def saved(self) -> SavedModel:
+        """Return the weights of all names."""
+        n, views = len(self.crf.labels), self.crf.views
+        rows, columns = np.divmod(cells(self.crf.layout.unigrams), n)
+        weights = NamedWeights(list(self.attributes.names), rows, columns, views.unigrams.astype(np.float64))
+        return SavedModel(list(self.crf.labels), weights, NO_WEIGHTS, views.transitions.astype(np.float64))
 
     def state_features(self) -> dict[tuple[str, str], float]:
         """Return the weights that are not zero by attribute and label."""

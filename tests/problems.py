@@ -17,9 +17,10 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_crfseq import registry
-from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
+from spacy_crfseq.features.attributes import BUILT_IN
 from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids, LexemeValues
 from spacy_crfseq.features.index import HashIndex
+from spacy_crfseq.features.items import TEXT_FUNCTIONS
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.model import LinearChainCRF

@@ -234,6 +234,20 @@ def test_a_model_of_crfsuite(peer: Any, tmp_path: Path) -> None:
             assert token == pytest.approx(other, abs=1e-6)
     assert ours.state_features_ == pytest.approx(theirs.state_features_, abs=1e-5)
     assert pickle.loads(pickle.dumps(ours)).classes_ == theirs.classes_
+    ours.save(tmp_path / "saved")
+    assert (tmp_path / "saved").read_bytes() == (tmp_path / "model.crfsuite").read_bytes()
+
+
+def test_a_model_for_crfsuite(peer: Any, tmp_path: Path) -> None:
+    ours, test = CRF(c1=0.05, precision="float64").fit(*generated(30, values=True)), generated(5, 1, values=True)[0]
+    ours.save(tmp_path / "model")
+    theirs = peer(model_filename=str(tmp_path / "model"))
+    assert [*ours.predict(test)] == [*theirs.predict(test)]
+    for tokens, others in zip(ours.predict_marginals(test), theirs.predict_marginals(test), strict=True):
+        for token, other in zip(tokens, others, strict=True):
+            assert token == pytest.approx(other, abs=1e-9)
+    with pytest.raises(ValueError, match="not fitted yet"):
+        CRF().save(tmp_path / "none")
 
 
 def test_scikit_learn(peer: Any) -> None:

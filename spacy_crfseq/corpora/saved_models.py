@@ -1,8 +1,9 @@
-"""Trained models of CRFsuite (Okazaki 2007) and of Wapiti (Lavergne, Cappe & Yvon 2010).
+"""Trained models of CRFsuite (Okazaki 2007) and of Wapiti (Lavergne, Cappe & Yvon 2010), read and written.
 
 Those of CRFsuite are little-endian: a header with offsets, the features (kind, source, target, weight), and two
 constant databases with the names of labels and attributes.  Each name stands in a record ``number, size, name, NUL``;
-an array at the end of its database has the place of each record.
+256 hash tables lead from a name to its record, an array at the end of the database from a number.  Two lists of
+features follow, by the label and by the attribute that they begin with.
 
 Those of Wapiti are text: a header, the patterns, labels and observations as strings ``length:text,``, and a line
 ``number=weight`` for each weight that is not zero.  An observation that begins with "u" has a weight for each of L
@@ -11,17 +12,20 @@ labels, one with "b" for each of L * L pairs of labels, one with "*" both.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from struct import Struct
+from struct import Struct, error
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelFileError
-from .lines import check_file
+from ..files import replacing
+from .lines import ZIPPED, check_file, opened
 
 CRFSUITE, WAPITI = b"lCRF", b"#mdl#"
 """What models of CRFsuite and Wapiti begin with."""
@@ -29,10 +33,15 @@ LEAST, MOST = 16 << 20, 64
 """Bytes that the transitions of any model may take, and how many for each byte of a larger file."""
 _HEADER, _DATABASE, _CHUNK = Struct("<4sI4s9I"), Struct("<4s5I"), Struct("<4sII")
 _FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
-_BYTE_ORDER = 0x62445371
+_BYTE_ORDER, _TABLES = 0x62445371, 256
+_BUCKET = np.dtype([("hash", "<u4"), ("place", "<u4")])
 _HEAD = re.compile(rb"#mdl#(?:(\d+)#)?(\d+)\n#rdr#(\d+)/\d+(?:/(\d+))?\n")
 _NAMES, _LENGTH = re.compile(rb"#qrk#(\d+)\n"), re.compile(rb"\s*(\d+):")
 _CRF = b"2"
+_KINDS = {"u": 1, "b": 2, "*": 3}
+"""What observations score: labels (1), pairs of labels (2) or both, by their first letter."""
+_COLUMN = re.compile(r"%[xXtTmM]\[@?[+-]?\d+,(\d+)")
+_CUT = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
 class NamedWeights(NamedTuple):
@@ -71,7 +80,7 @@ class SavedModel(NamedTuple):
 
 def read_saved_model(path: Path, encoding: str = "utf8") -> SavedModel | None:
     """Return the trained model in a file, None if it holds something else.  RAISES CrfError: If it is damaged."""
-    with check_file(path).open("rb") as file:
+    with opened(check_file(path)) as file:
         first = file.read(len(WAPITI))
     if first == WAPITI:
         return read_wapiti_model(path)
@@ -167,6 +176,109 @@ def _crfsuite_model(labels: list[str], attributes: list[str], features: NDArray[
     return SavedModel(labels, named, NO_WEIGHTS, transitions)
 
 
+def write_crfsuite_model(path: Path, model: SavedModel, encoding: str = "utf8") -> None:
+    """Write a model without weights of pairs to a file, byte by byte as CRFsuite does.
+
+    Weights of zero, and attributes without any other, are left out.
+    RAISES ModelFileError: If a name cannot be stored, or the model is too large for the format.
+    """
+    n, (names, rows, columns, values) = len(model.labels), model.attributes
+    kept = np.unique(rows[values != 0])
+    state, (before, after) = np.flatnonzero(values), np.nonzero(model.transitions)
+    order = state[np.lexsort((columns[state], rows[state]))]
+    features = np.zeros(len(order) + len(before), _FEATURE)
+    features["kind"][len(order) :] = 1
+    features["source"] = np.append(np.searchsorted(kept, rows[order]), before)
+    features["target"] = np.append(columns[order], after)
+    features["weight"] = np.append(values[order], model.transitions[before, after])
+    by_label = np.searchsorted(before, np.arange(n + 1)) + len(order)
+    by_attribute = np.searchsorted(features["source"][: len(order)], np.arange(len(kept) + 1))
+    try:
+        chunks = [_CHUNK.pack(b"FEAT", _CHUNK.size + features.nbytes, len(features)) + features.tobytes()]
+        chunks += [_database(each, encoding) for each in (model.labels, [names[row] for row in kept.tolist()])]
+        places = [_HEADER.size, *(_HEADER.size + np.cumsum(list(map(len, chunks)))).tolist()]
+        for kind, bounds, n_empty in ((b"LFRF", by_label, 2), (b"AFRF", by_attribute, 0)):
+            gap = -places[-1] % 4
+            places[-1] += gap
+            chunks[-1] += bytes(gap)
+            chunks.append(_references(kind, bounds, n_empty, places[-1]))
+            places.append(places[-1] + len(chunks[-1]))
+        head = _HEADER.pack(CRFSUITE, places[-1], b"FOMC", 100, 0, n, len(kept), *places[:-1])
+    except UnicodeEncodeError as reason:
+        raise ModelFileError(f"{path}: a name is not in {encoding} ({reason}). Give --encoding utf8.") from None
+    except (ValueError, OverflowError, error) as reason:
+        raise ModelFileError(f"{path}: CRFsuite cannot hold this model: {reason}.") from None
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.writelines([head, *chunks])
+
+
+def _database(names: Sequence[str], encoding: str) -> bytes:
+    """Return a constant database.  RAISES ValueError: If a name has the character NUL, which ends names there."""
+    keys = [name.encode(encoding) + b"\0" for name in names]
+    if nul := next((name for name, key in zip(names, keys, strict=True) if b"\0" in key[:-1]), None):
+        raise ValueError(f"the name {nul!r} has a NUL")
+    sizes = np.fromiter(map(len, keys), np.int64, len(keys))
+    begin = _DATABASE.size + _TABLES * _BUCKET.itemsize
+    places = begin + np.append(0, np.cumsum(8 + sizes))
+    records = b"".join(
+        part for i, key in enumerate(keys) for part in (i.to_bytes(4, "little"), len(key).to_bytes(4, "little"), key)
+    )
+    hashes, references, tables, at = _hashes(keys, sizes), np.zeros(_TABLES, _BUCKET), list[bytes](), int(places[-1])
+    order, spread = np.argsort(hashes % _TABLES, kind="stable"), hashes.tolist()
+    bounds = np.searchsorted(hashes[order] % _TABLES, np.arange(_TABLES + 1))
+    for number, (first, last) in enumerate(pairwise(bounds.tolist())):
+        table, owners = np.zeros(2 * (last - first), _BUCKET), [-1] * (2 * (last - first))
+        references[number] = at if owners else 0, len(owners)
+        for key in order[first:last].tolist():  # half of the places stay free, so that the next free one is near
+            place = (spread[key] >> 8) % len(owners)
+            while owners[place] >= 0:
+                place = (place + 1) % len(owners)
+            owners[place] = key
+        taken = np.array(owners, np.int64)
+        table["hash"][taken >= 0], table["place"][taken >= 0] = (each[taken[taken >= 0]] for each in (hashes, places))
+        tables.append(table.tobytes())
+        at += table.nbytes
+    by_number = places[:-1].astype("<u4").tobytes() if at < 2**32 else b""
+    size = at + len(by_number)
+    head = _DATABASE.pack(b"CQDB", size, 0, _BYTE_ORDER, len(keys), at if keys else 0)
+    return b"".join([head, references.tobytes(), records, *tables, by_number])
+
+
+def _references(kind: bytes, bounds: NDArray[np.int64], n_empty: int, at: int) -> bytes:
+    """Return the lists of the features ``bounds[i]..bounds[i + 1] - 1`` for each i, and `n_empty` without a place."""
+    counts = np.diff(bounds)
+    lists = np.insert(np.arange(bounds[0], bounds[-1]), bounds[:-1] - bounds[0], counts).astype("<u4")
+    begin = _CHUNK.size + 4 * (len(counts) + n_empty)
+    places = at + begin + 4 * (np.arange(len(counts)) + bounds[:-1] - bounds[0])
+    if at + begin + lists.nbytes >= 2**32:
+        raise ValueError("it would have more than 4 GiB")
+    head = _CHUNK.pack(kind, begin + lists.nbytes, len(counts) + n_empty)
+    return b"".join([head, places.astype("<u4").tobytes(), bytes(4 * n_empty), lists.tobytes()])
+
+
+def _hashes(keys: Sequence[bytes], sizes: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return Jenkins' hash ``lookup3`` of each key [N], which has at least one byte."""
+    hashes, n_blocks = np.zeros(len(keys), np.uint32), -(-sizes // 12)
+    for width in np.unique(n_blocks).tolist():
+        chosen = np.flatnonzero(n_blocks == width)
+        padded = b"".join(keys[i].ljust(12 * width, b"\0") for i in chosen.tolist())
+        words = np.frombuffer(padded, "<u4").reshape(len(chosen), width, 3).astype(np.uint32)
+        a = b = c = (0xDEADBEEF + sizes[chosen]).astype(np.uint32)
+        for block in range(width):
+            a, b, c = a + words[:, block, 0], b + words[:, block, 1], c + words[:, block, 2]
+            if block < width - 1:
+                for turn in (4, 6, 8, 16, 19, 4):
+                    a, b, c = b, c + b, (a - c) ^ _turned(c, turn)  # the roles of the three go around
+        for turn in (14, 11, 25, 16, 4, 14, 24):
+            a, b, c = b, (c ^ b) - _turned(b, turn), a
+        hashes[chosen] = b
+    return hashes
+
+
+def _turned(words: NDArray[np.uint32], n_bits: int) -> NDArray[np.uint32]:
+    return (words << np.uint32(n_bits)) | (words >> np.uint32(32 - n_bits))
+
+
 # Wapiti
 
 
@@ -177,7 +289,12 @@ def read_wapiti_model(path: Path | str) -> SavedModel:
     """
     path = check_file(path)
     try:
-        return _wapiti_of(path.read_bytes())
+        limit = max(LEAST, MOST * path.stat().st_size) if path.suffix == ZIPPED else -2
+        with opened(path) as file:
+            data = file.read(limit + 1)
+        if 0 <= limit < len(data):
+            raise ValueError(f"it is packed, and has more than {limit:,} bytes")
+        return _wapiti_of(data)
     except (ValueError, LookupError, OverflowError) as error:
         raise ModelFileError(f"{path}: this is no model of Wapiti, or it is damaged: {error}.") from None
 
@@ -225,8 +342,8 @@ def _wapiti_model(
     patterns: list[str], labels: list[str], names: list[str], places: NDArray[np.int64], values: NDArray[np.float64]
 ) -> SavedModel:
     check_names(labels, names)
-    n, kinds = len(labels), np.array([name[0] for name in names])
-    own, paired = np.isin(kinds, ["u", "*"]), np.isin(kinds, ["b", "*"])
+    n, kinds = len(labels), np.array([_KINDS.get(name[0], 0) for name in names])
+    own, paired = kinds & 1 > 0, kinds & 2 > 0
     if not (own | paired).all():
         raise ValueError(f"the observation {names[(own | paired).argmin()][:40]!r} begins with none of u, b and *")
     ends = np.cumsum(n * own + n * n * paired)
@@ -249,3 +366,54 @@ def _wapiti_model(
 
     pairs = taken(paired & ~everywhere, of_pair & ~steps)
     return SavedModel(labels, taken(own, ~of_pair), pairs, transitions.reshape(n, n), patterns)
+
+
+def write_wapiti_model(path: Path, model: SavedModel) -> None:
+    """Write a model with patterns to a file, as ``wapiti train --compact`` does; it is packed if the name ends in .gz.
+
+    Weights of zero, and observations without any other, are left out.  A pattern "b" is added for transitions, if
+    there is no pattern of pairs without macros.
+    RAISES ModelFileError: If the model has no patterns, or no pattern can make the name of an attribute.
+    """
+    n, patterns = len(model.labels), list(model.patterns or ())
+    if model.patterns is None:
+        raise ModelFileError(f"{path}: Wapiti computes attributes from columns by patterns, but this model has none.")
+    steps = np.flatnonzero(model.transitions)
+    constant = next((text for text in patterns if "%" not in text and text[0] in "b*"), "b")
+    patterns += [constant] if len(steps) and constant not in patterns else []
+    here = NamedWeights([constant], np.zeros_like(steps), steps, model.transitions.ravel()[steps])
+    tables = [(2, here), (1, model.attributes), (2, model.pairs)]  # 1: kinds of labels, 2: of pairs
+    active = [table.names[row] for _, table in tables for row in np.unique(table.rows[table.values != 0]).tolist()]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(active))}
+    kinds = np.array([_KINDS.get(name[:1], 0) for name in numbers], np.int64)
+    widths = n * (kinds & 1) + n * n * (kinds >> 1)
+    starts, weights = np.cumsum(widths) - widths, dict[int, float]()
+    for kind, table in tables:
+        rows, columns, values = (each[table.values != 0] for each in table[1:])
+        homes = np.array([numbers.get(name, -1) for name in table.names], np.int64)[rows]
+        if (kinds[homes] & kind == 0).any():
+            name = table.names[rows[np.argmax(kinds[homes] & kind == 0)]]
+            raise ModelFileError(f"{path}: {name!r} is no observation of Wapiti, which begin with u, b or *.")
+        places = starts[homes] + columns + (n * (kinds[homes] & 1) if kind == 2 else 0)
+        for place, value in zip(places.tolist(), values.tolist(), strict=True):
+            weights[place] = weights.get(place, 0.0) + value  # pairs may have the pattern of transitions, too
+    n_columns = max([0, *(int(column) for text in patterns for column in _COLUMN.findall(text))])
+    parts = [f"#mdl#2#{len(weights)}\n#rdr#{len(patterns)}/{n_columns}/0\n".encode(), *map(_string, patterns)]
+    for names in (model.labels, [*numbers]):
+        parts += [b"#qrk#%d\n" % len(names), *map(_string, names)]
+    parts += [f"{place}={_hexadecimal(value)}\n".encode() for place, value in sorted(weights.items())]
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        data = b"".join(parts)
+        file.write(gzip.compress(data, mtime=0) if path.suffix == ZIPPED else data)
+
+
+def _string(text: str) -> bytes:
+    """Return a string with its length, with bytes in the place of those that `_strings` could not read as a text."""
+    data = _CUT.sub(lambda match: bytes([int(match[1], 16)]), text.encode())
+    return b"%d:%s,\n" % (len(data), data)
+
+
+def _hexadecimal(value: float) -> str:
+    """Return a number as C prints it with ``%a``."""
+    digits, _, exponent = value.hex().partition("p")
+    return f"{digits.rstrip('0').rstrip('.')}p{exponent}"

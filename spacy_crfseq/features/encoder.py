@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
-from .attributes import PADDED
 from .index import BagStore, Growable, HashIndex, Packed
+from .items import PADDED
 from .templates import Part, Plan, column_names, lexical_names, pad_names, pad_values
 from .token_sets import TokenSets
 

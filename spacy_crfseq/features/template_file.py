@@ -41,7 +41,8 @@ from ..corpora.template_files import (
 from ..errors import ConfigError, DataError, FormatError, suggest
 from ..threads import cached_property
 from ..types import LexemeFunction, TokenFunction
-from .attributes import BUILT_IN, LEXEME_FLAGS, TEXT_FUNCTIONS, TOKEN_COLUMNS
+from .attributes import BUILT_IN, LEXEME_FLAGS, TOKEN_COLUMNS
+from .items import TEXT_FUNCTIONS
 from .noted import noted_attributes
 from .protocol import Attributes
 from .sets import FeatureSet, columns_read
@@ -57,10 +58,15 @@ NO_MATCH = "(none)"
 
 
 class Imported(NamedTuple):
-    """The templates of a file, and whether a line scores pairs of labels independently of the text."""
+    """The templates of a file.
+
+    transitions (bool): Whether a line scores pairs of labels independently of the text.
+    lines (dict): The lines that became templates, by whether they score pairs of labels and by the template.
+    """
 
     features: FeatureSet
     transitions: bool
+    lines: dict[tuple[bool, str], TemplateLine]
 
 
 class TemplateFile:
@@ -100,6 +106,12 @@ class TemplateFile:
     def imported(self) -> Imported:
         """The templates in the syntax of this package; FormatError with the line of an unsupported template."""
         return import_templates(self.lines, self.columns, self.path, *self._own)
+
+    def observations(self, pairs: bool) -> tuple[list[TemplateLine], WapitiPatterns]:
+        """Return the templates that score pairs of labels, or the others, and what computes their observations."""
+        row = Row(self.columns, {**_of_tokens(self._own[0]), **self._own[1]})
+        lines = [line for line in self.lines if line.kind in (KINDS[1:] if pairs else KINDS[::2])]
+        return lines, WapitiPatterns([*map(format_template_line, lines)], function=row, pairs=pairs)
 
     def with_attributes(self, attributes: Mapping[str, Attributes]) -> FeatureSet:
         """See `FeatureSet.with_attributes`."""
@@ -175,7 +187,7 @@ def import_templates(
     functions, computed = dict[str, LexemeFunction](own), {*own, *token_functions}
     names: dict[tuple[str, bool, str, str], str] = {}
     joint = _joint(lines, columns, token_functions)
-    transitions = False
+    transitions, sources = False, dict[tuple[bool, str], TemplateLine]()
     for line in lines:
         parts = [_part(macro, line.number, columns, path, names, functions, computed) for macro in line.macros]
         template = "|".join(dict.fromkeys(parts))
@@ -185,10 +197,12 @@ def import_templates(
             transitions = True
         elif template and line.kind in "B*":
             pair.append(template)
+            sources.setdefault((True, template), line)
         if not template and line.kind in "U*":
             functions[ALWAYS] = always
         if line.kind in "U*":
             state.append(template or f"{ALWAYS}[0]")
+            sources.setdefault((False, state[-1]), line)
     sets: dict[str, TokenFunction] = {}
     used = {columns[macro.column] for line in joint for macro in line.macros}
     row = Row([name if name in used else UNUSED for name in columns], {**_of_tokens(own), **token_functions})
@@ -198,7 +212,7 @@ def import_templates(
             templates.append(f"{name}[0]")
     if not state and not pair:
         raise FormatError(path, 0, "no template uses the text; add one, such as U00:%x[0,0].")
-    return Imported(FeatureSet(tuple(state), tuple(pair), functions, sets), transitions)
+    return Imported(FeatureSet(tuple(state), tuple(pair), functions, sets), transitions, sources)
 
 
 def _joint(lines: list[TemplateLine], columns: tuple[str, ...], of_tokens: Collection[str]) -> list[TemplateLine]:

@@ -161,9 +161,13 @@ class WordClasses:
         window = f"[{-self._window}..{self._window}]"
         return self._templates or [f"{block}{n or ''}{window}" for n in self._prefixes]
 
+    def lengths(self, block: str) -> Mapping[str, int]:
+        """Return the length of the prefix of each attribute, 0 for the whole class."""
+        return {f"{block}{n or ''}": n for n in self._prefixes}
+
     def functions(self, block: str) -> Mapping[str, LexemeFunction]:
         """Return a function for each prefix."""
-        return {f"{block}{n or ''}": partial(self._prefix, n) if n else self.class_of for n in self._prefixes}
+        return {name: partial(self._prefix, n) if n else self.class_of for name, n in self.lengths(block).items()}
 
     def _prefix(self, n: int, text: str) -> str | None:
         name = self.class_of(text)

@@ -44,7 +44,7 @@ def settings_for(
     numbers (bool): Whether attributes of CRFsuite may have values other than 0 and 1.
     """
     block = None if function is None else {"@crf_features": function}
-    settings: dict[str, Any] = {"support": "observed", "boundaries": False, "precision": "float64"}
+    settings: dict[str, Any] = {"support": "observed", "boundaries": False, "precision": "float64", "keep_names": True}
     functions: dict[str, Any]
     if model.patterns is None:
         name, block = ("GIVEN", {"@crf_features": "spacy_crfseq.Attributes.v1"}) if block is None else (NAME, block)
@@ -130,7 +130,9 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     crf = LinearChainCRF(model.labels, layout, theta.astype(own.method.precision), keys, None, templates, added)
     encoder.pinned, own.strings = False, strings
     encoder.trim(0, 0)
-    own.start(crf, encoder, Session(own.method.optimizer, seen_all=True))
+    blocks = zip((encoder.unigrams, encoder.bigrams), tables, strict=True)
+    names = [f"{block.plan.templates[0].name}={name}" for block, table in blocks for name in table.names]
+    own.start(crf, encoder, Session(own.method.optimizer, seen_all=True), names)
     return pipe  # type: ignore[no-any-return]
 
 

@@ -21,9 +21,10 @@ from spacy.vocab import Vocab
 
 from .. import threads
 from ..errors import ConfigError, DataError
-from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
+from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES
 from ..features.encoder import Columns, Encoder, LexemeValues
 from ..features.entries import names_in
+from ..features.items import TEXT_FUNCTIONS
 from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets

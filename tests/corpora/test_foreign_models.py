@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_crfseq.corpora import saved_models
-from spacy_crfseq.corpora.saved_models import NamedWeights, SavedModel, read_crfsuite_model, read_wapiti_model
+from spacy_crfseq.corpora.saved_models import (
+    NO_WEIGHTS,
+    NamedWeights,
+    SavedModel,
+    read_crfsuite_model,
+    read_wapiti_model,
+    write_crfsuite_model,
+    write_wapiti_model,
+)
 from spacy_crfseq.errors import CrfError, ModelFileError
 
 WAPITI = """\
@@ -83,6 +93,64 @@ def test_wapiti(files: Files) -> None:
         ("u:w=x,y", 0): 1.0, ("u:w=é", 1): 0.07552876, ("*:p=dt", 0): 10.0,
     }  # fmt: skip
     assert as_dict(model.pairs) == {("*:p=dt", 2): -1.0, ("*:p=dt", 3): 0.0}
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_a_model_of_crfsuite_is_written_byte_by_byte(data: st.DataObject) -> None:
+    """Those that CRFsuite has trained, with names of any length, of which its hash reads twelve bytes at a time."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    name = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=40)
+    names = data.draw(st.lists(name, min_size=1, max_size=60, unique=True))
+    trainer = pycrfsuite.Trainer(verbose=False, params={"max_iterations": 4, "c1": 0.1})
+    for labels in (["B-X", "é"], ["é", "O", "a longer label"], ["O", "B-X"]):
+        trainer.append([data.draw(st.lists(st.sampled_from(names), unique=True)) for _ in labels], labels)
+    with TemporaryDirectory() as folder:
+        path, other = Path(folder) / "model", Path(folder) / "other"
+        trainer.train(str(path))
+        write_crfsuite_model(other, read_crfsuite_model(path))
+        assert other.read_bytes() == path.read_bytes()
+
+
+def test_a_model_of_wapiti_is_written(files: Files, tmp_path: Path) -> None:
+    model = files.read(files.wapiti)
+    write_wapiti_model(tmp_path / "one.wapiti", model)
+    again = files.read(tmp_path / "one.wapiti")
+    assert again[::4] == model[::4]
+    assert again.transitions.tolist() == model.transitions.tolist()
+    assert as_dict(again.attributes) == as_dict(model.attributes)
+    assert as_dict(again.pairs) == {("*:p=dt", 2): -1.0}
+    text = (tmp_path / "one.wapiti").read_text(encoding="utf8")
+    assert text.startswith("#mdl#2#6\n#rdr#3/1/0\n1:b,\n11:u:w=%x[0,0],\n")
+    assert "=0x1.4p+3\n" in text
+    assert "=-0x1.8p+0\n" in text
+    write_wapiti_model(tmp_path / "two.wapiti.gz", again)
+    assert gzip.decompress((tmp_path / "two.wapiti.gz").read_bytes()).decode() == text
+    write_wapiti_model(tmp_path / "three", model._replace(patterns=["u:w=%x[0,3]"], labels=["\\xc3", "O"]))
+    data = (tmp_path / "three").read_bytes()
+    assert b"#rdr#2/3/0\n11:u:w=%x[0,3],\n1:b,\n#qrk#2\n1:\xc3,\n" in data  # a pattern for transitions, a cut character
+
+
+def test_what_cannot_be_written(files: Files, tmp_path: Path) -> None:
+    model = SavedModel(["A\0"], NO_WEIGHTS, NO_WEIGHTS, np.zeros((1, 1)))
+    with pytest.raises(ModelFileError, match="has a NUL"):
+        write_crfsuite_model(tmp_path / "model", model)
+    with pytest.raises(ModelFileError, match="--encoding utf8"):
+        write_crfsuite_model(tmp_path / "model", files.read(files.binary), "ascii")
+    with pytest.raises(ModelFileError, match="by patterns"):
+        write_wapiti_model(tmp_path / "model", model)
+    weights = NamedWeights(["x:1"], *(np.zeros(1, np.int64),) * 2, np.ones(1))
+    with pytest.raises(ModelFileError, match="'x:1' is no observation"):
+        write_wapiti_model(tmp_path / "model", SavedModel(["A"], weights, NO_WEIGHTS, np.zeros((1, 1)), []))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_packed_model_of_any_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_models, "LEAST", 1 << 10)
+    path = tmp_path / "model.gz"
+    path.write_bytes(gzip.compress(WAPITI.encode() + b" " * (1 << 20)))
+    with pytest.raises(ModelFileError, match="it is packed, and has more than"):
+        read_wapiti_model(path)
 
 
 @settings(max_examples=60)

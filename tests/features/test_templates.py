@@ -8,7 +8,8 @@ import pytest
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.features import sets
-from spacy_crfseq.features.attributes import BUILT_IN, TEXT_FUNCTIONS
+from spacy_crfseq.features.attributes import BUILT_IN
+from spacy_crfseq.features.items import TEXT_FUNCTIONS
 from spacy_crfseq.features.templates import MAX_OFFSET, parse
 from tests import reference
 

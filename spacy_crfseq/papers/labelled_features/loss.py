@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 from ...corpora import check_file
 from ...errors import ConfigError, FormatError
-from ...features.attributes import BUILT_IN, LEXEME_FLAGS, LEXEME_HASHES, TEXT_FUNCTIONS
+from ...features.attributes import BUILT_IN, LEXEME_FLAGS, LEXEME_HASHES
 from ...features.encoder import Active, Columns, Encoder
+from ...features.items import TEXT_FUNCTIONS
 from ...features.templates import Part, Template, make_plan, pad_names, pad_values, parse
 from ...threads import cached_property
 from ...types import Batch, Bools, Hashes, Ints, Scores

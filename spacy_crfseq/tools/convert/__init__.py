@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from ..corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
-from ..corpora.columns import MISSING_ENTITY
-from ..corpora.crfsuite import WORD
-from ..corpora.layouts import (
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer
+from ...corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
+from ...corpora.columns import MISSING_ENTITY
+from ...corpora.crfsuite import WORD
+from ...corpora.layouts import (
     ANNOTATIONS,
     COLUMNS_HELP,
     ENCODING_HELP,
@@ -28,18 +31,16 @@ from ..corpora.layouts import (
     own_layout,
     trained_layout,
 )
-from ..corpora.outputs import check_output_file, check_output_pipeline
-from ..corpora.saved_models import read_saved_model
-from ..corpora.xml import XMLForm
-from ..errors import ConfigError, DataError
-from ..files import replace_folder, replacing
-from ..pipeline.project import load_config
-from ..pipeline.texts import load_docs
-from ..pipeline.written import ColumnWriter, Form
-from ..schemes import decode_lenient, encode
-from . import options
-from .app import command
-from .console import printer
+from ...corpora.lines import ZIPPED
+from ...corpora.outputs import check_output_file, check_output_pipeline
+from ...corpora.saved_models import read_saved_model
+from ...corpora.xml import XMLForm
+from ...errors import ConfigError, DataError
+from ...files import replace_folder, replacing
+from ...pipeline.project import load_config
+from ...pipeline.texts import load_docs
+from ...pipeline.written import ColumnWriter, Form
+from ...schemes import decode_lenient, encode
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -77,6 +78,11 @@ def convert_file(
         str, typer.Option(help="For --from crfsuite and models: what their labels annotate: tag, chunk or ent")
     ] = "tag",
     word: Annotated[str, typer.Option(help="For --from crfsuite: prefix of the attribute that holds the word")] = WORD,
+    component: options.OneComponent = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="For pipelines: texts in which the features occur [the corpus it was trained on]"),
+    ] = None,
     features: Annotated[
         str | None, typer.Option(help="For models: registered token function that returns attributes, or columns")
     ] = None,
@@ -100,7 +106,8 @@ def convert_file(
     ] = None,
     force: options.Force = False,
 ) -> str:
-    """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin) or a model.
+    """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin), or a model of
+    another program, or a pipeline to such a model.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
     ent; jsonl, an export of Prodigy, doccano or Label Studio, texts with ent, which the rules of --lang tokenize. Give
@@ -119,6 +126,11 @@ def convert_file(
     columns of its training file, unless --columns names them. Without a function, the pipeline reads
     doc._.crf_attributes.
 
+    A CRF of a pipeline becomes a model of CRFsuite (an OUTPUT that ends in .crfsuite) or of Wapiti (.wapiti, also
+    .wapiti.gz), which predicts the same labels there. If its features are templates, a model of CRFsuite
+    comes with a Python module without dependencies, whose function items(words) returns the attributes. For Wapiti,
+    they must be a template file. What a format cannot hold is named, with the setting to train with instead.
+
     \b
     Example:
       python -m spacy crfseq convert train.conll train.spacy \\
@@ -136,15 +148,18 @@ def convert_file(
       python -m spacy crfseq convert model.crfsuite pipeline \\
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
+      python -m spacy crfseq convert training/model-best model.crfsuite
     \f
     Do this, see `convert`, and return what was converted, in words.
     """
+    if (source / "config.cfg").is_file():
+        return _convert_pipeline(source, target, component, texts, encoding, force)
     model = None
     if not source.is_dir() and from_ in (None, CRFSUITE):
         model = read_saved_model(source, encoding or "utf8")
     if model is not None:
-        from ..pipeline.imported import FACTORIES, import_pipeline
-        from ..pipeline.model_card import fill_card
+        from ...pipeline.imported import FACTORIES, import_pipeline
+        from ...pipeline.model_card import fill_card
 
         check_choice("--labels", labels, FACTORIES)
         check_output_pipeline(target, source, force=force)
@@ -177,6 +192,46 @@ def convert_file(
 @command("convert", "Begin", calls=convert_file)
 def _print(said: str, target: Path) -> None:
     printer().good(f"Converted {said}: {target}")
+
+
+PROGRAMS = {".crfsuite": False, ".wapiti": True}
+
+
+def _convert_pipeline(
+    source: Path, target: Path, component: str | None, texts: Path | None, encoding: str | None, force: bool
+) -> str:
+    """Write a CRF of a pipeline as a model of the program that the ending of the target names."""
+    from spacy.util import minibatch
+
+    from ...pipeline.select import load_pipeline, one_crf_of, run_between
+    from .exported import BATCH, export_model, write_exported
+
+    ending = Path(target.stem).suffix if target.suffix == ZIPPED else target.suffix
+    if ending not in PROGRAMS or (target.suffix == ZIPPED and not PROGRAMS[ending]):
+        raise ConfigError(f"{target}: a pipeline becomes a model that ends in .crfsuite, .wapiti or .wapiti.gz.")
+    check_output_file(str(target), source, force=force)
+    nlp = load_pipeline(source)
+    name, pipe = one_crf_of(nlp, component, str(source), spans_first=True)
+    docs = (doc for batch in minibatch(_texts_of(nlp, texts), BATCH) for doc in run_between(nlp, batch, None, name))
+    exported = export_model(pipe, docs, wapiti=PROGRAMS[ending])
+    others = write_exported(target, exported, encoding or "utf8")[1:]
+    for note in exported.notes:
+        printer().warn(note)
+    what = f" (attributes: {', '.join(path.name for path in others)})" if others else ""
+    return f"{name} with {len(exported.model.labels)} labels{what}"
+
+
+def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:
+    """Yield the texts of a file, or of the training corpus that the config of a pipeline names, if it is there."""
+    from ...cli.judging import read_file
+    from ...pipeline.terms import reader_of
+
+    if texts is not None:
+        yield from (text.doc for text in read_file(nlp, texts))
+        return
+    corpus = nlp.config.interpolate().get("corpora", {}).get("train") or {}
+    if corpus.get("path") and Path(str(corpus["path"])).exists():
+        yield from (example.predicted for example in reader_of("", "corpora.train", nlp)(nlp))
 
 
 def _target(path: Path) -> str:
@@ -235,8 +290,8 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
     force (bool): Replace the target if it exists.
     RAISES CrfError: On unknown names, on an unreadable file, and if it lacks annotation that the target holds.
     """
-    from ..pipeline.examples import CorpusSettings
-    from ..pipeline.readers import create_crfsuite_reader, reader_of
+    from ...pipeline.examples import CorpusSettings
+    from ...pipeline.readers import create_crfsuite_reader, reader_of
 
     _check(settings)
     targets = [target.with_stem(f"{target.stem}-{part}") for part, _ in zip(PARTS, settings.shares, strict=False)]

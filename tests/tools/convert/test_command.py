@@ -9,9 +9,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_crfseq.cli import convert
-from spacy_crfseq.cli.convert import Settings
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.tools.convert import Settings, convert
 from tests.commands import Run, refused, worked
 
 IOB1 = """\

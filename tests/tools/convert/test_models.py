@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
@@ -33,6 +34,26 @@ def test_a_model_becomes_a_pipeline(folder: Path, run: Run) -> None:
 def test_a_model_of_wapiti(folder: Path, run: Run) -> None:
     worked(run("convert", folder / "model.wapiti", folder / "out", "--columns", "word", "--no-numbers"))
     assert [token.tag_ for token in spacy.load(folder / "out")("x y")] == ["B", "A"]
+
+
+def test_a_pipeline_becomes_a_model(trained: Path, run: Run, corpus: Any, tmp_path: Path) -> None:
+    pycrfsuite, target = pytest.importorskip("pycrfsuite"), tmp_path / "model.crfsuite"
+    command = ["convert", trained / "model-best", target, "--component", "crf_ner"]
+    assert "crf_ner" in worked(run(*command), "model_items.py").stdout
+    tagger, namespace = pycrfsuite.Tagger(), {"__name__": "items"}
+    tagger.open(str(target))
+    exec(compile((tmp_path / "model_items.py").read_text(), "items", "exec"), namespace)
+    nlp = spacy.load(trained / "model-best")
+    for words in (["Ada", "sees", "Oslo", "."], ["the", "train", "in", "Lima"]):
+        tags = [f"{t.ent_iob_}-{t.ent_type_}".rstrip("-") for t in nlp(spacy.tokens.Doc(nlp.vocab, words=words))]
+        items: Any = namespace["items"]
+        biluo = tagger.tag(items(words))
+        assert [tag.replace("U-", "B-").replace("L-", "I-") for tag in biluo] == tags
+    refused(run(*command), "--force")
+    worked(run(*command, "--force", "--texts", corpus.train))
+    refused(run(*command[:2], tmp_path / "model.txt"), ".crfsuite, .wapiti or .wapiti.gz")
+    refused(run(*command[:2], tmp_path / "model.wapiti", "-p", "crf_ner"), "TemplateFile")
+    refused(run(*command, "--force", "--texts", tmp_path / "none.txt"), "none.txt")
 
 
 def test_errors(folder: Path, run: Run) -> None:

@@ -1,0 +1,179 @@
+"""Components as models of CRFsuite and Wapiti: the same labels and probabilities there, and what cannot be written."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_crfseq.corpora.saved_models import read_saved_model
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.features import items
+from spacy_crfseq.pipeline.imported import import_pipeline
+from spacy_crfseq.tools.convert.exported import export_model, write_exported
+from tests.pipeline.helpers import (
+    FACTORIES,
+    blank,
+    examples,
+    initialize,
+    inputs,
+    pipe_of,
+    registered,
+    templates,
+    trained,
+)
+
+PATTERNS = 'u:w=%x[0,0]\nu:bag=%X[-1,0]\nu:bag=%X[1,0]\n*:t=%x[0,1]/%x[-1,1]\nu:end=%m[0,0,".?.?$"]\nu\nb\n'
+LINEAR = {"boundaries": False}
+OWN = registered("features", "WapitiPatterns", patterns=["u:%x[0,0]"], columns=["word"])
+
+
+def docs_of(nlp: Language, factory: str) -> list[Doc]:
+    return [example.predicted for example in examples(nlp, factory)]
+
+
+def exported(nlp: Language, path: Path, factory: str, docs: list[Doc] | None = None) -> Any:
+    """Write the last component to a file, and return what was written."""
+    found = docs_of(nlp, factory) if docs is None else docs
+    model = export_model(pipe_of(nlp), found, wapiti=".wapiti" in path.suffixes)
+    assert write_exported(path, model)[0] == path
+    return model
+
+
+def module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("its_items", path.with_name(f"{path.stem}_items.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.parametrize("keep_names", [False, True])
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_crfsuite_gives_the_same_answers(factory: str, keep_names: bool, tmp_path: Path) -> None:
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    (tmp_path / "paths.txt").write_text("0110\tanna\t3\n0111\tOslo\t2\n10\tlives\t1\n")
+    classes = registered("attributes", "WordClasses", path=str(tmp_path / "paths.txt"), prefixes=[2, 0])
+    nlp = trained(factory, attributes={"classes": classes}, keep_names=keep_names, precision="float64")
+    pipe, path = pipe_of(nlp), tmp_path / "model.crfsuite"
+    assert not exported(nlp, path, factory, [] if keep_names else None).notes
+    tagger, other = pycrfsuite.Tagger(), module(path)
+    tagger.open(str(path))
+    docs = [doc for doc in inputs(nlp, factory) if len(doc)]
+    answers = pipe.posterior(docs)
+    for doc, labels, marginals in zip(docs, answers.labels, answers.marginals(), strict=True):
+        columns = {"TAG": [token.tag_ for token in doc]} if factory == "crf_chunker" else {}
+        assert tagger.tag(other.items([token.text for token in doc], **columns)) == [pipe.tags[y] for y in labels]
+        found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
+        np.testing.assert_allclose(found, marginals, atol=1e-9)
+    if factory == "crf_chunker":
+        with pytest.raises(ValueError, match="give TAG, one value for each of the 1 words"):
+            other.items(["Anna"])
+
+
+@pytest.mark.parametrize("of_tokens", [False, True])
+@pytest.mark.parametrize("name", ["model.wapiti", "model.wapiti.gz"])
+def test_wapiti_gives_the_same_answers(name: str, of_tokens: bool, tmp_path: Path) -> None:
+    """As a pipeline computes them from a model of Wapiti, which has a test of its own."""
+    (tmp_path / "patterns").write_text(PATTERNS)
+    features = registered("features", "TemplateFile", path=str(tmp_path / "patterns"), columns=["word", "tag"])
+    if of_tokens:
+        patterns = [line.replace("$", "%d") for line in PATTERNS.split("\n") if line]
+        own = registered("features", "WapitiPatterns", patterns=patterns, columns=["word", "tag"])
+        functions = {"WAPITI": own, "WAPITI_PAIRS": {**own, "pairs": True}}
+        features = templates("WAPITI[0]", bigram_templates=["WAPITI_PAIRS[0]"], token_functions=functions)
+    nlp = trained("crf_chunker", features=features, precision="float64", **LINEAR)
+    exported(nlp, tmp_path / name, "crf_chunker")
+    model = read_saved_model(tmp_path / name)
+    assert model is not None
+    assert model.patterns == PATTERNS.split()
+    again = spacy.blank("xx")
+    import_pipeline(again, model, "chunk", columns=["word", "tag"])
+    one, other = (pipe_of(each).posterior(inputs(each, "crf_chunker")) for each in (nlp, again))
+    assert pipe_of(nlp).tags == pipe_of(again).tags
+    np.testing.assert_allclose(np.concatenate(one.marginals()), np.concatenate(other.marginals()), atol=1e-9)
+    exported(again, tmp_path / f"again.{name}", "crf_chunker", [])
+    assert (tmp_path / f"again.{name}").read_bytes() == (tmp_path / name).read_bytes()
+
+
+def attributes(doc: Doc) -> list[list[Any]]:
+    return [[f"w={token.text}", ("length", len(token) / 10), ("2" if len(token) > 3 else "1", 0.5)] for token in doc]
+
+
+def test_attributes_with_values(tmp_path: Path) -> None:
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    given_ = registered("features", "Attributes")
+    nlp = blank(
+        "crf_tagger", features=templates("GIVEN[0]", token_functions={"GIVEN": given_}), **LINEAR,
+        potentials={"values": registered("potentials", "Values")}, precision="float64",
+    )  # fmt: skip
+    corpus = examples(nlp)
+    for example in corpus:
+        example.predicted._.crf_attributes = attributes(example.predicted)
+    initialize(nlp, corpus, fit=True)
+    docs = [example.predicted for example in corpus]
+    model = exported(nlp, tmp_path / "model.crfsuite", "crf_tagger", docs)
+    assert {"length", "1", "2", "w=Anna"} <= set(model.model.attributes.names)
+    assert not model.module
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "model.crfsuite"))
+    pipe = pipe_of(nlp)
+    for doc, marginals in zip(docs, pipe.posterior(docs).marginals(), strict=True):
+        tagger.set([dict((one, 1.0) if isinstance(one, str) else one for one in each) for each in attributes(doc)])
+        found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
+        np.testing.assert_allclose(found, marginals, atol=1e-9)
+    with pytest.raises(DataError, match="in none of the texts"):
+        export_model(pipe, docs[:1], wapiti=False)
+
+
+@pytest.mark.parametrize(("settings", "kind", "message"), [
+    ({"features": templates("LOWER[0]", bigram_templates=["LOWER[0]"])}, "crfsuite", "bigram_templates = "),
+    ({"features": templates("LIKE_NUM[0]", "LOWER[0]")}, "crfsuite", "'LIKE_NUM'"),
+    ({"tag_dictionary_size": 5, "tag_dictionary_min_count": 1}, "crfsuite", "tag_dictionary_size = 0"),
+    ({"attributes": {"words": registered("attributes", "DocumentWords")}}, "crfsuite", "attributes of documents"),
+    ({"features": templates("OWN[0]", token_functions={"OWN": OWN}), **LINEAR}, "crfsuite", "CRFsuiteItems"),
+    ({}, "wapiti", "TemplateFile"),
+    ({"loss": registered("losses", "LocalLog"), "decoder": registered("decoders", "LocalViterbi")}, "crfsuite",
+     "normalised at each token"),
+])  # fmt: skip
+def test_what_a_format_cannot_hold(settings: dict[str, Any], kind: str, message: str, tmp_path: Path) -> None:
+    nlp = trained("crf_tagger", **settings)
+    with pytest.raises(ConfigError, match=message):
+        exported(nlp, tmp_path / f"model.{kind}", "crf_tagger")
+    assert not list(tmp_path.iterdir())
+
+
+def test_edges_of_given_attributes_and_unknown_names(tmp_path: Path) -> None:
+    (tmp_path / "patterns").write_text(PATTERNS)
+    features = registered("features", "TemplateFile", path=str(tmp_path / "patterns"), columns=["word", "tag"])
+    with pytest.raises(ConfigError, match=r"first and last labels.*boundaries = false"):
+        exported(trained("crf_chunker", features=features), tmp_path / "model.wapiti", "crf_chunker")
+    nlp = trained("crf_ner", features=features, **LINEAR)
+    assert "may begin or end with a tag" in exported(nlp, tmp_path / "model.wapiti", "crf_ner").notes[0]
+    with pytest.raises(DataError, match=r"occur in none of the texts.*keep_names = true"):
+        exported(nlp, tmp_path / "model.wapiti", "crf_ner", docs_of(nlp, "crf_ner")[:1])
+    features = registered("features", "TemplateFile", path=str(tmp_path / "patterns"), columns=["word", "tag"])
+    nlp = blank("crf_tagger", features=features, **LINEAR)
+    docs = [Doc(nlp.vocab, words=["café"], tags=["N"]), Doc(nlp.vocab, words=["caf\u0129"], tags=["V"])]
+    initialize(nlp, [Example(Doc(nlp.vocab, words=[doc[0].text]), doc) for doc in docs], fit=True)
+    found = export_model(pipe_of(nlp), docs, wapiti=True).model.attributes.names
+    assert any(re.fullmatch(r"u:end=.*", name) for name in found)
+
+
+@given(text=st.text(min_size=1, max_size=8) | st.sampled_from(["Élan", "B2B", "x" * 120, "ⅧⅧ", "Ⓐ", "—", "McDonald's"]))
+def test_items_are_those_of_spacy(text: str) -> None:
+    lexeme = spacy.blank("xx").vocab[text]
+    for name, function in items.LEXEME_FUNCTIONS.items():
+        value = getattr(lexeme, name.lower() if name.startswith("IS_") else f"{name.lower()}_")
+        assert (function(text) or "") == (value if isinstance(value, str) else "1" if value else ""), name
