@@ -36,7 +36,7 @@ from spacy.training.batchers import minibatch_by_words  # noqa: E402
 from thinc.api import Config, compounding, fix_random_seed  # noqa: E402
 
 from spacy_crfseq.files import write_json, write_text  # noqa: E402
-from spacy_crfseq.pipeline.terms import reader_of  # noqa: E402
+from spacy_crfseq.pipeline.encode import reader_of  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "neural" / "results.json"
 TEMPLATE, PAGE = ROOT / "scripts" / "neural" / "neural.md.in", ROOT / "docs" / "neural.md"

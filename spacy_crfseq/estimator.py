@@ -48,8 +48,7 @@ from .potentials.values import ListedValues
 from .training.compatibility import check_plugins
 from .training.dataset import Dataset
 from .training.fit import Progress, fit
-from .training.objective import Objective
-from .training.terms import Term
+from .training.objective import Objective, Term
 from .types import Bools, Constraints, Floats, Ints, Offsets, TextLoss
 
 Sequences: TypeAlias = Sequence[Sequence[Any]]

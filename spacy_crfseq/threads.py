@@ -97,13 +97,13 @@ def run(tasks: Sequence[Callable[[], Result]], release: Callable[[], None] = lam
     RAISES: The first exception of a task, after all have ended.
     """
     if len(tasks) < 2:
-        return [task() for task in tasks]
-    results: list[list[Result]] = [[] for _ in tasks]
+        return [tasks[0]()] if tasks else []
+    results: list[Any] = [None] * len(tasks)
     errors: list[BaseException] = []
 
     def call(number: int) -> None:
         try:
-            results[number].append(tasks[number]())
+            results[number] = tasks[number]()
         except BaseException as error:
             errors.append(error)
             release()
@@ -125,7 +125,7 @@ def run(tasks: Sequence[Callable[[], Result]], release: Callable[[], None] = lam
                 errors.append(error)
     if errors:
         raise errors[0]
-    return [result[0] for result in results]
+    return results
 
 
 def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> list[Result]:
@@ -134,18 +134,16 @@ def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> l
     RAISES: The first exception, after all threads have ended; it stops them from taking further items.
     """
     if min(n, len(items)) < 2:
-        return [function(item) for item in items]
-    results: list[Result | None] = [None] * len(items)
+        return list(map(function, items))
+    results: list[Any] = [None] * len(items)
     waiting = deque(range(len(items)))
 
-    def take() -> int | None:
-        try:
-            return waiting.popleft()
-        except IndexError:
-            return None
-
     def work() -> None:
-        while (number := take()) is not None:
+        while True:
+            try:  # another thread may take the last one
+                number = waiting.popleft()
+            except IndexError:
+                return
             try:
                 results[number] = function(items[number])
             except BaseException:
@@ -153,7 +151,7 @@ def over(function: Callable[[Item], Result], items: Sequence[Item], n: int) -> l
                 raise
 
     run([work] * min(n, len(items)))
-    return results  # type: ignore[return-value]
+    return results
 
 
 def parts(length: int, n: int) -> list[slice]:

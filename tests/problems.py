@@ -30,8 +30,7 @@ from spacy_crfseq.potentials.sums import Sum
 from spacy_crfseq.potentials.tag_dictionary import make_dictionary
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.dataset import CandidateTable, Dataset
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.objective import Objective, Term
 from spacy_crfseq.types import (
     MISSING,
     Batch,

@@ -22,7 +22,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError
 from spacy_crfseq.features.sets import FeatureSet
-from spacy_crfseq.pipeline import storage
+from spacy_crfseq.pipeline import doc_model
 from spacy_crfseq.pipeline.readers import create_conll_reader, create_conllu_reader
 from spacy_crfseq.pipeline.spacy_train import full_batch
 from spacy_crfseq.regularizers.l2 import L2
@@ -136,7 +136,7 @@ def store(folder: Path, change: Callable[[bytes], bytes], **config: Any) -> Path
 
 
 def resealed(head: dict[str, Any]) -> bytes:
-    return bytes(srsly.msgpack_dumps({**head, "digest": storage._digest(head)}))
+    return bytes(srsly.msgpack_dumps({**head, "digest": doc_model._digest(head)}))
 
 
 def nan_weights(data: bytes) -> bytes:

@@ -23,8 +23,7 @@ from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.training.fit import fit
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.objective import Objective, Term
 from spacy_crfseq.types import Floats
 from tests import reference
 from tests.problems import Sentence, Vocabulary, columns_of, make_encoder, random_sentences

@@ -15,8 +15,7 @@ from spacy_crfseq.potentials import tag_dictionary as module
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.tag_dictionary import TagDictionary, free_standing, make_dictionary
 from spacy_crfseq.schemes import transition_table
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.objective import Objective, Term
 from tests import reference
 from tests.problems import (
     BIGRAM_TEMPLATES,

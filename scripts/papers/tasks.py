@@ -186,7 +186,7 @@ class Task:
         self._warmed: set[tuple[str, str]] = set()
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
-        self.data = join(self.pipe.doc_model.compile(train))
+        self.data = join(self.pipe.training.compile(train))
         self._parts = dict(parts)
         self._scorers = {name: self.pipe.training.evaluator(list(examples)) for name, examples in parts.items()}
 
@@ -308,8 +308,7 @@ class Task:
 
     def _objective(self, method: Mapping[str, Any], data: Dataset, layout: Layout) -> tuple[Objective, Optimizer]:
         from spacy_crfseq.potentials.linear import Linear
-        from spacy_crfseq.training.objective import Objective
-        from spacy_crfseq.training.terms import Term
+        from spacy_crfseq.training.objective import Objective, Term
 
         blocks = {name: dict(method[name]) for name in PLUGINS}
         if self._quick:

@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 
 from .. import threads
 from ..errors import ConfigError
-from ..features.encoder import BLOCK_TOKENS, Encoded, Encoder
+from ..features.encoder import Encoded, Encoder
 from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
 from ..potentials.layout import Layout, Rows, cells, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..training.compatibility import needs_labels, part_name
-from ..training.dataset import Dataset, join
+from ..training.dataset import join
 from ..training.selection import most_informative
-from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Loss, Numbers, SupportPotential
+from ..types import Bools, Constraints, Floats, Hashes, Ints, Numbers, SupportPotential
 from .doc_model import DocModel
-from .encode import EncodedCorpus, type_for
+from .encode import TermData
 from .settings import Method
-from .terms import TermData
 
 OLD_TO_NEW = 4.0
 """How many new sequences one sequence behind the old weights counts as; chosen on references and entities."""
@@ -127,16 +126,6 @@ def _choose_words(
     encoder.words = dictionary.word_index()
     places = np.append(encoder.words.find(hashes)[0], np.int32(-1))  # the last is for -1
     return dictionary, [text._replace(words=places[text.words]) for text in texts]
-
-
-def relabelled(model: DocModel, corpus: EncodedCorpus, loss: Loss | None = None) -> Dataset:
-    """Return a corpus with its labels as numbers of the model's tags; `loss` as in `DocModel.checked`."""
-    numbers = np.append(model.labels.numbers(list(corpus.tags), model.partials), np.int32(MISSING))
-    gold = corpus.data.gold.astype(np.promote_types(corpus.data.gold.dtype, type_for(numbers)))
-    for first in range(0, len(gold), BLOCK_TOKENS):
-        part = gold[first : first + BLOCK_TOKENS]
-        part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
-    return model.checked(corpus.data._replace(gold=gold), loss)
 
 
 def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:

@@ -5,10 +5,13 @@ No deferred annotations here: spaCy checks the settings of `initialize` against 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 from weakref import ref
 
 import numpy as np
+import srsly
+from spacy import util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -17,23 +20,23 @@ from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
 from ..features.templates import column_names
+from ..files import replacing
 from ..model import LinearChainCRF
 from ..registry import check_types
 from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import confidence, evidence, notebook
+from . import confidence, evidence, notebook, steps
 from .build import check_source
-from .doc_model import DocModel, Pruned
+from .doc_model import DocModel, Pruned, read_settings
 from .doc_posterior import DocPosterior, Questions
 from .prediction import ask, portions
 from .settings import Method
-from .storage import Saved
 from .tasks import Annotation, Prediction
 from .training import Training
 
 
-class CRFComponent(Questions, Saved, TrainablePipe):
+class CRFComponent(Questions, TrainablePipe):
     """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
 
     annotation (Annotation): Reads gold labels, writes predictions.
@@ -136,7 +139,7 @@ class CRFComponent(Questions, Saved, TrainablePipe):
         new = [tag for tag in self.annotation.all_tags([label]) if tag not in self.tags]
         if not new:
             return 0
-        self.doc_model.add_tags(new)
+        self.training.add_tags(new)
         self._added.append(label)
         return 1
 
@@ -229,7 +232,7 @@ class CRFComponent(Questions, Saved, TrainablePipe):
         """
         if trained is not None:
             check_source(trained.doc_model, self.doc_model)
-        self.training.source = None if trained is None else trained.doc_model
+        self.training.set(source=None if trained is None else trained.doc_model)
 
     def update(
         self, examples: Iterable[Example], *, drop: float = 0.0, sgd: Any = None, losses: dict[str, float] | None = None
@@ -238,7 +241,7 @@ class CRFComponent(Questions, Saved, TrainablePipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples := list(examples), "CRFComponent.update")
-        self.training.update(examples, losses, drop)
+        steps.update(self.training, examples, losses, drop)
         if sgd not in (None, False):
             self.finish_update(sgd)
         return losses
@@ -251,7 +254,7 @@ class CRFComponent(Questions, Saved, TrainablePipe):
         if self.doc_model.networks:
             self.model.finish_update(sgd)
         else:
-            self.training.finish_update()
+            steps.finish_update(self.training)
 
     def fit(
         self,
@@ -313,7 +316,62 @@ class CRFComponent(Questions, Saved, TrainablePipe):
         With 0, predictions stay the same.  Further training, as by `fit`, works on the remaining weights.
         RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
         """
-        return self.doc_model.prune(threshold)
+        pruned = self.doc_model.prune(threshold)
+        self.training.forget()
+        return pruned
+
+    # Storage
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return settings, vocab, labels and weights as bytes."""
+        model, packed = self.doc_model, self.doc_model.pack()
+        serialize: dict[str, Callable[[], Any]] = {
+            "cfg": lambda: srsly.json_dumps(model.settings()),
+            "vocab": lambda: model.vocab.to_bytes(exclude=exclude),
+            **({} if packed is None else {"model": lambda: packed}),
+        }
+        data: bytes = util.to_bytes(serialize, exclude)
+        return data
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
+        """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
+        model = self.doc_model
+        load = {
+            "cfg": lambda data: model.use_settings(srsly.json_loads(data)),
+            "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
+            "model": lambda data: model.unpack(data, f"component {model.name!r}"),
+        }
+        util.from_bytes(bytes_data, load, exclude)
+        self._loaded()
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the component to a folder; the model goes to a temporary name first and is then moved."""
+        model, packed = self.doc_model, self.doc_model.pack()
+
+        def write(file: Path) -> None:
+            if packed is not None:
+                with replacing(file) as temporary:
+                    temporary.write_bytes(packed)
+
+        serialize: dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda file: srsly.write_json(file, model.settings()),
+            "vocab": lambda folder: model.vocab.to_disk(folder, exclude=exclude),
+            "model": write,
+        }
+        util.to_disk(path, serialize, exclude)
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
+        """Load what `to_disk` wrote; errors as in `from_bytes`."""
+        model = self.doc_model
+        load: dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda file: model.use_settings(read_settings(file)),
+            "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),
+            "model": lambda file: model.unpack(file.read_bytes(), str(file)) if file.exists() else None,
+        }
+        util.from_disk(path, load, exclude)
+        self._loaded()
+        return self
 
     def _loaded(self) -> None:
         """Check what has been loaded, and begin without a training run."""

@@ -1,39 +1,46 @@
-"""The state of a component: labels, weights, the training run that changes them, the names of features.
+"""The state of a component: labels, weights, the names of features; and its file, with the templates of the training.
 
 A prediction sees none of this, but the value `Trained` that `DocModel.current` makes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from hashlib import blake2b
+from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
+import srsly
 from spacy.tokens import Doc
-from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
 from .. import threads
 from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
+from ..features.protocol import Stateful
 from ..features.sets import FeatureSet, columns_read
+from ..features.template_file import TemplateFile
 from ..features.templates import lexical_names
-from ..model import LinearChainCRF
-from ..training.compatibility import check_candidates
-from ..training.dataset import Dataset
-from ..types import Floats, Ints, Loss, NetworkPotential, OccurrenceRules, TextLoss
-from . import storage
-from .encode import read_inputs, sequence_weights
+from ..files import collecting
+from ..model import LinearChainCRF, check_version
+from ..types import Floats, NetworkPotential, OccurrenceRules
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
-from .labels import LabelSet, PartialTable, gold_tags
+from .labels import LabelSet
 from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
-from .session import Session
 from .settings import Method
 from .tasks import Annotation
+
+VERSION = 1
+HEAD: dict[str, Any] = {
+    "version": int, "template_file": list | None, "templates": list, "bigram_templates": list, "functions": dict,
+    "attributes": dict | None, "names": list, "largest": list, "n_sequences": int, "seen_all": bool,
+    "first": bytes | None, "model": bytes, "digest": bytes,
+}  # fmt: skip
+"""The types of the entries of a model file."""
 
 
 class ModelSize(NamedTuple):
@@ -57,15 +64,14 @@ class DocModel:
     method (Method): How the component models and learns; replaced by `use_method`.
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
     place (Place): Where new words are looked up.
-    partials (PartialTable): Partial knowledge about gold tokens of the current run.
     feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
-    session (Session): The training run that spaCy drives; its parameters may be newer than the model's.
+    n_sequences (int): The number of sequences of the training set, as far as it is known; 0 before training.
+    seen_all (bool): Whether the optimizer has visited all of it, so that weights of zero stay zero.
+    newer (Callable | None): Writes the parameters [D] of a training run that are newer than the model's, if any.
     show (Callable): Called with the thinc model that spaCy's tools see: a view of the weights, made anew when their
         sizes change.
-    strings (dict[int, str] | None): Values of features while an encoder collects them; None at other times.
     lock (RLock): Held while tables grow that threads share.
     first (DocModel | None): The first stage, if attributes read its labels; without weights, they have no values.
-    held_out (dict[int, Ints]): Labels of training Docs, by their keys, from first stages that have not seen them.
     """
 
     def __init__(
@@ -79,13 +85,13 @@ class DocModel:
     ) -> None:
         self.vocab, self.name, self.annotation, self.cfg = vocab, name, annotation, cfg
         self.first: DocModel | None = None
-        self.held_out: dict[int, Ints] = {}
         self.use_method(method)
-        self.labels, self.partials = LabelSet(annotation, name), PartialTable(annotation)
+        self.labels = LabelSet(annotation, name)
         self.feature_names: list[str] = []
         self._largest: LargestNames | None = None  # to be found, for the present weights
         self._origins: Origins | None = None
-        self.session = Session(method.optimizer)
+        self.n_sequences, self.seen_all = 0, False
+        self.newer: Callable[[Floats], None] | None = None
         self._show = show
         self._make_thinc()
         self.lock = threads.surviving(RLock())
@@ -93,7 +99,6 @@ class DocModel:
         self._encoder: Encoder | None = None
         self._packed: bytes | None = None
         self.place = Place(vocab)
-        self.strings: dict[int, str] | None = None
 
     def use_method(self, method: Method) -> None:
         """Model and learn in this way from now on."""
@@ -118,7 +123,7 @@ class DocModel:
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
-        if self.session.stale:
+        if self.newer is not None:
             self.sync()
         crf, encoder = self._crf, self._encoder
         if crf is None or encoder is None:
@@ -129,20 +134,13 @@ class DocModel:
             self.place, self.lock,
         )  # fmt: skip
 
-    def reader(self, training: bool = False) -> DocReader:
-        """Return how the model reads Docs.
-
-        training (bool): Use the labels in `held_out`; leave the scores of networks out, which training steps compute.
-        """
-        features, strings = self._features or self.features, self.strings
-        potentials: dict[str, Any] = self.method.potentials
-        if training and self.networks:
-            potentials = {name: None if isinstance(one, NetworkPotential) else one for name, one in potentials.items()}
+    def reader(self, strings: dict[int, str] | None = None) -> DocReader:
+        """Return how the model reads Docs; `strings` get the values of features while an encoder collects them."""
+        features, potentials = self._features or self.features, self.method.potentials
         if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
             strings = None
         first = self.first.current() if self.first is not None and self.first.has_weights else None
-        held_out = self.held_out if training else {}
-        return DocReader(self.name, self.annotation.reads, features, potentials, first, held_out, strings)
+        return DocReader(self.name, self.annotation.reads, features, potentials, first, {}, strings)
 
     @property
     def features(self) -> FeatureSet:
@@ -189,11 +187,6 @@ class DocModel:
         return int(np.count_nonzero(self.crf.theta))
 
     @property
-    def n_sequences(self) -> int:
-        """The number of sequences of the training set, as far as it is known; 0 before training."""
-        return self.session.n_total
-
-    @property
     def size(self) -> ModelSize:
         """How large the model is."""
         layout = self.crf.layout
@@ -236,29 +229,34 @@ class DocModel:
         """Add tags; a trained model gets weights of zero for them."""
         self.sync()
         self.set_tags([*self.labels.tags, *tags])
-        self.partials.resolve(self.labels.tags)
         if self._crf is not None:
             for network in self.networks.values():
                 network.grow(len(self.labels.tags))
             self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
-            self.session.expect_all()
+            self.seen_all = False
 
     def start(
         self,
         crf: LinearChainCRF,
         encoder: Encoder,
-        session: Session,
+        n_sequences: int = 0,
+        *,
+        seen_all: bool = False,
+        strings: dict[int, str] | None = None,
         names: list[str] | None = None,
         largest: LargestNames | None = None,
     ) -> None:
-        """Start with new weights for the tags that were set; without `names`, those kept by the encoder are used."""
-        self._encoder, self.session = encoder, session
+        """Start with new weights for the tags that were set; without `names`, those kept by the encoder are used.
+
+        strings (dict | None): The strings that these are made of.
+        """
+        self._encoder, self.n_sequences, self.seen_all, self.newer = encoder, n_sequences, seen_all, None
         self._use(crf)
         self._origins, self._largest = None, largest
         if names is None:
-            self._origins = Origins(encoder, self.strings or {}, self.place.vocab)
+            self._origins = Origins(encoder, strings or {}, self.place.vocab)
             names = self._origins.all_names() if self.method.keep_names else []
-        self.feature_names, self.strings = names, None
+        self.feature_names = names
 
     def name_features(self, names: list[str], largest: LargestNames) -> None:
         """Use these names of all features, and of those with the largest weights."""
@@ -287,15 +285,16 @@ class DocModel:
 
     def sync(self) -> None:
         """Update the parameters from the training run."""
-        if self._crf is not None and self.session.stale:
+        if self._crf is not None and self.newer is not None:
             theta = np.empty_like(self._crf.theta)
-            self.session.export(theta)
+            self.newer(theta)
+            self.newer = None
             self._set_parameters(theta)
 
     def set_parameters(self, theta: Floats) -> None:
         """Predict with these parameters [D] from now on; a temperature fitted to earlier ones is reset."""
         self._set_parameters(theta)
-        self.session.seen_all = True
+        self.seen_all = True
 
     def _set_parameters(self, theta: Floats) -> None:
         self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones
@@ -314,20 +313,20 @@ class DocModel:
                     f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
                     f"and lower than the largest weight, {largest:.4g}."
                 )
-            names = storage.names_left(self.feature_names, crf, compact)
-            session = Session(self.method.optimizer, n_total=self.n_sequences, seen_all=True)
-            self.start(compact, self.encoder_of(compact), session, names, self.largest_names())
+            names, n_sequences = _names_left(self.feature_names, crf, compact), self.n_sequences
+            encoder, known = self.encoder_of(compact), self.largest_names()
+            self.start(compact, encoder, n_sequences, seen_all=True, names=names, largest=known)
             return Pruned(before, self.size)
 
     # Docs as numbers
 
-    def new_encoder(self) -> Encoder:
-        """Return an encoder that collects features and the strings they are made of."""
-        self.strings = {}
-        encoder = self.encoder_of(None, self.strings)
+    def new_encoder(self) -> tuple[Encoder, dict[int, str]]:
+        """Return an encoder that collects features, and the strings they are made of."""
+        strings: dict[int, str] = {}
+        encoder = self.encoder_of(None, strings)
         encoder.keep_names()
         encoder.pinned = True
-        return encoder
+        return encoder, strings
 
     def encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
         """Return an encoder for the features of a model, or one that collects features."""
@@ -356,19 +355,16 @@ class DocModel:
         encoder = self.encoder_of(self.crf if crf is None else crf, strings)
 
         def read(docs: list[Doc], preset: bool) -> DocColumns:
-            return self.reader()._replace(strings=strings).read(docs, encoder.columns, preset=preset)
+            return self.reader(strings).read(docs, encoder.columns, preset=preset)
 
         return FeatureReader(encoder, strings, self.features, read, lambda: self.place.vocab)
 
-    def read(self, docs: list[Doc], columns: Sequence[str], training: bool = True) -> DocColumns:
-        """Return the columns of Docs that will be encoded next; their vocab need not be the component's."""
+    def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
+        """Return Docs as numbers, and the columns that were read; their vocab need not be the component's."""
+        encoder = self.encoder
         self.place.use(docs)
-        return self.reader(training).read(docs, columns)
-
-    def encode(self, docs: list[Doc], training: bool = False) -> tuple[Encoded, DocColumns]:
-        """Return Docs as numbers, and the columns that were read."""
-        columns = self.read(docs, self.encoder.columns, training)
-        return self.encoder.encode(columns.text), columns
+        columns = self.reader().read(docs, encoder.columns)
+        return encoder.encode(columns.text), columns
 
     def _emissions(self, docs: list[Doc]) -> list[Floats]:
         with self.lock:
@@ -378,32 +374,6 @@ class DocModel:
             parts = [source.scores(part).emissions for part in source.parts()]
         whole = np.concatenate([np.zeros((0, len(self.labels.tags)), crf.theta.dtype), *parts])
         return np.split(whole, columns.doc_offsets[1:-1])
-
-    # Examples as numbers
-
-    def compile(self, examples: Sequence[Example], training: bool = True) -> list[Dataset]:
-        """Return each example as a data set: features, gold labels and weights as numbers."""
-        self.encoder.pinned = True
-        encoded, columns = self.encode([example.predicted for example in examples], training)
-        tags = [tag for example in examples for tag in gold_tags(self.annotation, example, self.name)]
-        gold = self.labels.numbers(tags, self.partials)
-        weights = sequence_weights(examples, columns)
-        loss, docs = self.method.loss, [example.predicted for example in examples]
-        inputs = read_inputs(loss, docs, self.name) if isinstance(loss, TextLoss) else None
-        whole = self.checked(Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs))
-        bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
-        return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
-
-    def checked(self, data: Dataset, loss: Loss | None = None) -> Dataset:
-        """Return data with up-to-date candidate sets.
-
-        loss (Loss | None): Of the data; None for the component's.
-        RAISES ConfigError: If the component cannot learn from them.
-        """
-        if data.has_candidates:
-            check_candidates(self.name, loss or self.method.loss, self.method.optimizer)
-            self.partials.resolve(self.labels.tags)
-        return data
 
     # Storage
 
@@ -416,8 +386,8 @@ class DocModel:
             return self._packed
         largest: LargestNames = ({}, {}) if is_first else self.largest_names()
         first = None if self.first is None else self.first.pack(is_first=True)
-        packed = storage.Packed(self.feature_names, largest, self.n_sequences, self.session.seen_all, first)
-        return storage.pack(self.crf, packed, self.method, self.features, is_first)
+        packed = Packed(self.feature_names, largest, self.n_sequences, self.seen_all, first)
+        return pack(self.crf, packed, self.method, self.features, is_first)
 
     @contextmanager
     def packed_once(self) -> Iterator[None]:
@@ -430,17 +400,15 @@ class DocModel:
 
     def unpack(self, data: bytes, source: str) -> None:
         """Load what `pack` returned; `source` is what an error calls the data."""
-        crf, packed = storage.unpack(data, self.method, self.name, source)
+        crf, packed = unpack(data, self.method, self.name, source)
         names, largest, n_sequences, seen_all, first = packed
-        self._features, self.held_out = None, {}  # the features of a template file are in the model
+        self._features = None  # the features of a template file are in the model
         if self.first is not None:
             self.first = self.new_first()
             if first is not None:
                 self.first.unpack(first, source)
         self.set_tags(crf.labels)
-        self.partials = PartialTable(self.annotation)
-        session = Session(self.method.optimizer, n_total=n_sequences, seen_all=seen_all)
-        self.start(crf, self.encoder_of(crf), session, names, largest)
+        self.start(crf, self.encoder_of(crf), n_sequences, seen_all=seen_all, names=names, largest=largest)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that are stored beside the weights, as values of JSON."""
@@ -465,3 +433,144 @@ def _replaces(key: str, value: Any, known: Any) -> bool:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
     return isinstance(value, type(known))
+
+
+# The file of a model
+
+
+class Packed(NamedTuple):
+    """What a model file holds under these names, beside weights, templates and the data of plug-ins.
+
+    names (list[str]): Readable names of both blocks' features, empty where they were not kept.
+    largest (LargestNames): Names of the features with the largest weights, where not all are kept.
+    n_sequences (int): Size of the training set, with which online training continues.
+    seen_all (bool): See `DocModel`.
+    first (bytes | None): The model file of the first stage.
+    """
+
+    names: list[str]
+    largest: LargestNames
+    n_sequences: int
+    seen_all: bool = True
+    first: bytes | None = None
+
+
+def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureSet, is_first: bool = False) -> bytes:
+    """Return the bytes of a model file.
+
+    features (FeatureSet): Those of the method, with those of its attribute plug-ins.
+    is_first (bool): Whether this is a first stage: the data of plug-ins are in the file around it.
+
+    Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
+    """
+    names, whole = packed.names, crf
+    if packed.seen_all and any(weights.any() for weights in crf.views[:2]):
+        crf = crf.without_unused()
+        names = _names_left(names, whole, crf)
+    largest = [{key: of_block[key] for key in sorted(of_block)} for of_block in packed.largest]
+    head = {
+        "version": VERSION,
+        "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
+        "templates": list(features.templates),
+        "bigram_templates": list(features.bigram_templates),
+        "functions": {} if is_first else _states(_functions(features)),
+        "attributes": None if is_first else _states(method.attributes),
+        **packed._replace(names=names, largest=largest)._asdict(),  # type: ignore[arg-type]
+        "model": crf.to_bytes(),
+    }
+    data: bytes = srsly.msgpack_dumps({**head, "digest": None})
+    seal: bytes = srsly.msgpack_dumps(blake2b(data, digest_size=16).digest())
+    return data[:-1] + seal  # in place of None, which is one byte
+
+
+def _states(plugins: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one.to_state() for name, one in plugins.items() if isinstance(one, Stateful)}
+
+
+def _names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
+    """Return the names of a model's features that another one has kept."""
+    if not names or before is after:
+        return names
+    kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
+    return [name for name, stays in zip(names, kept, strict=True) if stays]
+
+
+def _digest(head: dict[str, Any]) -> bytes:
+    """Return a hash of all entries of a model file but itself: a flipped bit of a weight cannot be seen otherwise."""
+    return blake2b(srsly.msgpack_dumps({**head, "digest": None}), digest_size=16).digest()
+
+
+def _functions(features: FeatureSet) -> dict[str, Any]:
+    return {**features.functions, **features.token_functions}
+
+
+def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[LinearChainCRF, Packed]:
+    """Return what `pack` stored; features that keep a state get it back.
+
+    method (Method): Features and potentials of the config, which must be those of the model.
+    source (str): What to call the data in an error.
+    RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
+    """
+    try:
+        with collecting():
+            head = srsly.msgpack_loads(data)
+        if isinstance(head["version"], int):
+            check_version(head["version"], VERSION, source)
+        wrong = [name for name, kind in HEAD.items() if not isinstance(head[name], kind)]
+        if wrong or head["digest"] != _digest(head):
+            raise ValueError(f"{', '.join(wrong) or 'its parts'} are not what was written")
+        templates = head["templates"], head["bigram_templates"]
+        unigrams, bigrams = ({int(key): str(name) for key, name in one.items()} for one in head["largest"])
+        packed = Packed(
+            list(map(str, head["names"])), (unigrams, bigrams), *(head[name] for name in Packed._fields[2:])
+        )
+    except ModelFileError:
+        raise
+    except Exception as error:  # msgpack raises many kinds on foreign bytes
+        raise ModelFileError(
+            f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
+        ) from error
+    lines, functions, attributes = head["template_file"], head["functions"], head["attributes"]
+    if lines and isinstance(method.features, TemplateFile):
+        method.features.from_state(lines)
+    if attributes is not None:
+        _restore(method.attributes, attributes, source)
+    features = method.feature_set()
+    same_templates = templates == (list(features.templates), list(features.bigram_templates))
+    if not same_templates or not functions.keys() <= _functions(features).keys():
+        raise ModelFileError(
+            f"{source}: the model was trained with other feature templates than the config of component "
+            f"{component!r} names. Use the config that lies beside the model, or train again."
+        )
+    _restore({name: _functions(features)[name] for name in functions}, functions, source)
+    crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
+    for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
+        if len(numbers) and numbers.max() >= len(plan.templates):
+            raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
+    return crf, packed
+
+
+def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: str) -> None:
+    """Give attribute plug-ins the data that a model has stored.  RAISES ModelFileError: If they do not fit."""
+    expected = {name for name, plugin in attributes.items() if isinstance(plugin, Stateful)}
+    if expected != states.keys():
+        raise ModelFileError(
+            f"{source}: the model has data for the attributes {sorted(states)}, but the config names "
+            f"{sorted(expected)}. Use the config that lies beside the model, or train again."
+        )
+    for name, state in states.items():
+        try:
+            attributes[name].from_state(state)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            raise ModelFileError(f"{source}: the data of {name!r} are damaged ({error!r}).") from error
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """Return the settings stored as JSON.  RAISES ModelFileError: If the file holds something else."""
+    try:
+        stored = srsly.read_json(file)
+    except ValueError as error:
+        raise ModelFileError(f"{file}: this is no JSON file ({error}). Train or copy the model again.") from error
+    if not isinstance(stored, dict):
+        raise ModelFileError(f"{file}: expected the settings of a component. Train or copy the model again.")
+    return stored

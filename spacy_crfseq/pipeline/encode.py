@@ -1,42 +1,55 @@
-"""From a stream of examples to numbers: ids of features, gold labels and weights, chunk by chunk.
+"""From texts to numbers: the training corpus and the texts of terms as ids of features, gold labels and weights.
 
 No document is kept, so that a training set needs memory for its ids only, some twenty bytes per token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial, reduce
 from itertools import pairwise
+from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy import util
+from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples
 from spacy.util import minibatch
 
-from ..errors import NoExamplesError
-from ..features.encoder import Columns, Encoded, Encoder, Ids, take_sequences
+from ..errors import ConfigError, DataError, NoExamplesError, suggest
+from ..features.encoder import BLOCK_TOKENS, Columns, Encoded, Encoder, Ids, take_sequences
 from ..features.index import Growable, Packed
-from ..training.compatibility import part_name
+from ..training.compatibility import check_candidates, is_unlabelled, needs_labels, part_name
 from ..training.dataset import Dataset
-from ..types import MISSING, Ints, Loss, Offsets, TextLoss
+from ..training.objective import Term
+from ..types import MISSING, Ints, Loss, NetworkPotential, Offsets, TextLoss
+from .doc_model import DocModel
 from .evidence import Partial, weight_of
-from .examples import Corpus, LabelledText
+from .examples import Corpus, LabelledText, bare
 from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns, check_rows
+from .settings import TermSettings
 from .tasks import Annotation
 
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
+TRAIN = "the training corpus"
+"""In place of the name of a term."""
+ANNOTATED = 128
+"""Texts that an earlier component annotates at a time."""
 
 Read = Callable[[list[Doc], Sequence[str]], DocColumns]
 """Reads the columns that templates name from Docs."""
+Texts = Iterable[Doc] | Iterable[Example] | Callable[[], Iterable[Doc] | Iterable[Example]]
+"""The texts of a term, or a function that returns them."""
 
 
 class EncodedCorpus(NamedTuple):
-    """A compiled training set of `n_docs` documents.
+    """A compiled corpus of `n_docs` documents.
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
@@ -57,6 +70,93 @@ class EncodedCorpus(NamedTuple):
         data = self.data.take(sequences)
         same = self.known is self.data.encoded
         return self._replace(data=data, known=data.encoded if same else take_sequences(self.known, sequences)[0])
+
+
+class TrainingSet(NamedTuple):
+    """All texts to learn from, as numbers.
+
+    corpora (dict): The training corpus, `TRAIN`, and the texts of terms by their names.
+    strings (dict | None): The strings that features are made of.
+    tags (Sequence[str]): Those of the model to be.
+    streamed (bool): Whether spaCy's training reads more than these.
+    """
+
+    encoder: Encoder
+    corpora: dict[str, EncodedCorpus]
+    strings: dict[int, str]
+    tags: Sequence[str] = ()
+    streamed: bool = False
+
+    def take(self, sequences: Offsets) -> TrainingSet:
+        """Return the set with some sequences of the training corpus."""
+        return self._replace(corpora={**self.corpora, TRAIN: self.corpora[TRAIN].take(sequences)})
+
+
+class TermData(NamedTuple):
+    """The texts of a term, or the training corpus under the name `TRAIN`.
+
+    found (EncodedCorpus): Its texts as they were compiled.
+    data (Dataset): The same with gold labels as numbers of the model's tags; all are missing where the loss ignores
+        them.
+    """
+
+    name: str
+    settings: TermSettings
+    found: EncodedCorpus
+    data: Dataset
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the loss learns from gold labels."""
+        return not is_unlabelled(self.settings.loss)
+
+    def term(self) -> Term:
+        """Return the term of the objective."""
+        return Term(self.data, self.settings.loss, self.settings.weight, name=self.name, sample=self.data)
+
+
+class Reading(NamedTuple):
+    """How a component reads examples.
+
+    read (Read): Reads the columns of predicted Docs.
+    table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
+    read_by_functions (frozenset[str]): Columns that token functions read.
+    loss (Loss | None): Of the examples; it may read them.
+    labelled (bool): Whether gold labels are read; else all are missing.
+    lexical (bool): Whether features are of words and columns alone, so that no Docs are needed.
+    """
+
+    annotation: Annotation
+    read: Read
+    table: PartialTable
+    component: str
+    read_by_functions: frozenset[str] = frozenset()
+    loss: Loss | None = None
+    labelled: bool = True
+    lexical: bool = False
+
+
+def encode_examples(examples: Iterable[Example], encoder: Encoder, reading: Reading) -> EncodedCorpus:
+    """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
+
+    RAISES NoExamplesError: If there are no examples.
+    RAISES DataError: On annotation that cannot be read; both name the component.
+    """
+    corpus, whole = _Corpus(encoder, reading), examples if isinstance(examples, Corpus) and reading.lexical else None
+    try:
+        if whole is not None and whole.portions is not None:
+            parts = whole.portions(CHUNK_DOCS, encoder.columns, reading.annotation)
+        else:
+            whole, parts = None, minibatch(examples, CHUNK_DOCS)
+        for part in parts:
+            corpus.add(part)
+        found = corpus.encoded()
+    except DataError as error:
+        kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+        raise kind(f"Component {reading.component!r}: {error}") from None
+    if whole is not None:  # else it has counted the examples that it has read
+        whole.count(found.n_docs, found.data.encoded.n_tokens)
+    return found
 
 
 class _Texts:
@@ -95,45 +195,6 @@ class _Texts:
         return Encoded(unigrams, bigrams, offsets, words, inputs)
 
 
-class Reading(NamedTuple):
-    """How a component reads examples.
-
-    read (Read): Reads the columns of predicted Docs.
-    table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
-    read_by_functions (frozenset[str]): Columns that token functions read.
-    loss (Loss | None): Of the examples; it may read them.
-    labelled (bool): Whether gold labels are read; else all are missing.
-    lexical (bool): Whether features are of words and columns alone, so that no Docs are needed.
-    """
-
-    annotation: Annotation
-    read: Read
-    table: PartialTable
-    component: str
-    read_by_functions: frozenset[str] = frozenset()
-    loss: Loss | None = None
-    labelled: bool = True
-    lexical: bool = False
-
-
-def encode_examples(examples: Iterable[Example], encoder: Encoder, reading: Reading) -> EncodedCorpus:
-    """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
-
-    RAISES NoExamplesError: If there are no examples.
-    """
-    corpus, whole = _Corpus(encoder, reading), examples if isinstance(examples, Corpus) and reading.lexical else None
-    if whole is not None and whole.portions is not None:
-        parts = whole.portions(CHUNK_DOCS, encoder.columns, reading.annotation)
-    else:
-        whole, parts = None, minibatch(examples, CHUNK_DOCS)
-    for part in parts:
-        corpus.add(part)
-    found = corpus.encoded()
-    if whole is not None:  # else it has counted the examples that it has read
-        whole.count(found.n_docs, found.data.encoded.n_tokens)
-    return found
-
-
 class _Corpus:
     """A corpus that grows by chunks of examples."""
 
@@ -149,25 +210,27 @@ class _Corpus:
 
     def add(self, chunk: list[Example] | LabelledText) -> None:
         """Compile some examples, or some sentences of a file."""
-        encoder, loss = self._encoder, self._reading.loss
+        encoder, reading = self._encoder, self._reading
         if isinstance(chunk, LabelledText):
             self._present.update(encoder.columns)
-            n_docs = len(chunk.text.offsets) - 1
             self._append(chunk.text, chunk.text, self._numbered(chunk.tags), chunk.weights)
-            self._n_docs += n_docs
+            self._n_docs += len(chunk.text.offsets) - 1
             return
         validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
-        columns = self._reading.read(docs, encoder.columns)
+        columns = reading.read(docs, encoder.columns)
         text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
         self._present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
         if missing and self._seen is None:
             self._seen = self._known.copy()
-        labels = self._labels(chunk, len(columns.text.orths))
+        labels = np.full(len(columns.text.orths), MISSING, np.int32)
+        if reading.labelled:
+            tags = [gold_tags(reading.annotation, example, reading.component) for example in chunk]
+            labels = self._numbered([tag for of_doc in tags for tag in of_doc])
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
-        if isinstance(loss, TextLoss):
-            self._inputs.append(read_inputs(loss, docs, self._reading.component))
+        if isinstance(reading.loss, TextLoss):
+            self._inputs.append(read_inputs(reading.loss, docs, reading.component))
         self._n_docs += len(chunk)
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
@@ -203,23 +266,12 @@ class _Corpus:
         self._present.update(reading.read_by_functions - {*unset, *names})
         return text, missing
 
-    def _labels(self, chunk: list[Example], n_tokens: int) -> Ints:
-        reading = self._reading
-        if not reading.labelled:
-            return np.full(n_tokens, MISSING, np.int32)
-        return self._numbered(
-            tag for example in chunk for tag in gold_tags(reading.annotation, example, reading.component)
-        )
-
-    def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
+    def _numbered(self, tags: Sequence[str | Partial | None]) -> Ints:
         table, numbers = self._reading.table, self._numbers
-        return np.array(
-            [
-                table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1)
-                for tag in tags
-            ],
-            np.int32,
-        )
+        each = [
+            table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
+        ]
+        return np.array(each, np.int32)
 
     def encoded(self) -> EncodedCorpus:
         """Return all examples.  RAISES NoExamplesError: If there are none."""
@@ -253,3 +305,267 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
     """Return the weight of each sequence of the predicted Docs, which is that of its gold Doc."""
     weights = np.array([weight_of(example.reference) for example in examples], np.float64)
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
+
+
+class Plan(NamedTuple):
+    """How a component is trained, beside its method.
+
+    seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
+    streamed (bool): Whether spaCy's training reads more than what `initialize` has read.
+    source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
+    texts (Mapping): Functions that read the texts of terms.
+    annotators (Sequence[Any]): Earlier components, whose predictions the texts of terms get before they are read.
+    postponed (bool): Leave the first stage without training.
+    keeps (bool): Keep the encoded texts for `Training.begin_anew`.
+    watch (Callable | None): Passes on the texts of a term by its name, to show progress.
+    report (Callable | None): Called with lines of progress; None for spaCy's log.
+    """
+
+    seed: int | None = None
+    streamed: bool = False
+    source: DocModel | None = None
+    texts: Mapping[str, Callable[[], Iterator[Example]]] = {}
+    annotators: Sequence[Any] = ()
+    postponed: bool = False
+    keeps: bool = False
+    watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
+    report: Callable[[str], None] | None = None
+
+
+class CorpusEncoder:
+    """Encodes the texts that a component learns from.
+
+    partials (PartialTable): Partial knowledge about gold tokens.
+    held_out (dict[int, Ints]): Labels of training Docs, by their keys, from first stages that have not seen them.
+    """
+
+    def __init__(self, model: DocModel) -> None:
+        self.model, self.plan = model, Plan()
+        self.partials = PartialTable(model.annotation)
+        self.held_out: dict[int, Ints] = {}
+
+    def set(self, **settings: Any) -> None:
+        """Change some fields of the `Plan`."""
+        self.plan = self.plan._replace(**settings)
+
+    def report(self, line: str) -> None:
+        """Show a line of progress."""
+        if self.plan.report is not None:
+            self.plan.report(line)
+        else:
+            util.logger.info("[%s] %s", self.model.name, line)
+
+    @property
+    def settings(self) -> dict[str, TermSettings]:
+        """The settings of all terms, by their names."""
+        return self.model.method.each_term(self.model.name)
+
+    def encode(
+        self,
+        examples: Iterable[Example],
+        encoder: Encoder,
+        strings: dict[int, str] | None = None,
+        term: TermSettings | None = None,
+    ) -> EncodedCorpus:
+        """Return examples as numbers, those of a term if its settings are given."""
+        model = self.model
+        loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
+        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
+        lexical = labelled and not by_docs and model.place.vocab is model.vocab
+        encoder.pinned = True  # the parts of a text share their bags
+        read = partial(self.read, strings=strings)
+        reading = Reading(
+            model.annotation, read, self.partials, model.name, model.read_by_functions, loss, labelled, lexical
+        )
+        return encode_examples(examples, encoder, reading)
+
+    def read(
+        self, docs: list[Doc], columns: Sequence[str], strings: dict[int, str] | None = None, networks: bool = False
+    ) -> DocColumns:
+        """Return the columns of training Docs, with labels that are held out.
+
+        networks (bool): Read the scores of networks, too, which training steps compute.
+        """
+        reader = self.model.reader(strings)._replace(held_out=self.held_out)
+        if not networks:
+            each = reader.potentials.items()
+            potentials = {name: None if isinstance(one, NetworkPotential) else one for name, one in each}
+            reader = reader._replace(potentials=potentials)
+        self.model.place.use(docs)
+        return reader.read(docs, columns)
+
+    def compile(self, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
+        """Return each example as a data set, with the numbers of the present model's features and tags."""
+        model, loss, docs = self.model, self.model.method.loss, [example.predicted for example in examples]
+        model.encoder.pinned = True
+        columns = self.read(docs, model.encoder.columns, networks=networks)
+        encoded = model.encoder.encode(columns.text)
+        tags = [tag for example in examples for tag in gold_tags(model.annotation, example, model.name)]
+        gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
+        inputs = read_inputs(loss, docs, model.name) if isinstance(loss, TextLoss) else None
+        whole = self._checked(Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs), loss)
+        bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
+        return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
+
+    def numbered(self, name: str, corpus: EncodedCorpus) -> TermData:
+        """Return a corpus with its labels as numbers of the model's tags."""
+        settings = self.settings.get(name, TermSettings(self.model.method.loss))
+        numbers = np.append(self.model.labels.numbers(list(corpus.tags), self.partials), np.int32(MISSING))
+        gold = corpus.data.gold.astype(np.promote_types(corpus.data.gold.dtype, type_for(numbers)))
+        for first in range(0, len(gold), BLOCK_TOKENS):
+            part = gold[first : first + BLOCK_TOKENS]
+            part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
+        return TermData(name, settings, corpus, self._checked(corpus.data._replace(gold=gold), settings.loss))
+
+    def _checked(self, data: Dataset, loss: Loss) -> Dataset:
+        """Return data with up-to-date candidate sets.  RAISES ConfigError: If the loss cannot learn from them."""
+        if data.has_candidates:
+            check_candidates(self.model.name, loss, self.model.method.optimizer)
+            self.partials.resolve(self.model.labels.tags)
+        return data
+
+    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
+        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
+        self.set(texts=find_texts(self.model.name, self.settings, terms or {}, nlp))
+        if nlp is not None and self.settings and not self.plan.annotators:
+            self.set(annotators=frozen_annotators(nlp, self.model.name))
+
+    def encode_term(self, name: str, encoder: Encoder, strings: dict[int, str] | None = None) -> EncodedCorpus:
+        """Return the texts of a term as numbers.  RAISES DataError: If they hold nothing that its loss learns from."""
+        settings, examples = self.settings[name], self.plan.texts[name]()
+        for pipe in self.plan.annotators:
+            examples = annotated(pipe, examples)
+        examples = examples if self.plan.watch is None else self.plan.watch(name, examples)
+        try:
+            found = self.encode(examples, encoder, strings, settings)
+        except NoExamplesError:
+            raise no_texts(self.model.name, name, settings) from None
+        check_found(self.model.name, name, settings, found)
+        return found
+
+    def warn(self, absent: Sequence[str], nlp: Language | None) -> None:
+        """Warn of columns, scores and losses that do not fit the training."""
+        name, key = self.model.name, self.model.annotation.score_name
+        if absent:
+            util.logger.info(
+                "[%s] No training example has %s set on input: features of it work only where components named in "
+                "annotating_components set it, or the corpus reader gives it.",
+                name, ", ".join(absent),
+            )  # fmt: skip
+        known = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy knows them from the factories
+        if nlp is not None and not known and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
+            util.logger.warning(
+                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
+                "set it, or the best model cannot be selected.",
+                name, key,
+            )  # fmt: skip
+        if all(map(is_unlabelled, [self.model.method.loss, *(term.loss for term in self.settings.values())])):
+            util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", name)
+
+
+# Texts of terms
+
+
+def find_texts(
+    component: str, settings: Mapping[str, TermSettings], given: Mapping[str, Texts], nlp: Language | None
+) -> dict[str, Callable[[], Iterator[Example]]]:
+    """Return a function for each term that reads its texts: those given, else those of its corpus in the config.
+
+    Terms without either are left out.
+    RAISES ConfigError: If there is no such term or corpus.
+    """
+    for name in given:
+        if name not in settings:
+            raise ConfigError(
+                f"Component {component!r} has no term {name!r}. {suggest(name, settings)} Terms are blocks such as "
+                f"[components.{component}.terms.{name}] with a loss."
+            )
+    found: dict[str, Callable[[], Iterator[Example]]] = {}
+    for name, term in settings.items():
+        if name in given:
+            found[name] = partial(_examples, component, name, given[name], is_unlabelled(term.loss))
+        elif term.corpus is not None and nlp is not None:
+            reader = reader_of(f"[components.{component}.terms.{name}]", term.corpus, nlp)
+            read = partial(getattr(reader, "stream", reader), nlp)
+            found[name] = partial(_examples, component, name, read, is_unlabelled(term.loss))
+    return found
+
+
+def reader_of(where: str, corpus: str, nlp: Language) -> Callable[[Language], Iterator[Example]]:
+    """Return the reader of a corpus of a pipeline's config.
+
+    where (str): The block that names it.
+    RAISES ConfigError: If there is none.
+    """
+    config = nlp.config.interpolate()
+    try:
+        block = reduce(getitem, corpus.split("."), config)
+    except (KeyError, TypeError):
+        known = [f"corpora.{name}" for name in config.get("corpora", {})]
+        raise ConfigError(
+            f"{where}: corpus = {corpus!r} is not in the config. {suggest(corpus, known)} Add a block [{corpus}] with "
+            '@readers = "spacy_crfseq.TextReader.v1" and a path.'
+        ) from None
+    reader: Callable[[Language], Iterator[Example]] = util.registry.resolve({"corpus": block})["corpus"]
+    if not callable(reader):
+        raise ConfigError(f"{where}: corpus = {corpus!r} is no reader of a corpus; it has no @readers.")
+    return reader
+
+
+def _examples(component: str, name: str, texts: Texts, unlabelled: bool) -> Iterator[Example]:
+    """Yield the texts of a term as examples; of a Doc, the annotation is gold unless the loss is `unlabelled`."""
+    for text in texts() if callable(texts) else texts:
+        if isinstance(text, Example):
+            yield text
+        elif isinstance(text, Doc):
+            yield Example(text if unlabelled else bare(text), text)
+        else:
+            raise DataError(
+                f"Component {component!r}: the texts of the term {name!r} must be Docs or Examples, but one is a "
+                f"{type(text).__name__}. Call nlp.make_doc on each text."
+            )
+
+
+def frozen_annotators(nlp: Language, component: str) -> list[Any]:
+    """Return the components before another that annotate in training, and are trained already."""
+    settings, names = nlp.config.interpolate().get("training") or {}, nlp.component_names
+    before = names[: names.index(component)] if component in names else []
+    chosen = set(settings.get("annotating_components", ())).intersection(settings.get("frozen_components", ()))
+    return [nlp.get_pipe(name) for name in before if name in chosen]
+
+
+def annotated(pipe: Any, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield examples with the predictions of a component on copies of their predicted Docs."""
+    for batch in util.minibatch(examples, ANNOTATED):
+        docs: Any = [example.predicted.copy() for example in batch]
+        for example, doc in zip(batch, pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs), strict=True):
+            yield Example(doc, example.reference)
+
+
+def no_texts(component: str, name: str, settings: TermSettings) -> DataError:
+    """Return an error that says that the texts of a term are empty."""
+    source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
+    return DataError(f"Component {component!r}: the term {name!r} has no text. Check {source}.")
+
+
+def check_found(component: str, name: str, settings: TermSettings, found: EncodedCorpus) -> None:
+    """RAISES DataError: If the texts of a term hold nothing that its loss learns from."""
+    if not found.data.encoded.n_tokens:
+        raise no_texts(component, name, settings)
+    if needs_labels(settings.loss) and not found.tags:
+        raise DataError(
+            f"Component {component!r}: the loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but "
+            "its texts have none for this component. Use a loss for texts without labels, for example "
+            "spacy_crfseq.Entropy.v1, or a reader of an annotated corpus."
+        )
+
+
+def check_complete(component: str, settings: Mapping[str, TermSettings], there: Iterable[str]) -> None:
+    """RAISES DataError: If a term has no texts."""
+    for name in settings.keys() - set(there):
+        example: Any = f'terms={{"{name}": docs}}'
+        raise DataError(
+            f"Component {component!r}: the term {name!r} has no texts. Name their corpus under [components.{component}."
+            f"terms.{name}], which 'crfseq fit' reads for any component and 'spacy train' for those it initializes; in "
+            f"Python, call fit({example}). To train without terms, set pipe.method = pipe.method._replace(terms={{}})."
+        )

@@ -23,7 +23,6 @@ from ..potentials.layout import Layout, SparseRows
 from ..potentials.values import Values
 from ..types import Floats
 from .component import CRFComponent
-from .session import Session
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -110,11 +109,11 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
         _ = own.labels.constraints
     except DataError as error:
         raise DataError(f"{error} Import a model with other labels as a tagger, --labels tag.") from None
-    encoder, tables = own.new_encoder(), (model.attributes, model.pairs)
-    sets, strings = {}, dict[int, str]()
+    tables = model.attributes, model.pairs
+    encoder, _ = own.new_encoder()
+    sets = {}
     for block, table in zip((encoder.unigrams, encoder.bigrams), tables, strict=True):
-        hashes = {int(hash_string(name)): name for name in table.names}
-        strings.update(hashes)
+        hashes = dict.fromkeys(int(hash_string(name)) for name in table.names)
         sets.update(dict.fromkeys(block.plan.functions, make_token_sets([len(hashes)], list(hashes))))
     token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
     encoder.freeze([encoder.encode(token)])  # it has all attributes, in their order
@@ -128,11 +127,11 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     theta = np.concatenate([weights, pair_weights, model.transitions.ravel(), np.zeros(2 * n), *values])
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     crf = LinearChainCRF(model.labels, layout, theta.astype(own.method.precision), keys, None, templates, added)
-    encoder.pinned, own.strings = False, strings
+    encoder.pinned = False
     encoder.trim(0, 0)
     blocks = zip((encoder.unigrams, encoder.bigrams), tables, strict=True)
     names = [f"{block.plan.templates[0].name}={name}" for block, table in blocks for name in table.names]
-    own.start(crf, encoder, Session(own.method.optimizer, seen_all=True), names)
+    own.start(crf, encoder, seen_all=True, names=names)
     return pipe  # type: ignore[no-any-return]
 
 

@@ -288,27 +288,28 @@ def each_component(setup: Setup) -> Iterator[Turn]:
             annotated = True
             for other in left:
                 training = setup.to_train[other].training
-                training.set(annotators=[*training.options.annotators, pipe])
+                training.set(annotators=[*training.plan.annotators, pipe])
 
 
 def _prepare(setup: Setup, name: str, pipe: CRFComponent, annotated: bool) -> None:
     """Initialize a component again if its features have changed, and show its size."""
     from ..training.compatibility import part_name
+    from .build import summary
 
-    if (annotated or pipe.training.options.postponed) and name not in setup.resumed:
+    if (annotated or pipe.training.plan.postponed) and name not in setup.resumed:
         pipe.training.set(postponed=False)
         block = setup.nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
         pipe.initialize(lambda: setup.train, nlp=setup.nlp, **util.registry.resolve(block))
     if name in setup.resumed:
         pipe.training.use_texts(setup.nlp)
     docs = [example.predicted for example in setup.train.head(100)]
-    for annotator in pipe.training.options.annotators if setup.distributed else ():
+    for annotator in pipe.training.plan.annotators if setup.distributed else ():
         docs = list(annotator.pipe(docs))
     warn_of_empty_columns(setup.say, name, pipe.reads, docs, "training document", "training")
     _warn_of_sentences(setup, name, pipe)
     setup.say("info", f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
-    if taken := pipe.training.taken_over():
-        setup.say("info", f"From the trained {name}: {taken}")
+    if pipe.training.plan.source is not None:
+        setup.say("info", f"From the trained {name}: {summary(pipe.training.plan.source, pipe.doc_model)}")
     for term in pipe.training.terms:
         size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
         setup.say("info", f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")

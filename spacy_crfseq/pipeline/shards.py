@@ -37,13 +37,11 @@ from ..training.objective import Objective
 from ..types import Bools, Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
 from .build import layout_for
 from .doc_model import DocModel
-from .encode import EncodedCorpus
+from .encode import TRAIN, EncodedCorpus, Texts, annotated, find_texts, reader_of
 from .examples import Corpus
 from .feature_names import Origins
 from .labels import PartialTable
-from .session import Session
 from .settings import TermSettings
-from .terms import TRAIN, Texts, annotated, find_texts, reader_of
 from .training import Training
 
 SHARDS = "the number of shards"
@@ -135,10 +133,11 @@ class Recipe:
     def training(self, tags: Sequence[str] = (), partials: PartialTable | None = None) -> Training:
         """Return the training of the component, with these tags; it has no weights."""
         model: DocModel = self.nlp.get_pipe(self.component).doc_model  # type: ignore[attr-defined]
+        training = Training(model)
         if partials is not None:
             model.set_tags(tags)
-            model.partials = partials
-        return Training(model)
+            training.partials = partials
+        return training
 
 
 @lru_cache(maxsize=4)
@@ -231,15 +230,14 @@ def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]
     with LOCK:
         nlp, training = recipe.nlp, recipe.training()
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
-        training.set(annotators=annotators)
         texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
-        training.texts = find_texts(recipe.component, training.settings, texts, None)
+        training.set(annotators=annotators, texts=find_texts(recipe.component, training.settings, texts, None))
         readers = [part(nlp) for part in parts[TRAIN]]
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
         found = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
         found.encoder.end()
-        return Shard(found.encoder, found.corpora, training.model.partials, found.strings or {})
+        return Shard(found.encoder, found.corpora, training.partials, found.strings)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -430,7 +428,7 @@ class Shards:
         wrong = {
             "attributes that read labels of a first stage": model.first is not None,
             "max_features": bool(method.max_features),
-            "a trained model to continue from": training.source is not None,
+            "a trained model to continue from": training.plan.source is not None,
             "a missing nlp": nlp is None,
         }
         if nlp is None or any(wrong.values()):
@@ -439,7 +437,7 @@ class Shards:
                 f"Component {model.name!r}: training on a cluster does not support {what}. Train it in one process."
             )
         training.optimizer()
-        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in training.options.annotators)]
+        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in training.plan.annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
         parts, self.n_shards = corpora_of(nlp, training.settings, self.n_shards, n_threads)
         n_shards = min(self.n_shards, len(parts[TRAIN]))
@@ -486,7 +484,7 @@ class Shards:
         dictionary = _dictionary(model, [one.words for one in observed if one.words is not None])
         plan = Plan(model.labels.tags, layout, dictionary, states, sum(self._n_sequences))
         self._plan, crf = Share(plan), plan.crf(training, self._keys, self._templates)
-        model.start(crf, model.encoder_of(crf), Session(training.optimizer(), n_total=self._n_sequences[0]), [])
+        model.start(crf, model.encoder_of(crf), self._n_sequences[0], names=[])
 
     def objective(self, training: Training) -> Objective:
         """Return the objective over all shards."""

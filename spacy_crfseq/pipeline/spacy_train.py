@@ -73,8 +73,10 @@ class Logger:
         if info is None:
             self._draw(None)
             return
+        from . import steps
+
         seconds = perf_counter() - self._began
-        reports = {name: pipe.training.figures(restart=True) for name, pipe in self._pipes.items()}
+        reports = {name: steps.figures(pipe.training, restart=True) for name, pipe in self._pipes.items()}
         active = {name: pipe.doc_model.n_active for name, pipe in self._pipes.items()}
         self._log_step(info)
         self._curve.hide()
@@ -124,8 +126,10 @@ class Logger:
     def _draw(self, score: float | None) -> None:
         if not self._curve.live:
             return
+        from . import steps
+
         for name, pipe in self._pipes.items():
-            report = pipe.training.figures()
+            report = steps.figures(pipe.training)
             if report is not None and math.isfinite(report.value):
                 self._curve.add(f"{name} objective", report.value, log=True)
         if score is not None:

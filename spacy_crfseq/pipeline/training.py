@@ -1,7 +1,8 @@
-"""The training of a component: by spaCy's steps (`initialize`, `update`, `finish_update`) or all at once (`fit`).
+"""The training of a component: texts are encoded, encoded texts become a model of zero weights, and `fit` finds these.
 
-Examples become a value, a `TrainingSet`; it, or some of its sequences, becomes a model of zero weights, or of those of
-a trained one; `training.fit` finds the weights.  Folds, sweeps and first stages begin anew with the same value.
+Each step returns a value: `Training.collect` a `TrainingSet`, `build_model` a model with its data, `training.fit.fit`
+weights.  Folds, sweeps and first stages begin anew with some sequences of the same set, `--from` with the weights of
+another model, and the steps of ``spacy train`` (`steps`) with the model of zero weights.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from itertools import chain, islice, pairwise
+from typing import Any, Protocol
 
 import numpy as np
 from spacy import util
@@ -22,85 +22,31 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from .. import threads
-from ..errors import DataError, NoExamplesError
+from ..errors import DataError
 from ..features.attributes import TOKEN_COLUMNS
-from ..features.encoder import Encoded, Encoder
+from ..features.encoder import Encoded
 from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
-from ..potentials.sums import Given, Sum
 from ..training.checkpoint import Checkpoint
-from ..training.compatibility import is_unlabelled
-from ..training.dataset import Dataset
+from ..training.dataset import Dataset, folds
 from ..training.fit import FitResult, fit
-from ..training.objective import Objective
-from ..training.terms import Term
-from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, StepReport, TextLoss
-from .build import aligned, begin_with, build_model, carry_over, check_source, label_factors, relabelled, summary
+from ..training.objective import Objective, Term
+from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, TextLoss
+from .build import aligned, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import DocModel
-from .encode import EncodedCorpus, Reading, encode_examples
+from .encode import TRAIN, CorpusEncoder, TermData, Texts, TrainingSet, check_complete, find_texts
 from .evaluator import Evaluator
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
 from .labels import PartialTable, gold_tags, known_tags
-from .prediction import DocColumns, allowed_labels
-from .session import Session
-from .settings import TermSettings
-from .stages import Noted, jackknife
-from .terms import (
-    TRAIN,
-    TermData,
-    Texts,
-    annotated,
-    check_complete,
-    check_found,
-    find_texts,
-    frozen_annotators,
-    no_texts,
-)
+from .prediction import DocColumns, allowed_labels, doc_key
 
 N_SAMPLE = 10
 """Documents from which the sizes of neural networks are inferred."""
-
-
-class Options(NamedTuple):
-    """How `initialize` works, for those who call it through spaCy.
-
-    postponed (bool): Leave the first stage without training.
-    keeps (bool): Keep the encoded texts for `Training.begin_anew`.
-    annotators (Sequence[Any]): Earlier components, whose predictions the texts of terms get before they are read.
-    watch (Callable | None): Passes on the texts of a term by its name, to show progress.
-    report (Callable | None): Called with lines of progress; None for spaCy's log.
-    """
-
-    postponed: bool = False
-    keeps: bool = False
-    annotators: Sequence[Any] = ()
-    watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
-    report: Callable[[str], None] | None = None
-
-
-class TrainingSet(NamedTuple):
-    """All texts to learn from, as numbers.
-
-    corpora (dict): The training corpus, `TRAIN`, and the texts of terms by their names.
-    strings (dict | None): The strings that features are made of.
-    tags (Sequence[str]): Those of the model to be.
-    streamed (bool): Whether spaCy's training reads more than these.
-    """
-
-    encoder: Encoder
-    corpora: dict[str, EncodedCorpus]
-    strings: dict[int, str] | None
-    tags: Sequence[str] = ()
-    streamed: bool = False
-
-    def take(self, sequences: Offsets) -> TrainingSet:
-        """Return the set with some sequences of the training corpus."""
-        return self._replace(corpora={**self.corpora, TRAIN: self.corpora[TRAIN].take(sequences)})
 
 
 class Remote(Protocol):
@@ -128,69 +74,45 @@ class Remote(Protocol):
         """Give the names of features to a trained model, and release the texts."""
 
 
-@dataclass
-class Growing:
-    """The examples that `update` has met after an initialization without any, and how many of them the model has."""
+class Training(CorpusEncoder):
+    """Trains a model.
 
-    met: dict[int, Example] = field(default_factory=dict)
-    n_built: int = 0
-
-
-class Training:
-    """Trains a model; its `Session` holds the state between two calls of `update`.
-
-    seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
-    source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
-    texts (dict): Functions that read the texts of terms.
     remote (Remote | None): Other machines that have the texts.
+    corpus (TermData | None): The training corpus that `initialize` has encoded, until a run ends.
+    terms (list[TermData]): Terms in addition to it.
+    kept (TrainingSet | None): All texts, to begin anew with.
+    met (dict | None): The examples that `update` has met after an initialization without any, by their keys.
+    run (Any): What `steps` keeps between two calls; None to begin a run.
     """
 
     def __init__(self, model: DocModel, remote: Remote | None = None) -> None:
-        self.model, self.remote = model, remote
-        self.seed: int | None = None
-        self.source: DocModel | None = None
-        self.options = Options()
-        self.texts: dict[str, Callable[[], Iterator[Example]]] = {}
-        self._bound: dict[tuple[int, Sequence[str]], tuple[Loss, Loss]] = {}
-        self._kept: TrainingSet | None = None
-        self._growing: Growing | None = None
-
-    def set(self, **options: Any) -> None:
-        """Change some `Options`."""
-        self.options = self.options._replace(**options)
-
-    def report(self, line: str) -> None:
-        """Show a line of progress."""
-        if self.options.report is not None:
-            self.options.report(line)
-        else:
-            util.logger.info("[%s] %s", self.model.name, line)
+        super().__init__(model)
+        self.remote = remote
+        self.corpus: TermData | None = None
+        self.terms: list[TermData] = []
+        self.kept: TrainingSet | None = None
+        self.met: dict[int, Example] | None = None
+        self._n_built = 0  # how many of those the model has
+        self.run: Any = None
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
-        """Return the optimizer of the config; without a seed of its own, it uses `seed`, else ``self.seed``, else 0.
+        """Return the optimizer of the config; without a seed of its own, it uses `seed`, else that of the plan, else 0.
 
         RAISES ConfigError: If the seed is out of range, or it does not work on a cluster.
         """
-        optimizer = seeded(self.model.method.optimizer, self.seed if seed is None else seed)
+        optimizer = seeded(self.model.method.optimizer, self.plan.seed if seed is None else seed)
         return optimizer if self.remote is None else self.remote.optimizer(optimizer, self.model.name)
-
-    @property
-    def settings(self) -> dict[str, TermSettings]:
-        """The settings of all terms, by their names."""
-        return self.model.method.each_term(self.model.name)
-
-    @property
-    def terms(self) -> Sequence[TermData]:
-        """Terms in addition to the training corpus, until a run ends."""
-        return self.model.session.terms
 
     @property
     def data(self) -> Dataset:
         """The training set as `initialize` has encoded it.  RAISES DataError: If training has released it."""
-        data = self.model.session.initial
-        if data is None:
+        if self.corpus is None:
             raise DataError(f"Component {self.model.name!r}: nothing is encoded; call initialize just before.")
-        return data
+        return self.corpus.data
+
+    def forget(self) -> None:
+        """Drop encoded texts, and a run of steps."""
+        self.corpus, self.terms, self.run = None, [], None
 
     # From examples to a model of zero weights
 
@@ -204,17 +126,17 @@ class Training:
         """Do what `CRFComponent.initialize` says."""
         model = self.model
         settings = {} if nlp is None else nlp.config.interpolate().get("training") or {}
-        self.seed = settings.get("seed")
+        self.set(seed=settings.get("seed"), streamed=settings.get("max_epochs") == -1)
         model.method.check_transitions(model.name)
-        if self.source is not None:
-            check_source(self.source, model)
+        if self.plan.source is not None:
+            check_source(self.plan.source, model)
         self.use_texts(nlp, terms)
         examples, made_up = _look_ahead(get_examples())
         sample = list(islice(stream := iter(examples), N_SAMPLE)) if model.networks else []
         examples = chain(sample, stream) if sample else examples
         if self.remote is not None:
             model.set_tags(self._choose_tags(self.remote.encode(self, nlp, examples), labels, False))
-            self._warn((), nlp)
+            self.warn((), nlp)
             self.remote.start(self)
         else:
             self._learn_first(None if made_up else get_examples, labels)
@@ -222,22 +144,22 @@ class Training:
             found = {name: corpus.tags for name, corpus in data.corpora.items()}
             made_up = made_up and not found[TRAIN]
             tags = self._choose_tags(found, labels, made_up)
-            self._warn(data.corpora[TRAIN].absent, nlp)
-            self._kept = data._replace(tags=tags, streamed=settings.get("max_epochs") == -1)
+            self.warn(data.corpora[TRAIN].absent, nlp)
+            self.kept = data._replace(tags=tags)
             self.begin_anew()
             for network in model.networks.values():
                 network.initialize([example.predicted for example in sample], len(tags))
         model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
-        self._growing = Growing() if made_up else None
+        self.met, self._n_built = {} if made_up else None, 0
         if made_up:
-            model.session.release()
+            self.forget()
 
     def _choose_tags(self, found: Mapping[str, list[str]], labels: Sequence[str] | None, made_up: bool) -> list[str]:
         """Return the tags of the model to be, given those of each corpus, which spaCy may have made up.
 
         RAISES DataError: If there are none.
         """
-        model, annotation = self.model, self.model.annotation
+        model, annotation, source = self.model, self.model.annotation, self.plan.source
         if made_up:
             labels = labels or model.labels.tags
             if model.has_weights and model.crf.theta.any():
@@ -250,7 +172,7 @@ class Training:
                 "nlp.initialize(lambda: examples), or add_label before nlp.initialize()."
             )
         tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted(set().union(*found.values())))
-        return tags if self.source is None else list(dict.fromkeys([*self.source.labels.tags, *tags]))
+        return tags if source is None else list(dict.fromkeys([*source.labels.tags, *tags]))
 
     def begin_anew(self, sequences: Offsets | None = None) -> None:
         """Set all weights to zero, as `initialize` did on the same corpus, with the current settings.
@@ -259,102 +181,72 @@ class Training:
         sequences (Offsets | None): Those of the corpus to learn from, as if the others had never been read, except
             with `min_count`, which counts their tokens; None for all.
         """
-        data = self._kept
+        data = self.kept
         assert data is not None
-        if self.options.keeps or data.corpora.keys() != {TRAIN, *self.settings}:  # `fit` may add the texts of a term
-            shared = data.strings, self.model.partials.candidates
+        if self.plan.keeps or data.corpora.keys() != {TRAIN, *self.settings}:  # `fit` may add the texts of a term
+            shared = data.strings, self.partials.candidates
             data = deepcopy(data, {id(value): value for value in shared})  # training changes the rest
         else:
-            self._kept = None
+            self.kept = None
         self.model.set_tags(data.tags)
         self.start(data if sequences is None else data.take(sequences))
 
     def start(self, data: TrainingSet) -> None:
-        """Begin with a model of zero weights for the features found and the tags that were set."""
-        model, old = self.model, None if self.source is None else aligned(self.source, self.model)
-        model.strings = data.strings
-        names = [name for name in (TRAIN, *self.settings) if name in data.corpora]
-        crf, (corpus, *terms) = build_model(
-            model.method, data.encoder, [self.numbered(name, data.corpora[name]) for name in names],
-            model.labels.tags, model.labels.constraints, old,
+        """Begin with a model of zero weights, or those of the source, for these texts and the tags that were set."""
+        model, source = self.model, self.plan.source
+        each = {name: data.corpora[name] for name in (TRAIN, *self.settings) if name in data.corpora}
+        crf, (self.corpus, *self.terms) = build_model(
+            model.method, data.encoder, [self.numbered(name, corpus) for name, corpus in each.items()],
+            model.labels.tags, model.labels.constraints, None if source is None else aligned(source, model),
         )  # fmt: skip
-        n_docs = data.corpora[TRAIN].n_docs
-        session = Session(self.optimizer(), corpus.data, terms=terms, n_examples=n_docs, streamed=data.streamed)
-        model.start(crf, data.encoder, session)
+        model.start(crf, data.encoder, self.corpus.data.n_sequences, strings=data.strings)
+        self.run = None
 
     def collect(self, examples: Iterable[Example]) -> TrainingSet:
         """Return examples and terms as numbers, and the encoder with their features."""
-        encoder, strings = self.model.new_encoder(), self.model.strings
-        if self.source is not None and strings is not None:
-            begin_with(encoder, self.source, strings)
+        encoder, strings = self.model.new_encoder()
+        if self.plan.source is not None:
+            begin_with(encoder, self.plan.source, strings)
         if self.model.method.tag_dictionary_size:
             encoder.words = HashIndex()
-        self.model.partials = PartialTable(self.model.annotation)
-        corpus = self.encode(examples, encoder)  # before the terms, so that its features come first
-        terms = {name: self._encode_term(name, encoder) for name in self.texts}
+        self.partials = PartialTable(self.model.annotation)
+        corpus = self.encode(examples, encoder, strings)  # before the terms, so that its features come first
+        terms = {name: self.encode_term(name, encoder, strings) for name in self.plan.texts}
         return TrainingSet(encoder, {TRAIN: corpus, **terms}, strings)
 
-    def encode(
-        self, examples: Iterable[Example], encoder: Encoder, loss: Loss | None = None, labelled: bool = True
-    ) -> EncodedCorpus:
-        """Return examples as numbers; loss and labelled as in `Reading`."""
-        model, loss = self.model, loss or self.model.method.loss
-        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-        lexical = labelled and not by_docs and model.place.vocab is model.vocab
-        encoder.pinned = True  # the parts of a text share their bags
-        reading = Reading(
-            model.annotation, model.read, model.partials, model.name, model.read_by_functions, loss, labelled, lexical
-        )
-        try:
-            return encode_examples(examples, encoder, reading)
-        except DataError as error:
-            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
-            raise kind(f"Component {model.name!r}: {error}") from None
+    # Texts of terms
 
-    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
-        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
-        self.texts = find_texts(self.model.name, self.settings, terms or {}, nlp)
-        if nlp is not None and self.settings and not self.options.annotators:
-            self.set(annotators=frozen_annotators(nlp, self.model.name))
-
-    def _encode_term(self, name: str, encoder: Encoder) -> EncodedCorpus:
-        settings, examples = self.settings[name], self.texts[name]()
-        for pipe in self.options.annotators:
-            examples = annotated(pipe, examples)
-        examples = examples if self.options.watch is None else self.options.watch(name, examples)
-        try:
-            found = self.encode(examples, encoder, settings.loss, not is_unlabelled(settings.loss))
-        except NoExamplesError:
-            raise no_texts(self.model.name, name, settings) from None
-        check_found(self.model.name, name, settings, found)
-        return found
-
-    def numbered(self, name: str, corpus: EncodedCorpus) -> TermData:
-        """Return a corpus with its labels as numbers of the model's tags."""
-        settings = self.settings.get(name, TermSettings(self.model.method.loss))
-        return TermData(name, settings, corpus, relabelled(self.model, corpus, settings.loss))
-
-    def _complete_terms(self) -> list[TermData]:
-        """Return all terms, after reading missing texts.  RAISES DataError: If a term has none."""
-        model, there = self.model, {term.name: term for term in self.terms}
-        check_complete(model.name, self.settings, {*there, *self.texts})
-        return [
-            there[name] if name in there else self.numbered(name, self._encode_term(name, model.encoder))
-            for name in self.settings
+    def complete_terms(self) -> None:
+        """Read the texts of terms that are missing.  RAISES DataError: If a term has none."""
+        model, settings = self.model, self.settings
+        there = {term.name: term for term in self.terms}
+        check_complete(model.name, settings, {*there, *self.plan.texts})
+        self.terms = [
+            there[name] if name in there else self.numbered(name, self.encode_term(name, model.encoder))
+            for name in settings
         ]
 
     def _add_texts(self, given: Mapping[str, Texts]) -> None:
         """Use other texts for some terms; those that `initialize` had none of get weights for their features."""
-        if not given:
-            return
-        session = self.model.session
-        self.texts.update(find_texts(self.model.name, self.settings, given, None))
-        session.terms = [term for term in session.terms if term.name not in given]
-        if self._kept is not None and session.initial is not None:
-            self.model.strings = self._kept.strings
-            new = {name: self._encode_term(name, self._kept.encoder) for name in given}
-            self._kept = self._kept._replace(corpora={**self._kept.corpora, **new})
+        texts = find_texts(self.model.name, self.settings, given, None)
+        self.set(texts={**self.plan.texts, **texts})
+        self.terms = [term for term in self.terms if term.name not in given]
+        if self.kept is not None and self.corpus is not None:
+            encoder, corpora, strings = self.kept[:3]
+            new = {name: self.encode_term(name, encoder, strings) for name in given}
+            self.kept = self.kept._replace(corpora={**corpora, **new})
             self.begin_anew()
+
+    def warn_of_missing_columns(self) -> None:
+        """Warn of terms whose texts lack columns that features read."""
+        for term in self.terms:
+            if term.found.unset:
+                util.logger.warning(
+                    "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
+                    "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
+                    "'spacy train' only if it is frozen.",
+                    self.model.name, term.name, ", ".join(term.found.unset),
+                )  # fmt: skip
 
     # The first stage
 
@@ -367,33 +259,56 @@ class Training:
     ) -> None:
         """Train the first stage, if attributes read its labels, and label the training corpus for the second one.
 
+        A model labels its own training texts too well to show a second stage what to expect of new ones.  So the corpus
+        is labelled in parts, each by a first stage that was trained on the others: the jackknife of Cohen & Carvalho
+        (2005), "Stacked sequential learning", section 2.
+
         get_examples (Callable | None): Returns the training corpus; None if there is none yet.
         keep (bool): Keep the first stage, which is trained, and only label the corpus.
         """
-        model = self.model
+        model, source = self.model, self.plan.source
         if model.first is None:
             return
-        first, model.held_out = model.new_first(), {}
-        (folds,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
-        if get_examples is not None and not self.options.postponed:
-            training, texts = Training(first), Noted(get_examples())
-            training.set(keeps=True)
-            training.seed, training.source = self.seed, None if self.source is None else self.source.first
+        first, self.held_out = model.new_first(), {}
+        (k,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
+        if get_examples is not None and not self.plan.postponed:
+            training, keys, sizes = Training(first), list[int](), list[int]()
+            training.set(keeps=True, seed=self.plan.seed, source=None if source is None else source.first)
             try:
-                training.initialize(lambda: texts, labels, None)
+                training.initialize(lambda: _noted(get_examples(), keys, sizes), labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return
-
-            def label(held: Offsets, others: Offsets) -> Ints:
-                training.train_on(others)
-                return training.labels_of(held)
-
-            found = jackknife(training.data.encoded.offsets, texts, label, folds, self.seed or 0, self.report)
-            model.held_out = found if not keep else _renamed(found, first.labels.tags, model.first.labels.tags)
+            found = training.jackknife(keys, sizes, k, self.plan.seed or 0, self.report)
+            self.held_out = found if not keep else _renamed(found, first.labels.tags, model.first.labels.tags)
             if not keep:
                 self.report("First stage: training on the whole corpus")
                 training.train_on(None)
         model.first = model.first if keep else first
+
+    def jackknife(
+        self, keys: Sequence[int], sizes: Sequence[int], k: int, seed: int, report: Callable[[str], None]
+    ) -> dict[int, Ints]:
+        """Return the labels of the Docs of the corpus that is kept, by their keys, from models that have not seen them.
+
+        A document is split if it is the only one.  Labels are `MISSING` if there is but one sentence.
+        keys, sizes (Sequence[int]): Of the Docs; sizes in tokens.
+        k (int): Parts of the corpus, or as many as there are different documents.
+        report (Callable): Called with a line of progress before each part.
+        """
+        ends, offsets, units = np.cumsum([0, *sizes]), self.data.encoded.offsets, list(keys)
+        bounds = np.searchsorted(offsets, ends)
+        if len(set(units)) < 2:  # one document, perhaps in copies
+            units = [i for begin, end in pairwise(bounds.tolist()) for i in range(end - begin)]
+            bounds = np.arange(len(offsets))
+        labels = np.full(ends[-1], MISSING, np.int32)
+        parts = folds(units, min(k, len(set(units))), seed) if len(set(units)) > 1 else []
+        for number, held in enumerate(parts, 1):
+            report(f"First stage: part {number} of {len(parts)} is labelled by a model of the others")
+            sequences = np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in held])
+            tokens = np.concatenate([np.arange(offsets[bounds[i]], offsets[bounds[i + 1]]) for i in held])
+            self.train_on(np.setdiff1d(np.arange(len(offsets) - 1), sequences))
+            labels[tokens] = self.labels_of(sequences)
+        return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
 
     def train_on(self, sequences: Offsets | None) -> None:
         """Begin anew on some sequences, and train until the optimizer has converged.  RAISES KeyboardInterrupt."""
@@ -403,98 +318,42 @@ class Training:
 
     def labels_of(self, sequences: Offsets) -> Ints:
         """Return the labels [T] that the present model gives to sequences of the corpus that is kept."""
-        model, kept = self.model, self._kept
+        model, kept = self.model, self.kept
         assert kept is not None
         encoded = model.encoder.adopted(kept.corpora[TRAIN].take(sequences).data.encoded, kept.encoder)
         n_threads = model.method.n_threads or threads.available()
         posterior = model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)
         return posterior.decode(model.method.decoder, n_threads)
 
-    # What is worth a warning
+    # Examples that come without an initialization
 
-    def _warn(self, absent: Sequence[str], nlp: Language | None) -> None:
-        """Warn of columns, scores and losses that do not fit the training."""
-        name, key = self.model.name, self.model.annotation.score_name
-        if absent:
-            util.logger.info(
-                "[%s] No training example has %s set on input: features of it work only where components named in "
-                "annotating_components set it, or the corpus reader gives it.",
-                name, ", ".join(absent),
-            )  # fmt: skip
-        known = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy knows them from the factories
-        if nlp is not None and not known and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
-            util.logger.warning(
-                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-                "set it, or the best model cannot be selected.",
-                name, key,
-            )  # fmt: skip
-        if all(map(is_unlabelled, [self.model.method.loss, *(term.loss for term in self.settings.values())])):
-            util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", name)
-
-    def _warn_of_missing_columns(self) -> None:
-        for term in self.terms:
-            if term.found.unset:
-                util.logger.warning(
-                    "[%s] The texts of the term %s have no %s, which features read. Give texts that have it, or list "
-                    "the component that sets it in annotating_components: 'crfseq fit' applies it when it is trained, "
-                    "'spacy train' only if it is frozen.",
-                    self.model.name, term.name, ", ".join(term.found.unset),
-                )  # fmt: skip
-
-    # spaCy's steps
-
-    def update(self, examples: Sequence[Example], losses: dict[str, float], drop: float = 0.0) -> None:
-        """Add a batch; if there are neural networks, learn from it at once, with this dropout of theirs."""
-        model = self.model
-        model.trained()
-        if model.networks and not any(len(example.predicted) for example in examples):
-            return
-        with model.lock:
-            keys = [self.content_key(example) for example in examples]
-            if self._growing is not None:
-                self._meet(examples, keys, self._growing)
-            if model.method.terms and not self.terms:
-                model.session.add_terms(self._complete_terms())
-            if model.session.initial is not None:
-                self._warn_of_missing_columns()
-            if model.networks:
-                self._begin_without_networks()
-            docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
-            found = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
-            model.session.add(examples, keys, model.compile, losses)
-            if found:
-                self._update_networks(found)
-
-    def finish_update(self) -> None:
-        """Run the optimizer of the config on the examples added."""
-        model = self.model
-        crf, _ = model.trained()
-        with model.lock:
-            model.session.work(self.objective, crf.theta, model.name, model.method.inner_iterations)
-
-    def figures(self, *, restart: bool = False) -> StepReport | None:
-        """Return `Session.figures` of the training that `update` drives."""
-        return self.model.session.figures(restart)
-
-    def _meet(self, examples: Sequence[Example], keys: Sequence[int], growing: Growing) -> None:
+    def meet(self, examples: Sequence[Example], keys: Sequence[int]) -> None:
         """Add features and labels of new examples, after an initialization without any.
 
         The model is rebuilt, and keeps the weights learnt so far, when there are a quarter more examples or when a
         batch holds nothing new.  So a corpus is read a few times in all.
+        keys (Sequence[int]): Their `content_key`.
         """
-        model, met = self.model, growing.met
+        model, met = self.model, self.met
+        assert met is not None
         new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
         if model.annotation.scheme is not None:
             gold = [tag for one in new.values() for tag in known_tags(gold_tags(model.annotation, one, model.name))]
             labels = model.annotation.public_labels([tag for tag in dict.fromkeys(gold) if tag is not None])
             if added := [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]:
-                model.add_tags(added)
+                self.add_tags(added)
         met.update(new)
-        if growing.n_built < len(met) and (not new or len(met) > 1.25 * growing.n_built):
-            old, growing.n_built = model.crf, len(met)
+        if self._n_built < len(met) and (not new or len(met) > 1.25 * self._n_built):
+            old, self._n_built = model.crf, len(met)
             self._learn_first(met.values)
             self.start(self.collect(met.values()))
             carry_over(old, model.crf)
+
+    def add_tags(self, tags: Sequence[str]) -> None:
+        """Add tags; a trained model gets weights of zero for them, and a run of steps begins again."""
+        self.model.add_tags(tags)
+        self.partials.resolve(self.model.labels.tags)
+        self.run = None if self.run is None else self.run.restarted()
 
     def content_key(self, example: Example) -> int:
         """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
@@ -511,55 +370,25 @@ class Training:
             weight_of(reference),
         ))  # fmt: skip
 
-    def _begin_without_networks(self) -> None:
-        """Train all other parameters first, for as many epochs as neural networks ask for."""
-        model, n_epochs = self.model, max(network.sparse_epochs for network in self.model.networks.values())
-        data = model.session.initial
-        if data is not None and n_epochs:
-            none = np.zeros((1, len(model.labels.tags)), model.crf.theta.dtype)  # the inputs of all tokens are 0
-            objective = self._objective_with(data, {number: Given(none, number) for number in model.networks})
-            model.session.begin(objective, model.crf.theta, n_epochs)
-
-    def _update_networks(self, found: Mapping[int, tuple[Floats, Callable[[Floats], None]]]) -> None:
-        """Run the optimizer of the config on a batch with these scores of networks, which get their gradient."""
-        model = self.model
-        given = {number: Given(emissions, number) for number, (emissions, _) in found.items()}
-
-        def objective_on(data: Dataset, terms: Sequence[Term]) -> Objective:
-            inputs = list(data.encoded.inputs)
-            for number in given:
-                inputs[number] = np.arange(data.encoded.n_tokens)
-            return self._objective_with(data._replace(encoded=data.encoded._replace(inputs=tuple(inputs))), given)
-
-        model.session.work(objective_on, model.trained()[0].theta, model.name, model.method.inner_iterations)
-        for number, (_, backprop) in found.items():
-            backprop(given[number].gradient)
-
-    def _objective_with(self, data: Dataset, found: Mapping[int, Given]) -> Objective:
-        """Return the objective on data with the scores of networks, by the numbers of their inputs."""
-        crf, _ = self.model.trained()
-        others = [found.get(number, potential) for number, potential in enumerate(crf.small)]
-        return self.objective(data, (), Sum(crf.linear, others))
-
     # All at once
 
     def objective(
-        self, data: Dataset, terms: Sequence[Term] | None = None, potential: Potential | None = None
+        self, first: Term, terms: Sequence[Term] | None = None, potential: Potential | None = None
     ) -> Objective:
-        """Return the objective of the current run on data, and on terms or all of their texts.
+        """Return the objective of the current run.
 
+        first (Term): The training corpus, or a part of it.
+        terms (Sequence[Term] | None): Those that are added; None for all, with all of their texts.
         potential (Potential | None): In place of the model's.
         """
-        model, session = self.model, self.model.session
+        model, weighted = self.model, [term.term() for term in self.terms if term.settings.weight]
         crf, _ = model.trained()
-        weighted = session.weighted
-        sample = session.sample if potential is None else None
-        first = Term(data, model.method.loss, name=TRAIN, sample=sample)
+        each = (first, *(weighted if terms is None else terms))
         return Objective(
             potential or crf.potential,
-            [term._replace(loss=self.bound(term.loss)) for term in (first, *(weighted if terms is None else terms))],
+            [term._replace(loss=self.bound(term.loss)) for term in each],
             model.method.regularizer,
-            n_total=session.n_total + sum(term.data.n_sequences for term in weighted),
+            n_total=model.n_sequences + sum(term.data.n_sequences for term in weighted),
             n_threads=model.method.n_threads,
             dictionary=crf.dictionary,
             templates=None if crf.templates is None else crf.templates[0],
@@ -567,17 +396,7 @@ class Training:
 
     def bound(self, loss: Loss) -> Loss:
         """Return a loss for the model's tags."""
-        if not isinstance(loss, TextLoss):
-            return loss
-        tags = self.model.labels.tags
-        key = id(loss), tags
-        if key not in self._bound:  # the loss is kept, so that no other gets its id
-            self._bound[key] = loss, loss.bind(tags, self.model.annotation.scheme)
-        return self._bound[key][1]
-
-    def taken_over(self) -> str:
-        """Return how much of the present model comes from `source`, empty without one."""
-        return "" if self.source is None else summary(self.source, self.model)
+        return loss.bind(self.model.labels.tags, self.model.annotation.scheme) if isinstance(loss, TextLoss) else loss
 
     def fit(
         self,
@@ -592,47 +411,28 @@ class Training:
 
         checkpoint (Checkpoint | None): Where the state of the run is saved, and what it continues from.
         """
-        model, optimizer = self.model, self.optimizer(seed)
+        model, source, optimizer = self.model, self.plan.source, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            n_sequences = model.n_sequences
-            result = self._fit(objective, optimizer, evaluate, checkpoint, settings)
+            n_sequences, theta = model.n_sequences, model.crf.theta
+            result = None
+            if checkpoint is not None:
+                facts = {**_facts(model.crf, objective), **({} if self.remote is None else self.remote.facts())}
+                begin = partial(optimizer.start, theta)
+                result, begun = checkpoint.begin(model.name, facts, theta, begin, objective.blocks)
+                settings |= {"saver": checkpoint, "begun": begun}
+            if result is None and source is not None:
+                result = _fit_change(objective, optimizer, model, source, evaluate, settings)
+            elif result is None:
+                result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
+            if checkpoint is not None:
+                checkpoint.end(model.name, result)
             model.set_parameters(result.best)
             if evaluate is not None:
                 result = result._replace(scores=(evaluate.scores(result.best), evaluate.scores(result.last)))
-        if self.source is not None and self.source.n_sequences > n_sequences:  # or the corpus has the old texts, too
-            model.session.n_total += self.source.n_sequences
+        if source is not None and source.n_sequences > n_sequences:  # or the corpus has the old texts, too
+            model.n_sequences += source.n_sequences
         if self.remote is not None:
             self.remote.finish(model)
-        return result
-
-    def _fit(
-        self,
-        objective: Objective,
-        optimizer: Optimizer,
-        evaluate: Evaluator | None,
-        checkpoint: Checkpoint | None,
-        settings: dict[str, Any],
-    ) -> FitResult:
-        """Find the weights; those of a trained model change, from what they are."""
-        model, theta = self.model, self.model.crf.theta
-        if checkpoint is not None:
-            facts = {**_facts(model.crf, objective), **({} if self.remote is None else self.remote.facts())}
-            start = partial(optimizer.start, theta)
-            result, begun = checkpoint.begin(model.name, facts, theta, start, objective.blocks)
-            if result is not None:
-                return result
-            settings |= {"saver": checkpoint, "begun": begun}
-        if self.source is None:
-            result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
-        else:
-            factors = label_factors(self.source, model)
-            scale = model.crf.by_label(factors)
-            score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
-            change = objective.around(theta, factors, scale)
-            result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
-            result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
-        if checkpoint is not None:
-            checkpoint.end(model.name, result)
         return result
 
     @contextmanager
@@ -651,7 +451,7 @@ class Training:
         model.refuse_networks("this", "Use 'python -m spacy train', or nlp.update.")
         with model.lock:
             model.sync()
-            objective = self._begin(examples, terms) if self.remote is None else self.remote.objective(self)
+            objective = self._begin(examples, terms or {}) if self.remote is None else self.remote.objective(self)
             model.encoder.pinned = True
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
@@ -659,30 +459,36 @@ class Training:
         finally:
             self._release()
 
-    def _begin(self, examples: Iterable[Example] | None, terms: Mapping[str, Texts] | None) -> Objective:
+    def _begin(self, examples: Iterable[Example] | None, terms: Mapping[str, Texts]) -> Objective:
         """Begin a run on examples, or on those of `initialize`, and return its objective."""
         model = self.model
-        self._add_texts(terms or {})
-        data = model.session.initial if examples is None else self._encode_again(examples)
-        if data is None:
+        if terms:
+            self._add_texts(terms)
+        if examples is not None:
+            data = self._encode_again(examples)
+        elif self.corpus is not None:
+            data = self.corpus.data
+        else:
             raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
-        others, seen_all = self._complete_terms(), model.session.seen_all
-        model.session = Session(self.optimizer(), data, terms=others, seen_all=seen_all)
-        self._warn_of_missing_columns()
-        return self.objective(data)
+        if self.settings:
+            self.complete_terms()
+            self.warn_of_missing_columns()
+        model.n_sequences, self.run = data.n_sequences, None
+        self.set(streamed=False)
+        return self.objective(Term(data, model.method.loss, name=TRAIN))
 
     def _encode_again(self, examples: Iterable[Example]) -> Dataset:
         """Return examples with the numbers of the present model's features and tags."""
         model = self.model
-        if self._growing is not None:
-            examples = list(examples)
-            self._meet(examples, [self.content_key(example) for example in examples], Growing())
-            self._growing = None
-        if model.first is not None and not model.held_out:
+        if self.met is not None:
+            examples, self.met, self._n_built = list(examples), {}, 0
+            self.meet(examples, [self.content_key(example) for example in examples])
+            self.met = None
+        if model.first is not None and not self.held_out:
             given = list(examples) if isinstance(examples, Iterator) else examples
             examples = given
             self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
-        return relabelled(model, self.encode(examples, model.encoder))
+        return self.numbered(TRAIN, self.encode(examples, model.encoder)).data
 
     @contextmanager
     def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
@@ -694,7 +500,7 @@ class Training:
         model = self.model
         with model.lock:
             model.sync()
-            model.session.release()
+            self.forget()
             model.encoder.pinned = True
         try:
             yield self._encode_allowed
@@ -702,8 +508,9 @@ class Training:
             self._release()
 
     def _release(self) -> None:
+        """Free all data, after the last step of a run."""
         with self.model.lock:
-            self.model.session.release()
+            self.forget()
             self.model.encoder.pinned = False
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
@@ -713,6 +520,19 @@ class Training:
     def evaluator(self, dev: list[Example]) -> Evaluator:
         """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
         return Evaluator(self.model, dev, *self._encode_allowed([example.predicted for example in dev]))
+
+
+def _fit_change(
+    objective: Objective, optimizer: Optimizer, model: DocModel, source: DocModel,
+    evaluate: Evaluator | None, settings: Mapping[str, Any],
+) -> FitResult:  # fmt: skip
+    """Find the change of the weights from those of a trained model, and return the weights."""
+    theta, factors = model.crf.theta, label_factors(source, model)
+    scale = model.crf.by_label(factors)
+    score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
+    change = objective.around(theta, factors, scale)
+    result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
+    return result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
 
 
 def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
@@ -741,6 +561,16 @@ def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
     if made_up:
         made_up = [token.orth_ for token in first[0].reference] == ["x", "y", "z"]
     return chain(first, stream), made_up
+
+
+def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> Iterator[Example]:
+    """Yield examples, and note the keys and sizes of their predicted Docs."""
+    for example in examples:
+        # what is no example is refused where it is encoded; an empty Doc is no document to learn from
+        if isinstance(example, Example) and len(example.predicted):
+            keys.append(doc_key(example.predicted))
+            sizes.append(len(example.predicted))
+        yield example
 
 
 def _renamed(labels: Mapping[int, Ints], tags: Sequence[str], others: Sequence[str]) -> dict[int, Ints]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import ConfigError
+from ..threads import cached_property
 from ..types import Strengths
 from ._shared import WeightByWeight
 
@@ -26,7 +27,7 @@ class ElasticNet(WeightByWeight):
     rho1: float = 1.0
     rho2: float = 0.0
 
-    @property
+    @cached_property
     def strengths(self) -> Strengths:
         return Strengths(self.rho1, self.rho2)
 

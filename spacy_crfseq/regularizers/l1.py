@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..threads import cached_property
 from ..types import Strengths
 from ._shared import WeightByWeight
 
@@ -22,6 +23,6 @@ class L1(WeightByWeight):
 
     rho: float = 1.0
 
-    @property
+    @cached_property
     def strengths(self) -> Strengths:
         return Strengths(self.rho, 0.0)

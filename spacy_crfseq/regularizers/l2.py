@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..threads import cached_property
 from ..types import Strengths
 from ._shared import WeightByWeight
 
@@ -19,6 +20,6 @@ class L2(WeightByWeight):
 
     rho: float = 1.0
 
-    @property
+    @cached_property
     def strengths(self) -> Strengths:
         return Strengths(0.0, self.rho)

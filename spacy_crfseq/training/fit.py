@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -92,6 +91,7 @@ def fit(
     callback: Callable[[Progress], None] | None = None,
     saver: Saver | None = None,
     begun: RunState | None = None,
+    score: float = -np.inf,
 ) -> FitResult:
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
@@ -100,49 +100,26 @@ def fit(
         `ONLINE_PATIENCE` with an online optimizer and 0 with another.
     saver (Saver | None): Gets the state after each iteration, and after the loss of a cluster.
     begun (RunState | None): A run to continue.
+    score (float): Score of theta itself, the best one until another exceeds it.
     After an interrupt the best parameters so far are returned.
     RAISES ClusterError: If the objective is lost, after its state was saved.
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
-    state = optimizer.start(theta) if begun is None else begun.optimizer
-    begun = begun or RunState(state, [], None, -np.inf, 0)
-    iterate = partial(optimizer.iterate, objective, state)
-    export: Callable[[Floats], Floats | None] = partial(optimizer.export, state)
-    if isinstance(state, BatchState):  # it holds the parameters as they are exported; a copy may cost a tenth of a step
-        export = lambda out: state.theta  # noqa: E731
-    return repeat(iterate, export, theta, evaluate, evaluate_every, patience, callback, saver=saver, begun=begun)
-
-
-def repeat(
-    iterate: Callable[[], StepReport],
-    export: Callable[[Floats], Floats | None],
-    theta: Floats,
-    evaluate: Callable[[Floats], float] | None,
-    evaluate_every: int,
-    patience: int,
-    callback: Callable[[Progress], None] | None,
-    score: float = -np.inf,
-    saver: Saver | None = None,
-    begun: RunState | None = None,
-) -> FitResult:
-    """Iterate until a report says `converged`, patience runs out, or Ctrl-C; keep the best parameters.
-
-    export (Callable): Writes the parameters for prediction to an array like theta [D], or returns its own array.
-    score (float): Score of theta itself, the best one until another exceeds it.
-    The other arguments are those of `fit`.
-    """
-    run = begun or RunState(None, [], theta.copy() if score > -np.inf else None, score, 0)
+    best_so_far = theta.copy() if score > -np.inf else None
+    run = begun or RunState(optimizer.start(theta), [], best_so_far, score, 0)
     room, started = np.empty_like(theta), perf_counter() - (run.history[-1].seconds if run.history else 0.0)
 
     def current() -> Floats:
         """Return the current parameters for prediction [D]; the next step may change them."""
-        own = export(room)
-        return room if own is None else own
+        if isinstance(run.optimizer, BatchState):  # it holds them; a copy may cost a tenth of a step
+            return run.optimizer.theta
+        optimizer.export(run.optimizer, room)
+        return room
 
     try:
         while not (reason := _reason_to_stop(run, patience)):
-            report, iteration = iterate(), len(run.history) + 1
+            report, iteration = optimizer.iterate(objective, run.optimizer), len(run.history) + 1
             value, best, active = None, False, None
             due = iteration % max(1, evaluate_every) == 0 or report.converged
             if due and np.isfinite(report.value):

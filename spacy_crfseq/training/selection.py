@@ -18,7 +18,7 @@ from ..potentials.layout import Layout, Rows, SparseRows, bigram_columns
 from ..potentials.linear import Linear
 from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
-from .terms import FullPass
+from .objective import FullPass
 
 _BLOCK_WEIGHTS = 1 << 18
 """Number of weights processed at a time, to limit the size of temporary arrays."""

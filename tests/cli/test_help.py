@@ -61,7 +61,7 @@ def test_import_is_light_and_makes_registries_known() -> None:
         "import sys, spacy, spacy_crfseq.cli\n"
         "rooms = 'decoders', 'features', 'inference', 'kernels.jit', 'model', 'potentials', 'training'\n"
         "heavy = ['numba', 'multiprocessing.connection', *(f'spacy_crfseq.{room}' for room in rooms)]\n"
-        "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'encode', 'prediction', 'storage')]\n"
+        "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'encode', 'prediction', 'doc_model')]\n"
         "assert not sorted(set(heavy) & set(sys.modules)), sorted(set(heavy) & set(sys.modules))\n"
         "assert spacy.registry.has('crf_losses', 'spacy_crfseq.SequentialLog.v1')\n"
     )

@@ -16,8 +16,7 @@ from spacy_crfseq.optimizers.online import OnlineMethod
 from spacy_crfseq.papers.labelled_features.expectation import Expectation
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.l2 import L2
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.objective import Objective, Term
 from tests.problems import all_allowed, training_problem
 
 ONLINE = sorted(

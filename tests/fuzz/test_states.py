@@ -19,7 +19,7 @@ import srsly
 from spacy.tokens import Doc
 
 from spacy_crfseq import registry
-from spacy_crfseq.pipeline import storage
+from spacy_crfseq.pipeline import doc_model
 from spacy_crfseq.training.checkpoint import MAGIC, Checkpoint
 from spacy_crfseq.training.fit import fit
 from tests.contracts.test_optimizers import make, problem_for
@@ -127,7 +127,7 @@ def load_mutated(rng: np.random.Generator, plugin: str, configs: Any, whole: dic
     else:
         body = srsly.msgpack_loads(head["model"])
         head["model"] = srsly.msgpack_dumps({**body, "kernels": mutated(rng, body["kernels"])})
-    packed = srsly.msgpack_dumps({**head, "digest": storage._digest(head)})
+    packed = srsly.msgpack_dumps({**head, "digest": doc_model._digest(head)})
     nlp = blank("crf_ner", **configs[plugin])
 
     def load() -> None:

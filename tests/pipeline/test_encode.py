@@ -55,7 +55,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
     )
     assert whole.labels == parts.labels
     assert sorted(whole.doc_model.feature_names) == sorted(parts.doc_model.feature_names)
-    data, other = whole.doc_model.session.initial, parts.doc_model.session.initial
+    data, other = whole.training.data, parts.training.data
     assert data is not None
     assert other is not None
     np.testing.assert_array_equal(data.gold, other.gold)

@@ -90,7 +90,7 @@ def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None
         corpus = examples(nlp, factory)
         nothing = [Example(each.predicted, bare_doc(nlp, words_of(each.predicted))) for each in corpus]
         pipe = pipe_of(initialize(nlp, [*corpus, *(nothing if nlp is more else [])]))
-        assert all((data.gold == -1).all() for data in pipe.doc_model.compile(nothing))
+        assert all((data.gold == -1).all() for data in pipe.training.compile(nothing))
         assert nlp.update(nothing)[pipe.name] == 0
     results = [pipe_of(nlp).fit(examples(nlp, factory)) for nlp in (plain, more)]
     np.testing.assert_array_equal(results[0].best, results[1].best)
@@ -310,7 +310,7 @@ def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
     pipe = pipe_of(nlp)
     doc = bare_doc(nlp, ["saw", "New", "York"])
     doc.set_ents([], outside=[Span(doc, 0, 1)] if span[0] else [], default="missing")
-    (data,) = pipe.doc_model.compile([Example(bare_doc(nlp, ["saw", "New", "York"]), wrong_spans(nlp, doc, span))])
+    (data,) = pipe.training.compile([Example(bare_doc(nlp, ["saw", "New", "York"]), wrong_spans(nlp, doc, span))])
     scores = pipe.crf.source(data.encoded).scores((0, 1))
     wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
     total = right = 0.0

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import spacy_crfseq.cli  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
+from spacy_crfseq.pipeline import steps
 from spacy_crfseq.pipeline.neural import Neural
 from spacy_crfseq.potentials.sums import Given
 from spacy_crfseq.tools.explain import explain
@@ -85,7 +86,7 @@ def test_gradients_are_slopes(name: str) -> None:
     text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
 
     def loss_at(given: Given, theta: np.ndarray) -> tuple[float, Any]:
-        objective = pipe.training._objective_with(data._replace(encoded=text), {0: given})
+        objective = steps.Run(pipe.training).with_networks(data._replace(encoded=text), {0: given})
         (batch,) = objective.minibatches(data.n_sequences, None)
         value, rows = batch.loss_and_grad(theta)
         grad = np.zeros_like(theta)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.pipeline.terms import reader_of
+from spacy_crfseq.pipeline.encode import reader_of
 
 WORDS = st.sampled_from(["Anna", "is", "ü", "-", "n'est", "12"])
 SENTENCES = st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=12)

@@ -86,7 +86,7 @@ def test_examples_made_anew_in_every_iteration_are_the_same_examples() -> None:
     pipe = pipe_of(nlp)
     for _ in range(30):
         nlp.update(examples(nlp), sgd=nlp.create_optimizer())
-    assert pipe.doc_model.session.n_total == len(examples(nlp))
+    assert pipe.doc_model.n_sequences == len(examples(nlp))
     assert entities(nlp, TEXT) == [("Anna", "PER"), ("New York", "LOC")]
 
 
@@ -125,7 +125,7 @@ def test_repeated_sentences_count_every_time() -> None:
         for _ in range(40):
             for start in range(0, len(corpus), deal):
                 nlp.update(corpus[start : start + deal], sgd=nlp.create_optimizer())
-        assert pipe.doc_model.session.n_total == len(corpus)
+        assert pipe.doc_model.n_sequences == len(corpus)
         results.append(pipe.crf.theta.copy())
     np.testing.assert_allclose(results[1], results[0], atol=2e-3)
     np.testing.assert_allclose(results[2], results[0], atol=2e-3)
@@ -144,7 +144,7 @@ def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = trained()
-    assert (pipe.doc_model.session.initial, pipe.doc_model.session.sample) == (None, None)
+    assert (pipe.training.corpus, pipe.training.run) == (None, None)
     monkeypatch.setattr(Encoder, "MAX_CACHED", 500)
     for text in texts(2000):
         nlp(text)

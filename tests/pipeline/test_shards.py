@@ -15,8 +15,8 @@ from spacy_crfseq.cluster.workers import Cluster
 from spacy_crfseq.errors import ClusterError, ConfigError, DataError
 from spacy_crfseq.pipeline.build import carry_over
 from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.pipeline.shards import Shards
-from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.training.objective import Objective
 from tests.clusters import client as client
 from tests.clusters import kill_worker

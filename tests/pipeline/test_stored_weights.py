@@ -10,7 +10,7 @@ import srsly
 from spacy.language import Language
 
 from spacy_crfseq.errors import ModelFileError
-from spacy_crfseq.pipeline import storage
+from spacy_crfseq.pipeline import doc_model
 from spacy_crfseq.tools.explain import explain
 from tests.pipeline.helpers import FACTORIES, blank, examples, inputs, pipe_of, predictions
 
@@ -118,7 +118,7 @@ def stored_again(nlp: Any, **changed: Any) -> bytes:
     """Return the bytes of a recognizer with some entries of its model file changed, under a right digest."""
     stored = srsly.msgpack_loads(nlp.get_pipe("crf_ner").to_bytes(exclude=["vocab"]))
     head = {**srsly.msgpack_loads(stored["model"]), **changed, "digest": None}
-    digest = changed.get("digest", storage._digest(head))
+    digest = changed.get("digest", doc_model._digest(head))
     return bytes(srsly.msgpack_dumps({**stored, "model": srsly.msgpack_dumps({**head, "digest": digest})}))
 
 

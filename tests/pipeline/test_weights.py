@@ -73,12 +73,12 @@ def test_initialize_takes_weights_in_and_they_are_part_of_an_example() -> None:
     nlp = blank("crf_ner")
     data = weighted(nlp, "crf_ner", [1, 2, 3, 4, 0.5])
     pipe = pipe_of(initialize(nlp, data))
-    assert pipe.doc_model.session.initial is not None
-    assert pipe.doc_model.session.initial.weights.tolist() == [1, 2, 3, 4, 0.5]
+    assert pipe.training.corpus is not None
+    assert pipe.training.data.weights.tolist() == [1, 2, 3, 4, 0.5]
     before = pipe.training.content_key(data[1])
     data[1].reference._.crf_weight = 5.0
     assert pipe.training.content_key(data[1]) != before
-    assert pipe.doc_model.compile([data[1]])[0].weights.tolist() == [5]
+    assert pipe.training.compile([data[1]])[0].weights.tolist() == [5]
 
 
 def test_all_sequences_of_a_doc_have_its_weight() -> None:
@@ -89,7 +89,7 @@ def test_all_sequences_of_a_doc_have_its_weight() -> None:
     empty = Doc(nlp.vocab)
     empty._.crf_weight = 7
     pairs = [Example(Doc(nlp.vocab), empty), Example(Doc(nlp.vocab, words=words, sent_starts=starts), gold)]
-    none, both = pipe_of(nlp).doc_model.compile(pairs)
+    none, both = pipe_of(nlp).training.compile(pairs)
     assert (none.weights.tolist(), both.weights.tolist()) == ([], [2, 2])
 
 
@@ -170,4 +170,4 @@ def test_stored_corpora_keep_weights(tmp_path: Path) -> None:
     gold = [example.reference for example in weighted(nlp, "crf_ner", [1, 2, 0.5, 1, 1])]
     DocBin(docs=gold, store_user_data=True).to_disk(tmp_path / "train.spacy")
     data = list(Corpus(tmp_path / "train.spacy")(nlp))
-    assert [d.weights[0] for d in pipe_of(nlp).doc_model.compile(data)] == [1, 2, 0.5, 1, 1]
+    assert [d.weights[0] for d in pipe_of(nlp).training.compile(data)] == [1, 2, 0.5, 1, 1]

@@ -13,6 +13,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.pipeline import steps
 from tests.pipeline.helpers import FACTORIES, SCORES, examples, pipe_of, trained
 
 TEXTS = [
@@ -72,7 +73,7 @@ def test_weights_are_carried_over() -> None:
     doc, tags = nlp.make_doc(TEXTS[0][0]), ner.tags
     [before], steps = ner.model.predict([doc]), ner.crf.views.transitions.copy()
     assert before.any()
-    ner.training.update([second], {})  # features and labels come; the optimizer has not worked on them yet
+    steps.update(ner.training, [second], {})  # features and labels come; the optimizer has not worked on them yet
     [after] = ner.model.predict([doc])
     assert len(ner.tags) > len(tags) == before.shape[1]
     np.testing.assert_allclose(after[:, : len(tags)], before, atol=1e-6)
@@ -158,6 +159,6 @@ def test_a_model_stored_early_has_all_features() -> None:
     nlp.initialize()
     nlp.update([tutorial_example(nlp, *TEXTS[0])])
     new = [tutorial_example(nlp, *text) for text in TEXTS[1:]]
-    ner.training.update(new, {})
+    steps.update(ner.training, new, {})
     again: Any = spacy.blank("en").add_pipe("crf_ner", config=config).from_bytes(ner.to_bytes())
     assert again.crf.layout.size == ner.crf.layout.size

@@ -18,7 +18,7 @@ from spacy_crfseq.optimizers import adagrad
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.sgd import EPOCH_DECAY, SGD
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
-from spacy_crfseq.training import terms
+from spacy_crfseq.training import objective as terms
 from spacy_crfseq.training.objective import Objective
 from spacy_crfseq.types import Floats, RowBlock, RowGradient
 from tests.contracts.test_optimizers import run

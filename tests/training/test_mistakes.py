@@ -16,8 +16,7 @@ from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.fit import fit
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import MiniBatch, Term
+from spacy_crfseq.training.objective import MiniBatch, Objective, Term
 from spacy_crfseq.types import Floats, Loss, Optimizer, RowGradient
 from tests.contracts.test_optimizers import run
 from tests.problems import Training, plain_scores, training_problem

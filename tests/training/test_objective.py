@@ -20,8 +20,7 @@ from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training import objective as objective_module
 from spacy_crfseq.training.dataset import Dataset, join
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.objective import Objective, Term
 from tests import reference
 from tests.problems import BIGRAM_TEMPLATES, Training, finite_differences, ids_of_tokens, plain_scores, training_problem
 

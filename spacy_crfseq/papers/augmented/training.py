@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -39,9 +39,8 @@ from ...potentials.tag_dictionary import without_restricted
 from ...regularizers.none import NoRegularizer
 from ...training.compatibility import check_global, part_name
 from ...training.dataset import Dataset, join
-from ...training.fit import FitResult, Progress, repeat
-from ...training.objective import Objective
-from ...training.terms import Term
+from ...training.fit import FitResult, Progress, fit
+from ...training.objective import Objective, Term
 from ...types import (
     MISSING,
     Batch,
@@ -157,17 +156,22 @@ def train(
     callback, watch (Callable): Called after each round, and after each step.
     RAISES ConfigError: If there is no data set, or the schedule names an unknown one.
     """
-    run = TuningRun(crf, constraints, sets, settings, watch)
+    run: Any = TuningRun(crf, constraints, sets, settings, watch)
     score = None if evaluate is None else evaluate(crf.theta)
     if begin is not None:
         begin(score)
     each = None if callback is None else lambda progress: callback(progress, run.reports)
     best = -np.inf if score is None else score
-    return repeat(run.round, run.export, crf.theta, evaluate, 1, patience, each, best)
+    return fit(run.objective, run, crf.theta, evaluate=evaluate, patience=patience, callback=each, score=best)
 
 
 class TuningRun:
-    """A run in progress: the averaged perceptron on an objective with a term for each data set; reports of a round."""
+    """A run in progress: the averaged perceptron on an objective with a term for each data set; reports of a round.
+
+    Implements `types.Optimizer` as far as `fit` needs it; an iteration is a round.
+    """
+
+    online = True
 
     def __init__(
         self, crf: LinearChainCRF, constraints: Constraints, sets: Sequence[TuningSet], settings: Settings,
@@ -189,21 +193,25 @@ class TuningRun:
             Term(source.data, loss, repeats=times, name=source.name)
             for source, loss, times in zip(sets, self._losses, repeats, strict=True)
         ]
-        self._objective = Objective(
+        self.objective = Objective(
             crf.potential, terms, NoRegularizer(), dictionary=crf.dictionary, turns=settings.turns
         )
-        self._complete = not settings.turns or settings.turns >= self._objective.turns
+        self._complete = not settings.turns or settings.turns >= self.objective.turns
         self._optimizer = AveragedPerceptron(rate=settings.rate, seed=settings.seed)
         self._state = self._optimizer.start(crf.theta)
         self._rounds, self._limit = 0, settings.rounds
 
-    def export(self, theta: Floats) -> None:
-        """Write the average to theta [D]."""
-        self._optimizer.export(self._state, theta)
+    def start(self, theta: Floats) -> Any:
+        """Return the state of the perceptron."""
+        return self._state
 
-    def round(self) -> StepReport:
+    def export(self, state: Any, theta: Floats) -> None:
+        """Write the average to theta [D]."""
+        self._optimizer.export(state, theta)
+
+    def iterate(self, objective: Any = None, state: Any = None) -> StepReport:
         """Run the turns of a round; the report ends the run if no step changed anything, or after the last round."""
-        report = self._optimizer.iterate(self._objective, self._state)
+        report = self._optimizer.iterate(self.objective, self._state)
         self._rounds += 1
         self.reports = [loss.report() for loss in self._losses]
         message = ""
@@ -346,8 +354,7 @@ class _Maker:
         if source.loss is None:
             if not examples:
                 raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
-            model = self._pipe.doc_model
-            return gold_set(source.name, join(model.compile(examples, not model.networks)))
+            return gold_set(source.name, join(self._pipe.training.compile(examples, networks=True)))
         return self._ranked(source.name, examples, source.loss)
 
     def _ranked(self, name: str, examples: list[Example], loss: Cost) -> TuningSet:

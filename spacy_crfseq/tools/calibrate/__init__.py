@@ -127,7 +127,7 @@ def _calibrated(
 
 
 def _store(model: Path, folder: Path, temperatures: dict[str, float]) -> None:
-    from ...pipeline.storage import read_settings
+    from ...pipeline.doc_model import read_settings
 
     if folder != model:
         shutil.copytree(model, folder)

@@ -190,8 +190,8 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    encoder = pipe.doc_model.new_encoder()
-    corpus = pipe.training.encode(setup.train, encoder)
+    encoder, strings = pipe.doc_model.new_encoder()
+    corpus = pipe.training.encode(setup.train, encoder, strings)
     uses = template_uses(encoder.unigrams, corpus.known.unigrams) + template_uses(encoder.bigrams, corpus.known.bigrams)
     unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
     n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens
@@ -199,7 +199,7 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
 
 
 def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
-    from ...pipeline.terms import find_texts
+    from ...pipeline.encode import find_texts
     from ...training.compatibility import part_name
 
     uses, settings = [], pipe.method.each_term(component)

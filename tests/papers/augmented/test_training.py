@@ -159,9 +159,9 @@ def test_a_step_of_the_ranker_equals_enumeration(case: str, seed: int) -> None:
         expected += rate * (features_of(training, data, target) - features_of(training, data, best[0]))
     source = ranked(data, [cost], [0, data.n_sequences], allowed)
     trainer = TuningRun(training.model(theta, LABELS), constraints, [source], Settings(k=k, rate=rate))
-    trainer.round()
+    trainer.iterate()
     found = np.empty_like(theta)
-    trainer.export(found)
+    trainer.export(trainer.start(found), found)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert trainer.reports == [SetReport("ranked", 1, int(cost(target) < cost(best[0])), cost(best[0]))]
 
@@ -193,9 +193,9 @@ def test_of_equally_cheap_labellings_the_most_probable_one_is_learnt() -> None:
     trainer = TuningRun(
         training.model(theta, LABELS), all_allowed(3), [ranked(data, [cost], [0, 1])], Settings(k=9, rate=1.0)
     )
-    trainer.round()
+    trainer.iterate()
     found = np.empty_like(theta)
-    trainer.export(found)
+    trainer.export(trainer.start(found), found)
     expected = theta + features_of(training, data, best[1]) - features_of(training, data, best[0])
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -218,7 +218,7 @@ def test_the_schedule_says_how_many_examples_each_set_gives() -> None:
 
     def examples(**settings: Any) -> list[int]:
         trainer = TuningRun(training.model(theta, LABELS), all_allowed(3), sets, Settings(**settings))
-        trainer.round()
+        trainer.iterate()
         assert Settings(**settings).steps_of(sets) == sum(report.examples for report in trainer.reports)
         return [report.examples for report in trainer.reports]
 
@@ -244,8 +244,8 @@ def test_every_example_is_taken_once_before_any_is_again() -> None:
     trainer = TuningRun(
         training.model(np.zeros(training.layout.size), LABELS), all_allowed(3), [source], Settings(turns=15)
     )
-    assert trainer.round().message == "no step changes anything any more"
-    trainer.round()
+    assert trainer.iterate().message == "no step changes anything any more"
+    trainer.iterate()
     assert [sorted(taken[first : first + 10]) for first in (0, 10, 20)] == [list(range(10))] * 3
     assert taken[:10] != taken[10:20]
 
@@ -285,8 +285,8 @@ def test_an_interrupt_keeps_the_average_of_what_was_done() -> None:
     result = train(crf, all_allowed(3), sets, Settings(rounds=9, turns=20), watch=stop)
     expected = np.empty_like(theta)
     trainer = TuningRun(crf, all_allowed(3), sets, Settings(turns=24))  # the step that was under way is not made
-    trainer.round()
-    trainer.export(expected)
+    trainer.iterate()
+    trainer.export(trainer.start(expected), expected)
     assert result.reason == "interrupted"
     assert len(result.history) == 1
     np.testing.assert_array_equal(result.last, expected)

@@ -14,8 +14,7 @@ from spacy_crfseq.losses.joint_log import JointLog
 from spacy_crfseq.papers.generative import HMM, NaiveBayes
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.terms import Term
+from spacy_crfseq.training.objective import Objective, Term
 from spacy_crfseq.types import Floats, StepReport
 from tests import reference
 from tests.problems import Sentence, Training, columns_of, source_of, training_problem

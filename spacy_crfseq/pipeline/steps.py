@@ -1,0 +1,307 @@
+"""Training inside spaCy, which passes one batch at a time: `update` takes it in, `finish_update` works on it.
+
+An online optimizer works on what came since the last step.  A batch optimizer needs the whole epoch: examples are
+collected until as many as `initialize` saw are there, or a batch brings nothing new; a new example begins a new
+collection.  Examples are identified by their content, so each is compiled once.  The texts of further terms are there
+from the beginning: a batch optimizer uses all of them in each iteration, an online one a share of each term with every
+batch, so that an epoch visits them once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from spacy.training import Example
+
+from ..potentials.sums import Given, Sum
+from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
+from ..training.objective import Objective, Term
+from ..types import StepReport
+from .encode import TRAIN
+from .training import Training
+
+MAX_CACHED_TOKENS = 5_000_000
+"""Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
+
+Compile = Callable[[Sequence[Example]], list[Dataset]]
+
+
+def update(training: Training, examples: Sequence[Example], losses: dict[str, float], drop: float = 0.0) -> None:
+    """Add a batch; if there are neural networks, learn from it at once, with this dropout of theirs.
+
+    losses (dict): Gets the mean loss per token after the next step.
+    """
+    model = training.model
+    model.trained()
+    if model.networks and not any(len(example.predicted) for example in examples):
+        return
+    with model.lock:
+        keys = [training.content_key(example) for example in examples]
+        if training.met is not None:
+            training.meet(examples, keys)
+        if model.method.terms and not training.terms:
+            training.complete_terms()
+        training.run = run = training.run or Run(training)
+        if training.corpus is not None:
+            training.warn_of_missing_columns()
+            if model.networks:
+                run.begin_without_networks(training.corpus.data)
+        docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
+        found = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
+        run.add(examples, keys)
+        training.corpus = None
+        run.sinks.append(losses)
+        if found:
+            given = {number: Given(emissions, number) for number, (emissions, _) in found.items()}
+            run.work(given)
+            for number, (_, backprop) in found.items():
+                backprop(given[number].gradient)
+
+
+def finish_update(training: Training) -> None:
+    """Run the optimizer of the config on the examples added."""
+    training.model.trained()
+    with training.model.lock:
+        if training.run is not None:
+            training.run.work()
+
+
+def figures(training: Training, *, restart: bool = False) -> StepReport | None:
+    """Return what the optimizer reported last, None before its first iteration.
+
+    Objective and loss are those of the whole training set; those of an online optimizer are estimated from the examples
+    since the last restart.
+    restart (bool): Start a new estimate with the next examples.
+    """
+    run: Run | None = training.run
+    if run is None or run.report is None:
+        return None
+    return run.estimate.of(run.report, training.model.n_sequences, restart)
+
+
+class Run:
+    """A training run that spaCy drives.
+
+    report (StepReport | None): Of the last iteration.
+    sinks (list[dict]): Dictionaries that get the loss of the next step.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self._training, self._optimizer = training, training.optimizer()
+        corpus, streamed = training.corpus, training.plan.streamed
+        self._n_examples = 0 if corpus is None or streamed else corpus.found.n_docs
+        self._sample = None if corpus is None else corpus.data.sample(SAMPLE_SEQUENCES)  # for learning rates
+        # whether n_sequences counts what has been seen so far, of a corpus that is streamed or of unknown size
+        self._grows = streamed or not training.model.n_sequences
+        self.restarted()
+
+    def restarted(self) -> Run:
+        """Forget compiled examples and the optimizer's state, as is needed after a new label."""
+        self._state: Any = None
+        self.report: StepReport | None = None
+        self.sinks: list[dict[str, float]] = []
+        self.estimate = _Estimate()
+        self._left = self._training.model.n_sequences  # to be visited until weights of zero stay zero
+        cache = _Cache(self._training.compile)
+        self._batches = _Batches(cache) if self._optimizer.online else _Epochs(cache, self._n_examples)
+        self._streams: list[_Stream] | None = None
+        self._objective: tuple[Dataset, Objective] | None = None
+        return self
+
+    def add(self, examples: Sequence[Example], keys: Sequence[int]) -> None:
+        """Add a batch, with a hash of what training reads of each example."""
+        model = self._training.model
+        if self._batches.add(examples, keys):
+            self._state, self.report, self._grows = None, None, True
+        if self._grows:
+            model.n_sequences = self._batches.count(model.n_sequences)
+
+    def begin_without_networks(self, data: Dataset) -> None:
+        """Train all other parameters on the whole training set first, for as many epochs as networks ask for."""
+        model, optimizer = self._training.model, self._optimizer
+        n_epochs = max(network.sparse_epochs for network in model.networks.values())
+        if n_epochs:
+            none = np.zeros((1, len(model.labels.tags)), model.crf.theta.dtype)  # the inputs of all tokens are 0
+            objective = self.with_networks(data, {number: Given(none, number) for number in model.networks})
+            self._state = optimizer.start(model.crf.theta)
+            for _ in range(n_epochs):
+                self.report = optimizer.iterate(objective, self._state)
+            model.newer = partial(optimizer.export, self._state)
+
+    def work(self, given: Mapping[int, Given] | None = None) -> None:
+        """Run the optimizer on the examples added, with these scores of networks, which get their gradient."""
+        model, optimizer = self._training.model, self._optimizer
+        data = self._batches.due(self.report is not None and self.report.converged)
+        if data is not None:
+            if self._state is None:
+                self._state = optimizer.start(model.trained()[0].theta)
+            if given or self._objective is None or self._objective[0] is not data:
+                self._objective = data, self._on(data, given)
+            for _ in range(model.method.inner_iterations):
+                self.report = optimizer.iterate(self._objective[1], self._state)
+                if self.report.converged and not optimizer.online:
+                    break
+            model.newer = partial(optimizer.export, self._state)
+            self._left -= data.n_sequences
+            model.seen_all = model.seen_all or self._left <= 0
+        if self.report is not None:
+            if data is not None:
+                self.estimate.add(self.report, data, anew=not optimizer.online)
+            for losses in self.sinks:
+                losses[model.name] = losses.get(model.name, 0.0) + self.estimate.per_token / len(self.sinks)
+        self.sinks = []
+
+    def _on(self, data: Dataset, given: Mapping[int, Given] | None) -> Objective:
+        """Return the objective on a batch or an epoch."""
+        if not given:
+            first = Term(data, self._training.model.method.loss, name=TRAIN, sample=self._sample)
+            return self._training.objective(first, self._shares(data) if self._optimizer.online else None)
+        inputs = list(data.encoded.inputs)
+        for number in given:
+            inputs[number] = np.arange(data.encoded.n_tokens)
+        return self.with_networks(data._replace(encoded=data.encoded._replace(inputs=tuple(inputs))), given)
+
+    def with_networks(self, data: Dataset, given: Mapping[int, Given]) -> Objective:
+        """Return the objective on data with the scores of networks, by the numbers of their inputs."""
+        model = self._training.model
+        crf, _ = model.trained()
+        potential = Sum(crf.linear, [given.get(number, one) for number, one in enumerate(crf.small)])
+        return self._training.objective(Term(data, model.method.loss, name=TRAIN), (), potential)
+
+    def _shares(self, data: Dataset) -> list[Term]:
+        """Return the terms with the texts that go with a batch."""
+        if self._streams is None:
+            seed, terms = getattr(self._optimizer, "seed", 0) or 0, self._training.terms
+            weighted = [term.term() for term in terms if term.settings.weight]
+            self._streams = [_Stream(term, (seed, number)) for number, term in enumerate(weighted)]
+        share = data.n_sequences / max(1, self._training.model.n_sequences)
+        return [stream.next(share) for stream in self._streams]
+
+
+class _Batches:
+    """The examples that an online optimizer has not seen yet."""
+
+    def __init__(self, cache: _Cache) -> None:
+        self._cache, self._parts = cache, list[Dataset]()
+
+    def add(self, examples: Sequence[Example], keys: Sequence[int]) -> bool:
+        """Add examples; return whether a new run has to begin with them."""
+        self._parts += self._cache.get(examples, keys)
+        return False
+
+    def count(self, known: int) -> int:
+        """Return the number of sequences of the training set, as far as it has been met."""
+        return max(known, self._cache.n_sequences)
+
+    def due(self, done: bool) -> Dataset | None:
+        """Return what is to be worked on now, if not all work is done."""
+        parts, self._parts = self._parts, []
+        return join(parts) if parts else None
+
+
+class _Epochs:
+    """The examples of an epoch, for a batch optimizer; methods as of `_Batches`."""
+
+    def __init__(self, cache: _Cache, n_examples: int) -> None:
+        self._cache, self._n_examples = cache, n_examples
+        self._parts, self._keys = list[Dataset](), set[int]()
+        self._epoch: Dataset | None = None
+        self._size = self._seen = 0
+
+    def add(self, examples: Sequence[Example], keys: Sequence[int]) -> bool:
+        nothing_new = self._keys.issuperset(keys)
+        if again := self._epoch is not None and not nothing_new:  # different data: collect again
+            self._epoch, self._keys, self._n_examples = None, set(), 0
+        if self._epoch is not None:
+            self._seen += len(examples)
+            return False
+        if self._n_examples or not nothing_new:
+            self._parts += self._cache.get(examples, keys)
+            self._keys.update(keys)
+        if len(self._parts) >= self._n_examples if self._n_examples else nothing_new:
+            self._epoch = join(self._parts)
+            self._size = self._seen = len(self._parts)  # the first iteration is due
+            self._parts, self._cache = [], _Cache(self._cache.compile)
+        return again
+
+    def count(self, known: int) -> int:
+        return known if self._epoch is None else self._epoch.n_sequences
+
+    def due(self, done: bool) -> Dataset | None:
+        if done or self._epoch is None or self._seen < self._size:
+            return None
+        self._seen = 0
+        return self._epoch
+
+
+class _Estimate:
+    """The loss of a training set, from what came since the last restart; the loss per token of the last step."""
+
+    def __init__(self) -> None:
+        self._loss, self._n_sequences, self._refill, self.per_token = 0.0, 0, False, 0.0
+
+    def add(self, report: StepReport, data: Dataset, *, anew: bool) -> None:
+        """Take in a step."""
+        if self._refill or anew:
+            self._loss, self._n_sequences, self._refill = 0.0, 0, False
+        self._loss += report.loss
+        self._n_sequences += data.n_sequences
+        self.per_token = report.loss / max(1, data.encoded.n_tokens)
+
+    def of(self, report: StepReport, n_total: int, restart: bool) -> StepReport:
+        """Return the last report with the estimate for so many sequences; restart: With the next step."""
+        self._refill = self._refill or restart
+        loss = self._loss * n_total / max(1, self._n_sequences)
+        return report._replace(value=loss + (report.value - report.loss), loss=loss)
+
+
+class _Stream:
+    """The sequences of a term one share after another, in an order that is drawn anew for each epoch."""
+
+    def __init__(self, term: Term, seed: tuple[int, int]) -> None:
+        self._term, self._rng = term, np.random.default_rng(seed)
+        self._order, self._begin = np.zeros(0, np.int64), 0  # of the part from sequence number `_begin` on
+        self._epochs = 0.0
+
+    def next(self, share: float) -> Term:
+        """Return the term with the sequences of the next share of an epoch."""
+        n = self._term.data.n_sequences
+        self._epochs += share
+        end = int(self._epochs * n + 1e-6)
+        while self._begin + len(self._order) < end:
+            self._order = np.append(self._order, self._rng.permutation(n))
+        chosen, self._order = np.split(self._order, [end - self._begin])
+        self._begin = end
+        return self._term._replace(data=self._term.data.take(chosen))
+
+
+class _Cache:
+    """Compiled examples by the hash of their content; `n_sequences` counts all that were ever added."""
+
+    def __init__(self, compile_: Compile) -> None:
+        self.compile, self.n_sequences = compile_, 0
+        self._entries: OrderedDict[int, Dataset] = OrderedDict()
+        self._n_tokens, self._keys = 0, set[int]()
+
+    def get(self, examples: Sequence[Example], keys: Sequence[int]) -> list[Dataset]:
+        """Return the data sets of examples, compiling those that are missing."""
+        unknown = {key: example for key, example in zip(keys, examples, strict=True) if key not in self._entries}
+        compiled = self.compile(list(unknown.values())) if unknown else []
+        if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:
+            self._entries, self._n_tokens = OrderedDict(), 0  # the encoder had to restart its tables
+            return self.get(examples, keys)
+        for key, data in zip(unknown, compiled, strict=True):
+            self._entries[key] = data
+            self._n_tokens += data.encoded.n_tokens
+            self.n_sequences += 0 if key in self._keys else data.n_sequences
+            self._keys.add(key)
+        for key in keys:
+            self._entries.move_to_end(key)
+        found = [self._entries[key] for key in keys]
+        while self._n_tokens > MAX_CACHED_TOKENS and len(self._entries) > 1:
+            self._n_tokens -= self._entries.popitem(last=False)[1].encoded.n_tokens
+        return found
