@@ -19,10 +19,9 @@ from ..corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ..corpora.layouts import as_options, file_columns
 from ..corpora.outputs import check_output_file
 from ..errors import ConfigError, DataError
-from ..evaluation.spans import FAMILIAR, Familiarity, text_of
+from ..evaluation import FAMILIAR, Familiarity, text_of
 from ..files import write_json
-from ..pipeline.gold_files import read_gold
-from ..pipeline.raw_text import TOKENS, score_raw, value_of
+from ..pipeline.gold_files import TOKENS, read_gold, score_raw, value_of
 from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import load_pipeline
 from ..pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns

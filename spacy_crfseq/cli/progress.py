@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from ..pipeline.curve import LiveCurve
-from ..pipeline.spacy_train import log_line
+from ..pipeline.spacy_train import LiveCurve, log_line
 from .console import Rows, cut
 
 if TYPE_CHECKING:

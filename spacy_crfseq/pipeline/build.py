@@ -10,6 +10,9 @@ from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE
+from spacy.scorer import PRFScore
+from spacy.training import Example
 
 from .. import threads
 from ..errors import ConfigError
@@ -18,12 +21,17 @@ from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
 from ..potentials.layout import Layout, Rows, cells, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
+from ..schemes import TagTable, right_spans, span_f1, spans_of
 from ..training.compatibility import needs_labels, part_name
 from ..training.dataset import join
+from ..training.fit import Scores
 from ..training.selection import most_informative
-from ..types import Bools, Constraints, Floats, Hashes, Ints, Numbers, SupportPotential
+from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Numbers, Offsets, SupportPotential
 from .doc_model import DocModel
 from .encode import TermData
+from .labels import gold_tags, known_tags, same_words
+from .prediction import DocColumns
+from .scorers import SEQUENCES
 from .settings import Method
 
 OLD_TO_NEW = 4.0
@@ -254,3 +262,81 @@ def summary(source: DocModel, model: DocModel) -> str:
         f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
         f"{total - kept:,} new{left}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
     )
+
+
+# The scores of parameters on a development corpus
+
+
+class Evaluator:
+    """A function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags.
+
+    encoded, columns, allowed: The predicted Docs of `dev` as numbers, and the labels that tokens may have.
+    """
+
+    def __init__(
+        self, model: DocModel, dev: list[Example], encoded: Encoded, columns: DocColumns, allowed: Bools | None
+    ) -> None:
+        (self._crf, _), self._model, self._rules = model.trained(), model, model.rules
+        self._encoded, self._allowed = encoded, allowed
+        tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
+        names = [*self._crf.labels, *sorted({tag for tag in tags if tag is not None} - set(self._crf.labels))]
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
+        self._gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
+        self._known, scheme = self._gold >= 0, model.annotation.scheme
+        self._table = None if scheme is None else TagTable(names, scheme)
+        self._plain = self._is_plain(dev, columns)
+        self._spaced = any(len(example.reference) and not example.reference.has_unknown_spaces for example in dev)
+
+    def __call__(self, theta: Floats) -> float:
+        """Return the score of parameters."""
+        found, gold, known = self._decode(theta), self._gold, self._known
+        if self._table is None:
+            return float((found == gold)[known].mean()) if known.any() else 0.0
+        return span_f1(np.where(known, found, MISSING), gold, self._encoded.offsets, self._table).f1
+
+    def scores(self, theta: Floats) -> Scores:
+        """Return the scores that `nlp.evaluate` finds on the Docs, None where they are not plain (`_is_plain`)."""
+        if not self._plain:
+            return None
+        found, gold, offsets = self._decode(theta), self._gold, self._encoded.offsets
+        name = self._model.annotation.score_name  # tag_acc or ents_f
+        prefix = name.rpartition("_")[0]
+        right = ~np.logical_or.reduceat(found != gold, offsets[:-1])
+        sequences = {f"{prefix}_{SEQUENCES}": int(right.sum()) / len(right)}
+        of_tokens = dict.fromkeys(("token_acc", "token_p", "token_r", "token_f"), 1.0 if self._spaced else None)
+        if self._table is None:
+            n_right = int((found == gold).sum())
+            n_wrong = len(gold) - n_right
+            return {**of_tokens, name: PRFScore(tp=n_right, fp=n_wrong, fn=n_wrong).fscore, **sequences}
+        spans, wanted = (spans_of(labels, offsets, self._table) for labels in (found, gold))
+        kinds = spans.type[right_spans(spans, wanted, len(gold))], spans.type, wanted.type
+        counts = [np.bincount(one, minlength=len(self._table.types)).tolist() for one in kinds]
+        of_type = {
+            kind: PRFScore(tp=tp, fp=n_found - tp, fn=n_gold - tp)
+            for kind, tp, n_found, n_gold in zip(self._table.types, *counts, strict=True)
+            if n_found or n_gold
+        }
+        total = sum(of_type.values(), PRFScore())
+        values = (total.precision, total.recall, total.fscore, {kind: one.to_dict() for kind, one in of_type.items()})
+        names = (f"{prefix}_{what}" for what in ("p", "r", "f", "per_type"))
+        return {**of_tokens, **dict(zip(names, values if of_type else [None] * 4, strict=True)), **sequences}
+
+    def _decode(self, theta: Floats) -> Ints:
+        trial = self._crf.at(theta).posterior(
+            self._encoded, self._model.labels.constraints, self._allowed, rules=self._rules
+        )
+        return trial.decode(self._model.method.decoder)
+
+    def _is_plain(self, dev: list[Example], columns: DocColumns) -> bool:
+        """Whether scores of Docs are those of labels: equal tokens and sentences, nothing unknown or decided before."""
+        starts = [np.append(1, e.reference.to_array(["SENT_START"])[1:]) == 1 for e in dev if len(e.reference)]
+        offsets, spaces = self._encoded.offsets, (e.predicted.to_array([IS_SPACE]).any() for e in dev)
+        return (
+            bool(starts) and bool(self._known.all()) and not columns.state.any() and not self._model.cfg["threshold"]
+            and all(map(same_words, dev)) and not any(spaces)
+            and np.array_equal(np.flatnonzero(np.concatenate(starts)), offsets[:-1])
+            and self._n_spans(offsets) == self._n_spans(columns.doc_offsets)
+        )  # fmt: skip
+
+    def _n_spans(self, offsets: Offsets) -> int:
+        return 0 if self._table is None else len(spans_of(self._gold, offsets, self._table).start)

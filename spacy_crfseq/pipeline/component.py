@@ -26,10 +26,10 @@ from ..registry import check_types
 from ..training.compatibility import check_global
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import confidence, evidence, notebook, steps
+from . import evidence, steps
 from .build import check_source
 from .doc_model import DocModel, Pruned, read_settings
-from .doc_posterior import DocPosterior, Questions
+from .doc_posterior import DocPosterior, Questions, facts_of, html_table, line_of
 from .prediction import ask, portions
 from .settings import Method
 from .tasks import Annotation, Prediction
@@ -73,7 +73,7 @@ class CRFComponent(Questions, TrainablePipe):
         self._check_probabilities()
         self.training = Training(self.doc_model)
         self._added: list[str] = []
-        confidence.register(self)
+        evidence.register(self)
         evidence.register_extensions()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -82,10 +82,10 @@ class CRFComponent(Questions, TrainablePipe):
         return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
 
     def __repr__(self) -> str:
-        return notebook.line(self)
+        return line_of(self)
 
     def _repr_html_(self) -> str:
-        return notebook.table(f"CRFComponent {self.name!r}", notebook.facts(self))
+        return html_table(f"CRFComponent {self.name!r}", facts_of(self))
 
     def _check_probabilities(self) -> None:
         for setting in ("threshold", "scores"):
@@ -186,9 +186,9 @@ class CRFComponent(Questions, TrainablePipe):
         self.annotation.write(docs, scores, self.doc_model.labels.tags)
         me = ref(self)
         for number, doc in enumerate(docs):
-            earlier = confidence.ANNOTATED.setdefault(doc, (me,))
+            earlier = evidence.ANNOTATED.setdefault(doc, (me,))
             if me not in earlier:
-                confidence.ANNOTATED[doc] = (*earlier, me)
+                evidence.ANNOTATED[doc] = (*earlier, me)
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)
                 evidence.write_evidence(doc, self.name, preset, "preset")

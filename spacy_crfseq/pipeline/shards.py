@@ -25,10 +25,10 @@ from ..cluster.objective import OWN, Distributed, Mixed, TermLoss, Work
 from ..cluster.workers import Cluster, Share
 from ..corpora.lines import Part
 from ..errors import ConfigError
-from ..evaluation.weights import features_with_largest_weights
 from ..features.encoder import Encoder
 from ..features.index import HashIndex
 from ..model import LinearChainCRF
+from ..pipeline.feature_names import features_with_largest_weights
 from ..potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..regularizers.none import NoRegularizer

@@ -26,8 +26,7 @@ from ..errors import ConfigError, DataError, suggest
 from ..schemes import Span as TagSpan
 from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of, transition_table
 from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
-from .confidence import store_token_scores
-from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences
+from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, store_token_scores
 from .structs import write_spans, write_tokens
 
 ATTRIBUTES = ("tag", "pos", "morph")

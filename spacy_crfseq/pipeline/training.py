@@ -36,10 +36,9 @@ from ..training.dataset import Dataset, folds
 from ..training.fit import FitResult, fit
 from ..training.objective import Objective, Term
 from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, TextLoss
-from .build import aligned, begin_with, build_model, carry_over, check_source, label_factors
+from .build import Evaluator, aligned, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import DocModel
 from .encode import TRAIN, CorpusEncoder, TermData, Texts, TrainingSet, check_complete, find_texts
-from .evaluator import Evaluator
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
 from .labels import PartialTable, gold_tags, known_tags

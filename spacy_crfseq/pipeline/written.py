@@ -103,7 +103,7 @@ def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
 
 
 def _token_scores(doc: Doc, component: str) -> list[float] | None:
-    from .confidence import KEY
+    from .evidence import KEY
 
     scores = doc.user_data.get(KEY, {}).get(component)
     return scores.tolist() if scores is not None and len(scores) == len(doc) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.evaluation.spans import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
+from spacy_crfseq.evaluation import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
 from spacy_crfseq.schemes import Span
 
 

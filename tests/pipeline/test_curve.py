@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.pipeline import curve
-from spacy_crfseq.pipeline.curve import ASCII, BLOCKS, LiveCurve, sparkline
+from spacy_crfseq.pipeline import spacy_train as curve
+from spacy_crfseq.pipeline.spacy_train import ASCII, BLOCKS, LiveCurve, sparkline
 
 
 class Terminal(io.StringIO):

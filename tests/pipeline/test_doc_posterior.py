@@ -18,7 +18,7 @@ from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline import evidence
-from spacy_crfseq.pipeline.confidence import span_probability
+from spacy_crfseq.pipeline.evidence import span_probability
 from spacy_crfseq.schemes import find_invalid
 from tests.pipeline.helpers import FACTORIES, WEAK, bare_doc, examples, inputs, pipe_of, trained, triples
 

@@ -7,7 +7,7 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_crfseq.pipeline.raw_text import guess_spaces, score_raw
+from spacy_crfseq.pipeline.gold_files import guess_spaces, score_raw
 
 
 @pytest.mark.parametrize(

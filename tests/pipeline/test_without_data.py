@@ -71,13 +71,13 @@ def test_weights_are_carried_over() -> None:
     for _ in range(10):
         nlp.update([first])
     doc, tags = nlp.make_doc(TEXTS[0][0]), ner.tags
-    [before], steps = ner.model.predict([doc]), ner.crf.views.transitions.copy()
+    [before], transitions = ner.model.predict([doc]), ner.crf.views.transitions.copy()
     assert before.any()
     steps.update(ner.training, [second], {})  # features and labels come; the optimizer has not worked on them yet
     [after] = ner.model.predict([doc])
     assert len(ner.tags) > len(tags) == before.shape[1]
     np.testing.assert_allclose(after[:, : len(tags)], before, atol=1e-6)
-    np.testing.assert_array_equal(ner.crf.views.transitions[: len(tags), : len(tags)], steps)
+    np.testing.assert_array_equal(ner.crf.views.transitions[: len(tags), : len(tags)], transitions)
 
 
 @pytest.mark.parametrize("given", [True, False])

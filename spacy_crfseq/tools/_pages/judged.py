@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CrfError, DataError
-from ...evaluation.spans import span_counts
+from ...evaluation import span_counts
 from ...schemes import OUTSIDE, Span, decode_lenient
 from ...threads import cached_property
 

@@ -27,7 +27,7 @@ from ...cli.judging import layout_of
 from ...corpora import Preset
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
-from ...evaluation.spans import span_counts
+from ...evaluation import span_counts
 from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline

@@ -25,7 +25,7 @@ from .corpus import Finding
 if TYPE_CHECKING:
     from ...features.encoder import Block, Ids
     from ...pipeline.component import CRFComponent
-    from ...training.cost import Cost
+    from .cost import Cost
 
 
 class TemplateUse(NamedTuple):
@@ -169,7 +169,7 @@ def aside() -> Iterator[None]:
 
 
 def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
-    from ...training.cost import estimate
+    from .cost import estimate
 
     started = perf_counter()
     encode(setup, postpone=False)

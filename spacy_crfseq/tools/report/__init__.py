@@ -18,7 +18,7 @@ from ...cli.judging import gold_tags_of, layout_of
 from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
-from ...evaluation.spans import Familiarity, text_of
+from ...evaluation import Familiarity, text_of
 from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...evaluation.spans import FAMILIAR, Familiarity
+from ...evaluation import FAMILIAR, Familiarity
 from ...prf import accuracy, finite, rates_by_label
 from ...schemes import Span
 from .._pages.bootstrap import Interval, interval

@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacy_crfseq.evaluation import weights as weights_module
-from spacy_crfseq.evaluation.weights import features_with_largest_weights
 from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.features.templates import Plan
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.pipeline import feature_names as weights_module
+from spacy_crfseq.pipeline.feature_names import features_with_largest_weights
 from spacy_crfseq.tools._pages.weights import entries, largest_weights, weights_by_template
 from tests.problems import BIGRAM_TEMPLATES, TEMPLATES, columns_of, make_encoder, training_problem
 

@@ -12,7 +12,7 @@ import spacy
 from spacy.training import Example
 
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.training.cost import estimate
+from spacy_crfseq.tools.debug_data.cost import estimate
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
 SENTENCES_READ = 1000
@@ -46,7 +46,7 @@ def test_a_small_corpus_is_its_own_sample(optimizer: str) -> None:
 
 
 def test_an_optimizer_that_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spacy_crfseq.training.cost.SECONDS", 0.0)
+    monkeypatch.setattr("spacy_crfseq.tools.debug_data.cost.SECONDS", 0.0)
     nlp = spacy.blank("xx")
     docs = [gold_doc(nlp, rows) for rows in SENTENCES] * 4
     _, cost = trained_on([Example(doc.copy(), doc) for doc in docs], "crf_ner", "LBFGS")

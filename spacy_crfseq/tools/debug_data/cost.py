@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..types import Floats, Optimizer
-from .dataset import SAMPLE_SEQUENCES
-from .objective import Objective
+from ...training.dataset import SAMPLE_SEQUENCES
+from ...training.objective import Objective
+from ...types import Floats, Optimizer
 
 POWER, RATIO = 0.4, 4
 SECONDS = 20.0
