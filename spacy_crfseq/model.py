@@ -42,7 +42,7 @@ class LinearChainCRF:
     """A trained or trainable model over encoded texts.
 
     labels (list[str]): L labels.
-    theta (Floats): [D] parameters as the layout orders them, then those of the added potentials.
+    theta (Floats): [D] parameters as the layout orders them, then those of the added potentials; see `set_theta`.
     keys (tuple[Hashes, Hashes]): Feature keys of the unigram and of the bigram block.
     dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.words``, may have.
     templates (tuple[Numbers, Numbers] | None): The number of each feature's template, by block; None without templates.
@@ -77,21 +77,16 @@ class LinearChainCRF:
             f"{np.count_nonzero(self.theta):,} of them not zero>"
         )
 
-    @property
-    def theta(self) -> Floats:
-        """Parameters [D]; replace them by `set_theta`, which drops sums of the old ones."""
-        return self._theta
-
     def set_theta(self, theta: Floats) -> None:
-        """Use these parameters from now on."""
-        self._theta, self.views = theta, self.layout.views(theta[: self.layout.size])
-        self._tables = [CachedSums(*each) for each in zip(self.linear.rows, self.views, strict=False)]
+        """Use these parameters from now on, and drop sums of the old ones."""
+        self.theta, self.views = theta, self.layout.views(theta[: self.layout.size])
+        self._tables = list(map(CachedSums, self.linear.rows, self.views))
 
     @property
     def added_views(self) -> list[Floats]:
         """Parameters of each added potential, without a copy."""
         ends = np.cumsum([self.layout.size, *(one.size for one in self.small)])
-        return [self._theta[begin:end] for begin, end in pairwise(ends)]
+        return [self.theta[begin:end] for begin, end in pairwise(ends)]
 
     @property
     def cached_bytes(self) -> int:
@@ -118,7 +113,7 @@ class LinearChainCRF:
         pairs = np.maximum.outer(factors, factors).ravel()
         others = [np.tile(factors, one.size // len(factors)) for one in self.small]
         parts = [factors[unigrams], pairs[bigrams], pairs, factors, factors, *others]
-        return np.concatenate(parts).astype(self._theta.dtype)
+        return np.concatenate(parts).astype(self.theta.dtype)
 
     def posterior(
         self,
@@ -151,7 +146,7 @@ class LinearChainCRF:
             steps = np.full((n, n), transitions)
             steps.ravel()[pairs] = self.layout.steps.ravel()
         layout = Layout(n, unigrams, bigrams, steps, self.layout.boundaries)
-        theta = np.zeros(layout.size + sum(one.size(n) for one in self.added), self._theta.dtype)
+        theta = np.zeros(layout.size + sum(one.size(n) for one in self.added), self.theta.dtype)
         new = layout.views(theta[: layout.size])
         targets = (unigram_places, bigram_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
@@ -169,7 +164,7 @@ class LinearChainCRF:
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
         threshold 0 the scores of every text stay the same.  A kernel needs all features.
         """
-        kept = np.abs(self._theta[: self.layout.size]) > threshold
+        kept = np.abs(self.theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):
             if isinstance(rows, DenseRows):
                 table = part.reshape(rows.n_rows, rows.width)
@@ -199,7 +194,7 @@ class LinearChainCRF:
         """Return the model with these weights [size of the layout], and the features that have any."""
         if any(one.needs_features for one in self.small):
             return self
-        layout, theta = self.layout.restricted(kept), self.layout.move(self._theta[: self.layout.size], kept)
+        layout, theta = self.layout.restricted(kept), self.layout.move(self.theta[: self.layout.size], kept)
         theta[np.abs(theta) <= threshold] = 0
         used, other = used_rows(layout.unigrams), used_rows(layout.bigrams)
         keys, templates = (self.keys[0][used], self.keys[1][other]), self.templates
@@ -210,19 +205,19 @@ class LinearChainCRF:
             for rows in (layout.unigrams, layout.bigrams)
         )
         layout = layout._replace(unigrams=unigrams, bigrams=bigrams)
-        theta = np.concatenate([theta, self._theta[self.layout.size :]])
+        theta = np.concatenate([theta, self.theta[self.layout.size :]])
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack: one entry per array, in the smallest integer types, no weight that is zero."""
-        used = self._theta != 0
+        used = self.theta != 0
         message: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "labels": self.labels,
             "boundaries": self.layout.boundaries,
             "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
-            "theta": self._theta[used],
+            "theta": self.theta[used],
             "used": np.packbits(used),
             "n_theta": len(used),
         }

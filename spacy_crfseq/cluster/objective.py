@@ -70,12 +70,8 @@ class Distributed(Objective):
         n_threads: int = 1,
     ) -> None:
         super().__init__(potential, (), regularizer, n_total=n_total, n_threads=n_threads)
+        self.n_sequences = n_total
         self.shards, self._sums = shards, [term for term in losses_of if isinstance(term.loss, CorpusLoss)]
-
-    @property
-    def n_sequences(self) -> int:
-        """Number of sequences in all shards."""
-        return self._n_total
 
     @property
     def approachable(self) -> bool:

@@ -62,6 +62,7 @@ class DocModel:
     """The model of a component; without features and weights until it is trained or loaded.
 
     method (Method): How the component models and learns; replaced by `use_method`.
+    networks (dict): The neural networks among the potentials, by the numbers of their inputs.
     cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
     place (Place): Where new words are looked up.
     feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
@@ -102,7 +103,8 @@ class DocModel:
 
     def use_method(self, method: Method) -> None:
         """Model and learn in this way from now on."""
-        self.method = method
+        self.method, each = method, enumerate(method.potentials.values())
+        self.networks = {number: one for number, one in each if isinstance(one, NetworkPotential)}
         self._features: FeatureSet | None = None
         first = method.first_stage()
         if first is None:
@@ -203,12 +205,6 @@ class DocModel:
                 "'python -m spacy crfseq fit'), or load a trained pipeline with spacy.load."
             )
         return self._crf, self._encoder
-
-    @property
-    def networks(self) -> dict[int, NetworkPotential]:
-        """The neural networks among the potentials, by the numbers of their inputs."""
-        each = enumerate(self.method.potentials.values())
-        return {number: one for number, one in each if isinstance(one, NetworkPotential)}
 
     def refuse_networks(self, what: str, advice: str) -> None:
         """RAISES ConfigError: If scores come from a neural network, which `what` cannot train."""

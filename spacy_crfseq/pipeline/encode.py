@@ -33,7 +33,6 @@ from .examples import Corpus, LabelledText, bare
 from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns, check_rows
 from .settings import TermSettings
-from .tasks import Annotation
 
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
@@ -42,8 +41,6 @@ TRAIN = "the training corpus"
 ANNOTATED = 128
 """Texts that an earlier component annotates at a time."""
 
-Read = Callable[[list[Doc], Sequence[str]], DocColumns]
-"""Reads the columns that templates name from Docs."""
 Texts = Iterable[Doc] | Iterable[Example] | Callable[[], Iterable[Doc] | Iterable[Example]]
 """The texts of a term, or a function that returns them."""
 
@@ -115,50 +112,6 @@ class TermData(NamedTuple):
         return Term(self.data, self.settings.loss, self.settings.weight, name=self.name, sample=self.data)
 
 
-class Reading(NamedTuple):
-    """How a component reads examples.
-
-    read (Read): Reads the columns of predicted Docs.
-    table (PartialTable): Numbers partial annotation of gold Docs, under the name of the component.
-    read_by_functions (frozenset[str]): Columns that token functions read.
-    loss (Loss | None): Of the examples; it may read them.
-    labelled (bool): Whether gold labels are read; else all are missing.
-    lexical (bool): Whether features are of words and columns alone, so that no Docs are needed.
-    """
-
-    annotation: Annotation
-    read: Read
-    table: PartialTable
-    component: str
-    read_by_functions: frozenset[str] = frozenset()
-    loss: Loss | None = None
-    labelled: bool = True
-    lexical: bool = False
-
-
-def encode_examples(examples: Iterable[Example], encoder: Encoder, reading: Reading) -> EncodedCorpus:
-    """Compile all examples; an encoder that is not frozen collects their features, those of gold columns included.
-
-    RAISES NoExamplesError: If there are no examples.
-    RAISES DataError: On annotation that cannot be read; both name the component.
-    """
-    corpus, whole = _Corpus(encoder, reading), examples if isinstance(examples, Corpus) and reading.lexical else None
-    try:
-        if whole is not None and whole.portions is not None:
-            parts = whole.portions(CHUNK_DOCS, encoder.columns, reading.annotation)
-        else:
-            whole, parts = None, minibatch(examples, CHUNK_DOCS)
-        for part in parts:
-            corpus.add(part)
-        found = corpus.encoded()
-    except DataError as error:
-        kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
-        raise kind(f"Component {reading.component!r}: {error}") from None
-    if whole is not None:  # else it has counted the examples that it has read
-        whole.count(found.n_docs, found.data.encoded.n_tokens)
-    return found
-
-
 class _Texts:
     """Encoded texts of one encoder, packed and joined as they come, so that no array is in memory twice."""
 
@@ -198,8 +151,12 @@ class _Texts:
 class _Corpus:
     """A corpus that grows by chunks of examples."""
 
-    def __init__(self, encoder: Encoder, reading: Reading) -> None:
-        self._encoder, self._reading = encoder, reading
+    def __init__(
+        self, training: CorpusEncoder, encoder: Encoder, strings: dict[int, str] | None, loss: Loss, labelled: bool
+    ) -> None:
+        self._training, self._model, self._encoder = training, training.model, encoder
+        self._read = partial(training.read, columns=encoder.columns, strings=strings)
+        self._loss, self._labelled = loss, labelled
         self._numbers: dict[str | None, int] = {None: MISSING}
         self._known, self._gold, self._weights = _Texts(encoder), list[Ints](), [np.ones(0)]
         self._seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
@@ -210,7 +167,7 @@ class _Corpus:
 
     def add(self, chunk: list[Example] | LabelledText) -> None:
         """Compile some examples, or some sentences of a file."""
-        encoder, reading = self._encoder, self._reading
+        encoder, model = self._encoder, self._model
         if isinstance(chunk, LabelledText):
             self._present.update(encoder.columns)
             self._append(chunk.text, chunk.text, self._numbered(chunk.tags), chunk.weights)
@@ -218,19 +175,19 @@ class _Corpus:
             return
         validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
-        columns = reading.read(docs, encoder.columns)
+        columns = self._read(docs)
         text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
         self._present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
         if missing and self._seen is None:
             self._seen = self._known.copy()
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
-        if reading.labelled:
-            tags = [gold_tags(reading.annotation, example, reading.component) for example in chunk]
+        if self._labelled:
+            tags = [gold_tags(model.annotation, example, model.name) for example in chunk]
             labels = self._numbered([tag for of_doc in tags for tag in of_doc])
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
-        if isinstance(reading.loss, TextLoss):
-            self._inputs.append(read_inputs(reading.loss, docs, reading.component))
+        if isinstance(self._loss, TextLoss):
+            self._inputs.append(read_inputs(self._loss, docs, model.name))
         self._n_docs += len(chunk)
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
@@ -248,8 +205,8 @@ class _Corpus:
         So their features are known when ``annotating_components`` set them.  They are no input of the training, and
         what the task writes never is.
         """
-        names, reading, text = self._encoder.columns, self._reading, columns.text
-        answers = reading.annotation.writes
+        names, text = self._encoder.columns, columns.text
+        answers, functions = self._model.annotation.writes, self._model.read_by_functions
         absent = [i for i, name in enumerate(names) if name not in answers and not text.context[:, i].any()]
         missing = [names[i] for i in absent]
         if absent:
@@ -258,16 +215,16 @@ class _Corpus:
                 if same_words(example):
                     values = example.reference.to_array([*missing])
                     text.context[begin:end, absent] = values.reshape(end - begin, len(absent))
-        read = sorted(reading.read_by_functions - answers - {"NORM", "SPACY"})
+        read = sorted(functions - answers - {"NORM", "SPACY"})
         unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
         if unset and all(map(same_words, chunk)):
-            gold_sets = reading.read([example.reference for example in chunk], names).text.sets
+            gold_sets = self._read([example.reference for example in chunk]).text.sets
             text, missing = text._replace(sets=gold_sets), [*missing, *unset]
-        self._present.update(reading.read_by_functions - {*unset, *names})
+        self._present.update(functions - {*unset, *names})
         return text, missing
 
     def _numbered(self, tags: Sequence[str | Partial | None]) -> Ints:
-        table, numbers = self._reading.table, self._numbers
+        table, numbers = self._training.partials, self._numbers
         each = [
             table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
         ]
@@ -277,7 +234,7 @@ class _Corpus:
         """Return all examples.  RAISES NoExamplesError: If there are none."""
         if not self._n_docs:
             raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
-        table = self._reading.table
+        table = self._training.partials
         joined = self._known.joined()
         encoded = joined if self._seen is None else self._seen.joined()
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
@@ -367,17 +324,33 @@ class CorpusEncoder:
         strings: dict[int, str] | None = None,
         term: TermSettings | None = None,
     ) -> EncodedCorpus:
-        """Return examples as numbers, those of a term if its settings are given."""
+        """Return examples as numbers, those of a term if its settings are given.
+
+        An encoder that is not frozen collects their features, those of gold columns included.
+        RAISES NoExamplesError: If there are no examples.
+        RAISES DataError: On annotation that cannot be read; both name the component.
+        """
         model = self.model
         loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
         by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
         lexical = labelled and not by_docs and model.place.vocab is model.vocab
         encoder.pinned = True  # the parts of a text share their bags
-        read = partial(self.read, strings=strings)
-        reading = Reading(
-            model.annotation, read, self.partials, model.name, model.read_by_functions, loss, labelled, lexical
-        )
-        return encode_examples(examples, encoder, reading)
+        corpus = _Corpus(self, encoder, strings, loss, labelled)
+        whole = examples if isinstance(examples, Corpus) and lexical and examples.portions is not None else None
+        try:
+            if whole is not None and whole.portions is not None:
+                parts = whole.portions(CHUNK_DOCS, encoder.columns, model.annotation)
+            else:
+                parts = minibatch(examples, CHUNK_DOCS)
+            for part in parts:
+                corpus.add(part)
+            found = corpus.encoded()
+        except DataError as error:
+            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+            raise kind(f"Component {model.name!r}: {error}") from None
+        if whole is not None:  # else it has counted the examples that it has read
+            whole.count(found.n_docs, found.data.encoded.n_tokens)
+        return found
 
     def read(
         self, docs: list[Doc], columns: Sequence[str], strings: dict[int, str] | None = None, networks: bool = False

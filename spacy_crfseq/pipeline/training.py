@@ -469,11 +469,11 @@ class Training(CorpusEncoder):
             data = self.corpus.data
         else:
             raise DataError(f"Component {model.name!r}: give examples to fit, or call initialize just before.")
-        if self.settings:
+        if model.method.terms:
             self.complete_terms()
             self.warn_of_missing_columns()
         model.n_sequences, self.run = data.n_sequences, None
-        self.set(streamed=False)
+        self.plan = self.plan._replace(streamed=False)
         return self.objective(Term(data, model.method.loss, name=TRAIN))
 
     def _encode_again(self, examples: Iterable[Example]) -> Dataset:

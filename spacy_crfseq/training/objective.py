@@ -201,6 +201,7 @@ class Objective:
     """Implements `types.OnlineObjective` and `types.IndexedObjective`.
 
     terms (Sequence[Term]): Data sets with their losses, at least one; the first is that of the training corpus.
+    n_sequences (int): Number of sequences in their data.
     n_total (int): Number of sequences of all terms in the whole training set, if the terms' data are a part of it.
     n_threads (int): Threads of passes over all data; 0: one per core.
     dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
@@ -222,6 +223,7 @@ class Objective:
         templates: Numbers | None = None,
     ) -> None:
         self.potential, self.terms, self.dictionary = potential, [term.weighted() for term in terms], dictionary
+        self.n_sequences = sum(term.data.n_sequences for term in terms)
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.blocks = potential.blocks()
         self.regularizer = regularizer.over(self.blocks)
@@ -251,17 +253,13 @@ class Objective:
         """Return the objective with other terms."""
         other = copy(self)
         other.terms, other._streams = list(terms), None
+        other.n_sequences = sum(term.data.n_sequences for term in terms)
         vars(other).pop("_passes", None)
         return other
 
     def labelled(self) -> Objective:
         """Return the objective on the sequences in which a gold label is known."""
         return self.on([term._replace(data=term.data.labelled()) for term in self.terms])
-
-    @property
-    def n_sequences(self) -> int:
-        """Number of sequences in the current data."""
-        return sum(term.data.n_sequences for term in self.terms)
 
     @property
     def n_total(self) -> int:
