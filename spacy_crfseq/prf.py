@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Values = NDArray[np.float64]
 
+SEQUENCES = "sequence_acc"
+"""How the names of accuracies of whole sequences end."""
+
 
 class PRF(NamedTuple):
     """Precision, recall and F1; 0.0 after a division by zero."""

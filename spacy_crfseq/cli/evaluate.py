@@ -22,10 +22,9 @@ from ..errors import ConfigError, DataError
 from ..evaluation import FAMILIAR, Familiarity, text_of
 from ..files import write_json
 from ..pipeline.gold_files import TOKENS, read_gold, score_raw, value_of
-from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import load_pipeline
 from ..pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
-from ..prf import prf
+from ..prf import SEQUENCES, prf
 from ..schemes import OUTSIDE, Span
 from . import options
 from .app import command

@@ -32,8 +32,8 @@ from ..pipeline.project import (
     set_up,
     train,
 )
-from ..pipeline.scorers import SEQUENCES
 from ..pipeline.select import start_from
+from ..prf import SEQUENCES
 from . import options
 from ._dask import Dask, connected
 from .app import command

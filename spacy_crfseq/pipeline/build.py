@@ -21,6 +21,7 @@ from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
 from ..potentials.layout import Layout, Rows, cells, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
+from ..prf import SEQUENCES
 from ..schemes import TagTable, right_spans, span_f1, spans_of
 from ..training.compatibility import needs_labels, part_name
 from ..training.dataset import join
@@ -31,7 +32,6 @@ from .doc_model import DocModel
 from .encode import TermData
 from .labels import gold_tags, known_tags, same_words
 from .prediction import DocColumns
-from .scorers import SEQUENCES
 from .settings import Method
 
 OLD_TO_NEW = 4.0

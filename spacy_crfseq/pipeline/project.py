@@ -23,8 +23,9 @@ from ..corpora.layouts import corpus_block
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
+from ..prf import SEQUENCES
 from .examples import Corpus
-from .scorers import SEQUENCES, scores_alone
+from .spacy_train import scores_alone
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -67,7 +68,7 @@ class Setup(NamedTuple):
         """Save the pipeline with its model card, replacing the folder."""
         from spacy.training.loop import create_before_to_disk_callback
 
-        from .model_card import fill_card
+        from .spacy_train import fill_card
 
         nlp = create_before_to_disk_callback(self.training["before_to_disk"])(self.nlp)
         with ExitStack() as stack:

@@ -1,26 +1,44 @@
-"""What a config of ``spacy train`` names beside components and corpora: a logger, and a batcher for batch optimizers.
+"""What a config of ``spacy train`` names beside components and corpora.
+
+A logger, a batcher for batch optimizers, scorers, a tokenizer and the model card.  A sequence is a sentence, or a whole
+Doc without sentence starts; it is right if all its tokens with known gold annotation are, and does not count if it has
+none.  The tokenizer's tokens are the matches of a regular expression, by default the runs without white space::
+
+    [nlp.tokenizer]
+    @tokenizers = "spacy_crfseq.RegexTokenizer.v1"
+    pattern = "\\\\S+"
 
 The logger shows the progress of a CRF: objective, gradient, active features.  Its columns follow those of spaCy's
 ConsoleLogger; on a terminal, live curves appear below the table.  Its file has the form of the log of ``crfseq fit``.
 (No deferred annotations here: spaCy validates a config with the evaluated annotations.)
 """
 
+import dataclasses
 import json
 import math
+import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from time import monotonic, perf_counter
 from typing import IO, Any, TypeVar
 
+import numpy as np
+import srsly
 from spacy import util
+from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
 from spacy.language import Language
+from spacy.scorer import Scorer, get_ner_prf
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
 from tqdm import tqdm
 
+from ..corpora.splitting import SPACES, Splitter
 from ..errors import ConfigError, DataError
-from ..prf import finite
+from ..prf import SEQUENCES, finite
 from ..types import StepReport
 
 Item = TypeVar("Item")
@@ -272,3 +290,231 @@ def _can_write(stream: IO[str], text: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+# Scorers of the components: spaCy's own `Scorer`, and the accuracy of whole sequences
+
+
+def create_tagger_scorer() -> Callable[..., dict[str, Any]]:
+    """Return the tagger's scorer (registered as ``spacy_crfseq.tagger_scorer.v1``)."""
+    return tagger_score
+
+
+def create_chunker_scorer() -> Callable[..., dict[str, Any]]:
+    """Return the chunker's scorer (registered as ``spacy_crfseq.chunker_scorer.v1``)."""
+    return chunker_score
+
+
+def create_ner_scorer() -> Callable[..., dict[str, Any]]:
+    """Return the entity recognizer's scorer (registered as ``spacy_crfseq.ner_scorer.v1``)."""
+    return ner_score
+
+
+def tagger_score(examples: Iterable[Example], *, attr: str = "tag", **kwargs: Any) -> dict[str, Any]:
+    """Return the accuracy ``{attr}_acc`` of the token attribute `attr`, and that of sequences."""
+    examples = list(examples)
+    known = {name: value for name, value in kwargs.items() if name == "missing_values"}
+    if attr == "morph":
+        known["getter"] = lambda token, _: token.morph.key
+    scores: dict[str, Any] = Scorer.score_token_attr(examples, attr, **known)
+    return {**scores, f"{attr}_{SEQUENCES}": _of_sequences(examples, lambda doc: doc.to_array([IDS[attr.upper()]]))}
+
+
+def ner_score(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+    """Return precision, recall and F1 of the entities, as ``ents_f``, and the accuracy of sequences."""
+    examples, attributes = list(examples), [ENT_IOB, ENT_TYPE]
+    scores: dict[str, Any] = get_ner_prf(examples, **kwargs)
+    return {**scores, f"ents_{SEQUENCES}": _of_sequences(examples, lambda doc: doc.to_array(attributes))}
+
+
+def chunker_score(examples: Iterable[Example], *, spans_key: str = "chunks", **kwargs: Any) -> dict[str, Any]:
+    """Return precision, recall and F1 of ``doc.spans[spans_key]``, as ``spans_{spans_key}_f``, and of sequences."""
+    prefix, examples = "spans_", list(examples)
+
+    def spans_of(doc: Doc, key: str) -> Any:
+        return doc.spans.get(key[len(prefix) :], [])
+
+    def labels(doc: Doc) -> Any:
+        table = np.zeros((len(doc), 2), np.uint64)
+        table[:, 0] = 2 if spans_key in doc.spans else 0  # as ENT_IOB: outside, or unknown
+        for span in doc.spans.get(spans_key, []):
+            table[span.start : span.end] = 1, span.label
+            table[span.start, 0] = 3
+        return table
+
+    scores: dict[str, Any] = Scorer.score_spans(
+        examples,
+        attr=f"{prefix}{spans_key}",
+        getter=spans_of,
+        has_annotation=lambda doc: spans_key in doc.spans,
+        labeled=True,
+        allow_overlap=False,
+    )
+    return {**scores, f"{prefix}{spans_key}_{SEQUENCES}": _of_sequences(examples, labels)}
+
+
+def _of_sequences(examples: Iterable[Example], labels: Callable[[Doc], Any]) -> float | None:
+    """Return the share of sequences without an error; None if none is annotated, or tokens differ.
+
+    labels: Function from a Doc to values [T, n] of its tokens, the first of which is 0 where they are unknown.
+    """
+    right = total = 0
+    for example in examples:
+        gold, found = (labels(doc).reshape(len(doc), -1) for doc in (example.reference, example.predicted))
+        if len(gold) != len(found):
+            return None
+        starts = [token.i for token in example.reference if token.i == 0 or token.is_sent_start]
+        known = gold[:, 0] != 0
+        wrong = known & (gold != found).any(1)
+        if starts:
+            known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (known, wrong))
+            total, right = total + int(known.sum()), right + int((known & ~wrong).sum())
+    return right / total if total else None
+
+
+def scores_alone(nlp: Language, known: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Return the scores of a pipeline of one component from those by `Evaluator.scores`, None if they are not known.
+
+    Where there are others, a component may see what they write, which `Evaluator` does not.
+    """
+    (name, pipe), *others = nlp.pipeline
+    found = known.get(name) if getattr(pipe, "scorer", None) in (tagger_score, ner_score, chunker_score) else None
+    if found is None or others:
+        return None
+    of_tokens = hasattr(nlp.tokenizer, "score")
+    return {name: value for name, value in found.items() if of_tokens or not name.startswith("token_")}
+
+
+def create_regex_tokenizer(pattern: str = SPACES, between: str = "words") -> Callable[[Language], "RegexTokenizer"]:
+    """Create a tokenizer whose tokens are matches of a pattern (``spacy_crfseq.RegexTokenizer.v1``).
+
+    pattern (str): A regular expression; by default, tokens are what is between white space.  In a config, write a
+        dollar sign as ``\\\\x24``: spaCy doubles $ when it saves one.
+    between (str): Which text between matches becomes tokens of its own: "words", each run without white space;
+        "nothing", which leaves such text out; or "everything", white space beyond a single space as well.
+
+    With "words", doc.text is the text if white space in it is single spaces between tokens; other white space becomes
+    one space or, before the first token, none, because tokens of white space would be part of the sequences that a
+    CRF labels.  With "everything", doc.text is always the text.
+    Raises ConfigError on a pattern that cannot be read or that matches the empty text.
+    """
+    splitter = Splitter(pattern, between)
+    return lambda nlp: RegexTokenizer(nlp.vocab, splitter.pattern, splitter.between)
+
+
+class RegexTokenizer:
+    """A tokenizer of a pipeline; see `create_regex_tokenizer`."""
+
+    def __init__(self, vocab: Vocab, pattern: str = SPACES, between: str = "words") -> None:
+        self.vocab, self.split = vocab, Splitter(pattern, between)
+
+    def __repr__(self) -> str:
+        return f"RegexTokenizer(pattern={self.split.pattern!r}, between={self.split.between!r})"
+
+    def __call__(self, text: str) -> Doc:
+        """Return the Doc of a text."""
+        words, spaces = self.split(text)
+        return Doc(self.vocab, words=words, spaces=spaces)
+
+    def pipe(self, texts: Iterable[str], batch_size: int = 1000) -> Iterator[Doc]:
+        """Yield the Doc of each text."""
+        return map(self, texts)
+
+    def explain(self, text: str) -> list[tuple[str, str]]:
+        """Return the tokens of a text, each after what made it: "MATCH", or "BETWEEN" matches."""
+        return [("MATCH" if self.split.matches(word) else "BETWEEN", word) for word in self.split(text)[0]]
+
+    def to_bytes(self, **kwargs: Any) -> bytes:
+        """Return the settings as bytes."""
+        data: bytes = srsly.msgpack_dumps({"pattern": self.split.pattern, "between": self.split.between})
+        return data
+
+    def from_bytes(self, bytes_data: bytes, **kwargs: Any) -> "RegexTokenizer":
+        """Take over settings.  RAISES DataError: If the bytes are those of something else."""
+        try:
+            settings = srsly.msgpack_loads(bytes_data)
+            self.split = Splitter(settings["pattern"], settings["between"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"These are not the settings of a RegexTokenizer: {error}.") from error
+        return self
+
+    def to_disk(self, path: Path | str, **kwargs: Any) -> None:
+        """Write the settings to a file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    def from_disk(self, path: Path | str, **kwargs: Any) -> "RegexTokenizer":
+        """Take over the settings in a file."""
+        return self.from_bytes(Path(path).read_bytes())
+
+
+# The model card: the description and notes in a pipeline's meta, which ``spacy package`` shows in a README
+
+HEADING = "### How it works"
+"""The first line of generated notes, which may be replaced."""
+TASKS = {"crf_tagger": "tags", "crf_chunker": "chunks", "crf_ner": "named entities"}
+
+
+def create_model_card(
+    description: str = "", author: str = "", email: str = "", url: str = "", license: str = ""
+) -> Callable[[Language], Language]:
+    """Return a callback that fills a pipeline's model card (registered as ``spacy_crfseq.ModelCard.v1``).
+
+    Use it for ``[training.before_to_disk]``.  ``crfseq fit`` and the other training commands always write the notes.
+    Empty settings leave the meta unchanged.
+
+    description (str): One sentence about the pipeline.
+    author, email, url (str): Author and address of the pipeline.
+    license (str): Licence, such as "MIT".
+    """
+    given = {"description": description, "author": author, "email": email, "url": url, "license": license}
+
+    def callback(nlp: Language) -> Language:
+        nlp.meta.update({name: value for name, value in given.items() if value})
+        return fill_card(nlp)
+
+    return callback
+
+
+def fill_card(nlp: Language) -> Language:
+    """Write description and notes to the meta of a pipeline with CRFs, unless they exist; return the pipeline."""
+    from .component import CRFComponent
+
+    crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent) and pipe.labels}
+    if not crfs:
+        return nlp
+    if not nlp.meta.get("description"):
+        tasks = dict.fromkeys(TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs)
+        what = f"Linear-chain conditional random fields for {_listed(list(tasks))}; runs on a CPU."
+        nlp.meta["description"] = what
+    if not nlp.meta.get("notes") or nlp.meta["notes"].startswith(HEADING):
+        nlp.meta["notes"] = _notes(crfs)
+    return nlp
+
+
+def _notes(crfs: dict[str, Any]) -> str:
+    from jinja2 import StrictUndefined, Template
+
+    text = Path(__file__).with_name("model_card.md").read_text(encoding="utf8")
+    card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    return str(card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed))
+
+
+def _plugin(plugin: Any) -> str:
+    """Return the name of a plug-in and the settings that differ from its defaults."""
+    name = type(plugin).__name__
+    if not dataclasses.is_dataclass(plugin):
+        return name
+    settings = [
+        f"{field.name}={_value(getattr(plugin, field.name))}"
+        for field in dataclasses.fields(plugin)
+        if field.repr and getattr(plugin, field.name) != field.default
+    ]
+    return f"{name}({', '.join(settings)})" if settings else name
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else re.sub(r"[|\n]", " ", str(value))
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_crfseq.pipeline.model_card import HEADING, create_model_card, fill_card
+from spacy_crfseq.pipeline.spacy_train import HEADING, create_model_card, fill_card
 from tests.pipeline.helpers import initialize, registered, templates
 
 

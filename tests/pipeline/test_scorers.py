@@ -5,7 +5,7 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_crfseq.pipeline.scorers import chunker_score, ner_score, tagger_score
+from spacy_crfseq.pipeline.spacy_train import chunker_score, ner_score, tagger_score
 
 NLP = spacy.blank("en")
 

@@ -206,7 +206,7 @@ def _save(
     nlp: Language, name: str, result: FitResult, read_dev: ReadDev | None, output: Path, temperature: float
 ) -> dict[str, Any]:
     """Save the last and the best model; return the scores of the best one on the dev corpus."""
-    from ...pipeline.model_card import fill_card
+    from ...pipeline.spacy_train import fill_card
 
     pipe: Any = nlp.get_pipe(name)
     weights = (nlp.config.get("training") or {}).get("score_weights") or {}

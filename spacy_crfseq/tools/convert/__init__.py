@@ -159,7 +159,7 @@ def convert_file(
         model = read_saved_model(source, encoding or "utf8")
     if model is not None:
         from ...pipeline.imported import FACTORIES, import_pipeline
-        from ...pipeline.model_card import fill_card
+        from ...pipeline.spacy_train import fill_card
 
         check_choice("--labels", labels, FACTORIES)
         check_output_pipeline(target, source, force=force)
