@@ -120,56 +120,49 @@ def workspace(emissions: Floats, steps: int, sums: bool) -> Work:
     )
 
 
+@kernel
 def select(offsets: Offsets, gold: Ints, weights: Floats) -> tuple[Offsets, Bools]:
     """Return the numbers of sequences that blocks can take, longest first, and which [N] of the others remain to do.
 
     offsets [N + 1], weights [N], 0 for a sequence that adds nothing.  gold [T] tells which sequences are not complete;
     it is empty where that does not matter.
     """
-    order, left = np.empty(len(weights), np.int64), np.empty(len(weights), np.bool_)
-    return order[: _select(offsets, gold, weights, order, left)], left
-
-
-@kernel
-def _select(offsets: Offsets, gold: Ints, weights: Floats, order: Offsets, left: Bools) -> int:
-    """Do the work of `select`; return the number of sequences."""
-    counts = np.zeros(LONGEST + 2, np.int64)
-    for s in range(weights.shape[0]):
+    n = weights.shape[0]
+    order, left, counts, total = np.empty(n, np.int64), np.zeros(n, np.bool_), np.zeros(LONGEST + 2, np.int64), 0
+    for s in range(n):
         b, e = offsets[s], offsets[s + 1]
-        left[s] = False
         if e > b and weights[s] != 0:
             left[s] = e - b > LONGEST
             for t in range(b, min(e, gold.shape[0])):
                 left[s] |= gold[t] < 0
             if not left[s]:
                 counts[e - b] += 1
-    total = 0
     for length in range(LONGEST, 0, -1):  # a counting sort: where the sequences of each length begin
         here = counts[length]
         counts[length] = total
         total += here
-    for s in range(weights.shape[0]):
+    for s in range(n):
         length = offsets[s + 1] - offsets[s]
         if length > 0 and weights[s] != 0 and not left[s]:
             order[counts[length]] = s
             counts[length] += 1
-    return total
+    return order[:total], left
 
 
 @kernel
 def log_loss(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, order: Offsets, left: Bools,
-    cap: float, log_z: Floats,
-) -> float:  # fmt: skip
-    """Return the weighted loss of most sequences and add its gradient; set left [N] for the others.
+    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float, log_z: Floats
+) -> tuple[float, Bools]:
+    """Return the weighted loss of most sequences and add its gradient; return also which [N] of the others remain.
 
-    Arguments as in `lattice.expectations`, transitions [1, L, L]; order and left are those of `select`.
+    Arguments as in `lattice.log_loss`, transitions [1, L, L].
     """
+    order, left = select(offsets, gold, weights)
+    loss, first = 0.0, 0
     if order.shape[0] == 0:
-        return 0.0
+        return loss, left
     work = workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], False)
     base = pack(scores.transitions[0], work.forward, work.backward)
-    loss, first = 0.0, 0
     while first < order.shape[0]:
         block = order[first : first + block_size(offsets, order[first : first + LANES], FEWEST)]
         first += max(1, block.shape[0])
@@ -194,7 +187,7 @@ def log_loss(
         loss += finish(gold, weights, block, work, grad, left)
     if grad.transitions.shape[0] > 0:
         add_transitions(work.counts, work.forward, grad.transitions)
-    return loss
+    return loss, left
 
 
 @internal

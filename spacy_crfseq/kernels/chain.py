@@ -71,11 +71,9 @@ def covariances(
     """
     left, loss = weights != 0, 0.0
     if len(scores.transitions) == 1 and not PLAIN:
-        from . import blocks
-        from . import covariances as in_blocks
+        from . import covariances as blocks
 
-        order, left = blocks.select(offsets, NO_LABELS, weights)
-        loss = float(in_blocks.covariances(scores, offsets, rows, table, weights, grad, order, left, cap))
+        loss, left = blocks.covariances(scores, offsets, rows, table, weights, grad, cap)
     if left.any():
         values = _values(scores, offsets, rows, table, weights, grad, cap, left)
         loss += float(np.where(values > -np.inf, values, 0.0) @ weights)

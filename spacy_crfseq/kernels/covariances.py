@@ -45,22 +45,22 @@ class Edges(NamedTuple):
 
 @kernel
 def covariances(
-    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, order: Offsets,
-    left: Bools, cap: float,
-) -> float:  # fmt: skip
-    """Return the value of `chain.covariances` for most sequences and add its gradient; set left [N] for the others.
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float
+) -> tuple[float, Bools]:
+    """Return the value of `chain.covariances` for most sequences and add its gradient; return also which [N] remain.
 
-    Arguments as there, transitions [1, L, L]; order and left are those of `blocks.select`.  Lanes may be empty: a few
-    sequences are faster in one block than one by one.
+    Arguments as there, transitions [1, L, L].  Lanes may be empty: a few sequences are faster in one block than one by
+    one.
     """
+    order, left = blocks.select(offsets, rows[:0], weights)
+    loss, first = 0.0, 0
     if order.shape[0] == 0:
-        return 0.0
+        return loss, left
     n, entropy = scores.start.shape[0], rows.shape[0] == 0
     pointwise = table.shape[0] == 0 and not entropy
     work = blocks.workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], True)
     blocks.pack(scores.transitions[0], work.forward, work.backward)
     edges = _edges(work, entropy)
-    loss, first = 0.0, 0
     while first < order.shape[0]:
         block = order[first : first + blocks.block_size(offsets, order[first : first + LANES], 1)]
         first += block.shape[0]
@@ -82,7 +82,7 @@ def covariances(
     blocks.add_transitions(work.counts, work.forward, grad.transitions)
     if entropy:
         blocks.add_transitions(edges.counts, edges.forward, grad.transitions)
-    return loss
+    return loss, left
 
 
 @inlined

@@ -41,6 +41,10 @@ def _python_suffices(first: Any) -> bool:
     return _left >= 0 and length <= LARGE
 
 
+LIGHT: list[Kernel] = []
+"""All light kernels."""
+
+
 class Kernel:
     """A function that numba compiles when it, or a kernel that calls it, is first needed.
 
@@ -75,6 +79,9 @@ class Kernel:
                     source = getattr(intrinsics, self.py_func.__name__) if self._policy == "llvm" else source
             made = getattr(_compile, self._policy)(source)
             self._compiled = self._compiled or made  # the first one, where threads come at once
+            names, name = self.py_func.__globals__, self.py_func.__name__
+            if not self._part and names.get(name) is self:  # later calls need no detour
+                names[name] = self._compiled
         return self._compiled
 
     @property
@@ -95,7 +102,12 @@ def light(by: Callable[..., Any] | None = None) -> Callable[[Function], Function
 
     If the first argument is an array, or a tuple of arrays, its length is that of the work.
     """
-    return lambda function: cast(Any, Kernel(function, plain=by or function))
+
+    def make(function: Function) -> Function:
+        LIGHT.append(Kernel(function, plain=by or function))
+        return cast(Any, LIGHT[-1])
+
+    return make
 
 
 def inlined(function: Function) -> Function:

@@ -50,15 +50,34 @@ NO_NUMBERS: Floats = np.zeros(0)
 NO_LABELS: Ints = np.zeros(0, np.int32)
 
 
-def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float = 0.0) -> float:
+def log_loss(
+    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float = 0.0,
+    log_z: Floats = NO_NUMBERS,
+) -> float:  # fmt: skip
     """Return the sum over sequences of ``weight * phi(-log P(gold | x))`` and add its gradient.
 
     phi(u) is exp(u) - 1 up to the cap, and its tangent beyond; so it is u where cap is 0.
 
-    offsets [N + 1], gold [T] (negative: summed out), weights [N]; the gradients have the shapes of the scores.  Where
-    gold labels are missing, log P is the log of the sum over all completions (Tsuboi et al. 2008, eq. 4).
+    offsets [N + 1], gold [T] (negative: summed out), weights [N]; the gradients have the shapes of the scores, that of
+    transitions may be empty if it is not wanted.  Where gold labels are missing, log P is the log of the sum over all
+    completions (Tsuboi et al. 2008, eq. 4).
+
+    Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
+    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
     """
-    return expectations(scores, offsets, gold, weights, grad, NO_NUMBERS, cap)
+    loss = 0.0
+    if len(weights) >= MANY and len(scores.transitions) == 1 and not PLAIN:
+        from . import blocks
+
+        loss, beyond = blocks.log_loss(scores, offsets, gold, weights, grad, cap, log_z)
+        if not beyond.any():
+            return loss
+        weights = np.where(beyond, weights, 0.0)
+    left = np.zeros(len(weights), np.int32)
+    value, some_left = scaled_expectations((*scores,), offsets, gold, weights, (*grad,), cap, log_z, left)
+    if some_left:
+        value += exact_expectations(scores, offsets, gold, weights, grad, log_z, cap, left)
+    return loss + value
 
 
 def phi(nll: NDArray[np.float64], cap: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -69,34 +88,10 @@ def phi(nll: NDArray[np.float64], cap: float) -> tuple[NDArray[np.float64], NDAr
     return slope - 1 + slope * np.maximum(nll - cap, 0), slope
 
 
-def expectations(
-    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, log_z: Floats, cap: float = 0.0
-) -> float:
-    """Do the work of `log_loss`.
-
-    Where `gold` is empty and cap 0, return the sum of ``weight * log Z`` and add its gradient, weights being of either
-    sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.  Where the
-    gradient of transitions is empty, it is not wanted.
-    """
-    left, loss = np.zeros(len(weights), np.int32), 0.0
-    if len(weights) >= MANY and len(scores.transitions) == 1 and not PLAIN:
-        from . import blocks
-
-        order, beyond = blocks.select(offsets, gold, weights)
-        loss = float(blocks.log_loss(scores, offsets, gold, weights, grad, order, beyond, cap, log_z))
-        if not beyond.any():
-            return loss
-        weights = np.where(beyond, weights, 0.0)
-    value, some_left = scaled_expectations((*scores,), offsets, gold, weights, (*grad,), cap, log_z, left)
-    return (
-        loss + value + (exact_expectations(scores, offsets, gold, weights, grad, log_z, cap, left) if some_left else 0)
-    )
-
-
 def exact_expectations(
     scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, log_z: Floats, cap: float, left: Ints
 ) -> float:
-    """Do the work of `expectations` for the sequences that `scaled_expectations` has left."""
+    """Do the work of `log_loss` for the sequences that `scaled_expectations` has left."""
     loss = 0.0
     for here, s, free, free_z in exactly(scores, offsets, left):
         chains, known_z = [(free, free_z, float(left[s] == 1))], 0.0
@@ -423,7 +418,7 @@ def scaled_expectations(
     scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores, cap: float, log_z: Floats,
     left: Ints,
 ) -> tuple[float, bool]:  # fmt: skip
-    """Do the work of `expectations` for most sequences; return the sum, and whether some are left.
+    """Do the work of `log_loss` for most sequences; return the sum, and whether some are left.
 
     left [N], zero before: 1 for a sequence that is left, 2 where only the pass over its gold labels is.
     """

@@ -8,6 +8,8 @@ of the time goes by waiting for them: those of later tokens are asked for ahead.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -135,22 +137,57 @@ def add_split(
                         target[cols[q]] += values[q]
 
 
-@kernel
-def add_entries(ptr: Offsets, places: Ints, cols: Ints, values: Floats, out: Floats) -> None:
-    """Add single weights: ``out[t, cols[p]] += values[places[p]]`` for p from ptr[t] to ptr[t + 1]; out [T, C]."""
-    for t in range(ptr.shape[0] - 1):
-        target = out[t]
-        for p in range(np.uint64(ptr[t]), np.uint64(ptr[t + 1])):  # unsigned, as in `add_ragged_sparse`
-            target[np.uint32(cols[p])] += values[np.uint32(places[p])]
+class Lists(NamedTuple):
+    """What T tokens switch on in G groups of columns, one group per thread: bags, rows of a table, and single weights.
+
+    bags (Ints): [T * S] the bags of each token; those of group g have the places bounds[g] to bounds[g + 1], [G + 1].
+    ptr, ids: [T * G + 1] group g of token t has the rows ``ids[ptr[t * G + g]:ptr[t * G + g + 1]]``, -1 for nothing.
+    entries (Offsets): [T * G + 1] the same for weights, whose places and columns follow; empty without any.
+    """
+
+    bags: Ints
+    bounds: Offsets
+    ptr: Offsets
+    ids: Ints
+    entries: Offsets
+    places: Ints
+    columns: Ints
 
 
 @kernel
-def scatter_entries(ptr: Offsets, places: Ints, cols: Ints, d: Floats, grad: Floats) -> None:
-    """Transpose of `add_entries`: d [T, C]."""
-    for t in range(ptr.shape[0] - 1):
-        source = d[t]
-        for p in range(np.uint64(ptr[t]), np.uint64(ptr[t + 1])):  # unsigned, as in `add_ragged_sparse`
-            grad[np.uint32(places[p])] += source[np.uint32(cols[p])]
+def add_lists(first: int, last: int, lists: Lists, sums: Floats, table: Floats, weights: Floats, out: Floats) -> None:
+    """Add what tokens switch on to out [last - first, C]: rows of sums [B, C] and of table [H, C], and weights [D]."""
+    bags, bounds, ptr, ids, entries, places, columns = lists
+    groups = bounds.shape[0] - 1
+    size = bounds[groups]
+    # one loop after another: together, they would wait for memory more often
+    for t in range(first, last if size > 0 else first):
+        add_token(bags, t * size, (t + 1) * size, sums, out, t - first)
+    for t in range(first, last):
+        add_token(ids, ptr[t * groups], ptr[(t + 1) * groups], table, out, t - first)
+    for t in range(first, last if entries.shape[0] > 0 else first):
+        target = out[t - first]
+        for p in range(np.uint64(entries[t * groups]), np.uint64(entries[(t + 1) * groups])):  # unsigned, as above
+            target[np.uint32(columns[p])] += weights[np.uint32(places[p])]
+
+
+@kernel
+def scatter_lists(
+    first: int, last: int, group: int, lists: Lists, d: Floats, d_sums: Floats, d_table: Floats, grad: Floats
+) -> None:
+    """Transpose of `add_lists` for one group: d [last - first, C]."""
+    bags, bounds, ptr, ids, entries, places, columns = lists
+    groups = bounds.shape[0] - 1
+    size = bounds[groups]
+    for t in range(first, last if size > 0 else first):
+        scatter_token(bags, t * size + bounds[group], t * size + bounds[group + 1], d_sums, d, t - first)
+    for t in range(first, last):
+        place = t * groups + group
+        scatter_token(ids, ptr[place], ptr[place + 1], d_table, d, t - first)
+    for t in range(first, last if entries.shape[0] > 0 else first):
+        place, source = t * groups + group, d[t - first]
+        for p in range(np.uint64(entries[place]), np.uint64(entries[place + 1])):
+            grad[np.uint32(places[p])] += source[np.uint32(columns[p])]
 
 
 @kernel
@@ -199,7 +236,7 @@ def to_table(rows: Ints, row_ptr: Offsets, cols: Ints, values: Floats, table: Fl
 
 
 @kernel
-def from_table(rows: Ints, row_ptr: Offsets, cols: Ints, table: Floats, grad: Floats) -> None:
+def from_table(rows: Ints, row_ptr: Offsets, cols: Ints, grad: Floats, table: Floats) -> None:
     """Add the entries of table [H, C] that `to_table` took from sparse rows to them."""
     for h in range(rows.shape[0]):
         source = table[h]

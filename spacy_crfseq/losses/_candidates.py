@@ -44,8 +44,6 @@ class _Views(NamedTuple):
 
 def partly_known(batch: Batch) -> Offsets:
     """Return the numbers of sequences with a candidate set and a weight."""
-    if not len(batch.candidates.sets):
-        return np.zeros(0, np.int64)
     tokens = np.flatnonzero(batch.gold < MISSING)
     numbers = np.unique(np.searchsorted(batch.offsets, tokens, side="right") - 1)
     partly: Offsets = numbers[batch.weights[numbers] != 0]
@@ -94,7 +92,7 @@ def _expectations(
         return log_sums
     d_steps = grad.transitions if shared else np.zeros_like(steps)
     d = Scores(counts, d_steps, grad.start, grad.end)
-    kernels.lattice.expectations(seen, views.offsets, np.zeros(0, np.int32), factors, d, log_sums)
+    kernels.lattice.log_loss(seen, views.offsets, np.zeros(0, np.int32), factors, d, log_z=log_sums)
     for run in views.runs:
         grad.emissions[views.tokens[run]] += counts[run]
         if not shared:

@@ -24,11 +24,8 @@ class _Capped:
     """A loss with a `cap`, which is 0 unless a derived class has it as a setting."""
 
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches"})
-
-    @property
-    def cap(self) -> float:
-        """In nats."""
-        return 0.0
+    cap: float = 0.0
+    """In nats."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.cap <= HIGHEST:
@@ -49,8 +46,8 @@ class Sequential(_Capped):
         return kernels.lattice.phi(nll, self.cap)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        weights, partly, loss = batch.weights, partly_known(batch), 0.0
-        if len(partly):
+        weights, loss = batch.weights, 0.0
+        if len(batch.candidates.sets) and len(partly := partly_known(batch)):
             loss = over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
             weights = weights.copy()
             weights[partly] = 0

@@ -33,4 +33,4 @@ class JointLog:
         emissions[known] = -np.inf
         emissions[known, batch.gold[known]] = scores.emissions[known, batch.gold[known]]
         clamped, nothing, log_z = scores._replace(emissions=emissions), batch.gold[:0], np.zeros(len(batch.weights))
-        return kernels.lattice.expectations(clamped, batch.offsets, nothing, -batch.weights, grad, log_z)
+        return kernels.lattice.log_loss(clamped, batch.offsets, nothing, -batch.weights, grad, log_z=log_z)

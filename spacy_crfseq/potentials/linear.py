@@ -25,7 +25,7 @@ from ..features.index import BagStore
 from ..threads import cached_property, parts, run
 from ..types import Bools, Constraints, Floats, Ints, Offsets, RowGradient, Scores
 from .layout import DenseRows, Layout, Rows, SparseRows, Views, shards
-from .protocol import Addend, Part, tokens_of
+from .protocol import Addend, Part
 from .tag_dictionary import EmissionMask, without_restricted
 
 ROUND_FLOATS = 1 << 23
@@ -43,7 +43,12 @@ class Linear:
         self.layout, self.n_labels, self.size = layout, layout.n_labels, layout.size
         self.rows: tuple[Rows, ...] = (layout.unigrams, layout.bigrams)[: 2 if layout.bigrams.n_rows else 1]
         self.score_width = self.rows[-1].width
-        self.blocks, self.zero_frozen = layout.blocks, layout.zero_frozen
+        self.blocks = layout.blocks
+        trainable = layout.trainable()
+        self._frozen = layout.size - len(trainable) + np.flatnonzero(~trainable)
+
+    def zero_frozen(self, grad: Floats) -> None:
+        grad[self._frozen] = 0
 
     def passes(self, text: Encoded, n_threads: int) -> LinearPasses:
         return LinearPasses(self, text, n_threads)
@@ -90,114 +95,94 @@ def listed(ids: Ids) -> Listed:
     return Listed(ptr, out[:size])
 
 
-class RowLists:
-    """The rows ``ids[ptr[t]:ptr[t + 1]]`` of each token, or of each bag, in many passes.
-
-    Dense rows are read from the weights.  Sparse rows with `FEWEST` or more entries are written to a dense table at the
-    start of a pass, where adding one takes two or three vectors.  The entries of other rows, most often one, are listed
-    for each token.
-    """
-
-    FEWEST = 3
-
-    def __init__(self, rows: Rows, ptr: Offsets, ids: Ints) -> None:
-        self._rows, self._tabled, self._entries = rows, np.zeros(0, np.int32), None
-        self._ptr, self._ids = ptr, ids
-        if isinstance(rows, DenseRows):
-            return
-        used = np.zeros(rows.n_rows, np.bool_)
-        used[ids[ids >= 0]] = True  # others may belong to another group
-        self._tabled = np.flatnonzero((np.diff(rows.ptr) >= self.FEWEST) & used).astype(np.int32)
-        tables = np.full(rows.n_rows, -1, np.int32)
-        tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
-        # the first call counts rows in the table and listed entries, the second writes them
-        bounds, nothing = np.empty((2, len(ptr)), np.int64), np.empty(0, np.int32)
-        source = ptr, ids, tables, rows.ptr, rows.cols
-        kernels.rows.split(*source, (bounds[0], nothing), (bounds[1], nothing, nothing))
-        self._ptr, self._ids = bounds[0], np.empty(int(bounds[0, -1]), np.int32)
-        size = int(bounds[1, -1])
-        self._entries = bounds[1], np.empty(size, np.int32), np.empty(size, np.int32)
-        kernels.rows.split(*source, (self._ptr, self._ids), self._entries)
-
-    def begin(self, weights: Floats, grad: Floats | None) -> None:
-        """Start a pass with these weights; their gradient is added to `grad`, if given."""
-        self._weights: Floats = weights
-        self._grad: Any = grad
-        self._d_table: Any = None  # without a gradient, `scatter` and `finish` are not called
-        if isinstance(self._rows, DenseRows):
-            self._table = self._rows.matrix(weights)
-            self._d_table = None if grad is None else self._rows.matrix(grad)
-            return
-        self._table = np.empty((len(self._tabled), self._rows.width), weights.dtype)
-        kernels.rows.to_table(self._tabled, self._rows.ptr, self._rows.cols, weights, self._table)
-        self._d_table = None if grad is None else np.zeros_like(self._table)
-
-    def add(self, tokens: slice, out: Floats) -> None:
-        """Add the rows of some tokens to out [tokens, C]."""
-        bounds = slice(tokens.start, tokens.stop + 1)
-        kernels.rows.add_ragged(self._ptr[bounds], self._ids, self._table, out)
-        if self._entries is not None:
-            kernels.rows.add_entries(self._entries[0][bounds], *self._entries[1:], self._weights, out)
-
-    def scatter(self, tokens: slice, d: Floats) -> None:
-        """Add the gradient d [tokens, C] to that of the rows of some tokens."""
-        bounds = slice(tokens.start, tokens.stop + 1)
-        kernels.rows.scatter_ragged(self._ptr[bounds], self._ids, d, self._d_table)
-        if self._entries is not None:
-            kernels.rows.scatter_entries(self._entries[0][bounds], *self._entries[1:], d, self._grad)
-
-    def finish(self) -> None:
-        """Add the gradient of the table to that of the weights."""
-        if isinstance(self._rows, SparseRows):
-            kernels.rows.from_table(self._tabled, self._rows.ptr, self._rows.cols, self._d_table, self._grad)
-
-
 class PassSums:
     """The rows of one block in many passes over the same tokens, summed once per distinct bag.
 
     Columns of ids are divided into one group per thread.  Each group has its own templates, so no two groups share a
-    row, and additions to a row follow the order of the text.
+    row, and additions to a row follow the order of the text.  Dense rows are read from the weights.  Sparse rows with
+    `FEWEST` or more entries are written to a dense table at the start of a pass, where adding one takes two or three
+    vectors.  The entries of other rows, most often one, are listed for each token.
     """
+
+    FEWEST = 3
 
     def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
         bags, attrs = ids.expanded()
-        self.width, self._n_groups = rows.width, n_groups
-        self._n_bags = ids.store.size if bags.shape[1] else 0
-        self._bags = [np.ascontiguousarray(bags[:, group::n_groups]) for group in range(n_groups)]
+        self.rows, self.n_groups, self.n_bags = rows, n_groups, ids.store.size if bags.shape[1] else 0
         # in reverse order, so that a group with fewer bags gets more single features
-        singles = [attrs[:, n_groups - 1 - group :: n_groups] for group in range(n_groups) if attrs.shape[1]]
-        lists = [partial(RowLists, rows, np.arange(len(each) + 1) * each.shape[1], each.ravel()) for each in singles]
-        *self._singles, self._members = run([*lists, partial(RowLists, rows, ids.store.ptr, ids.store.ids)])
+        of_bags, of_attrs = _divided(bags, range(n_groups)), _divided(attrs, range(n_groups)[::-1])
+        self._tabled = np.zeros(0, np.int32)
+        if isinstance(rows, SparseRows):  # the rows of each group together: threads should not write to the same line
+            many, tabled = np.append(np.diff(rows.ptr) >= self.FEWEST, False), []  # the last one for -1
+            for numbers in (*of_attrs, ids.store.ids):
+                used = np.zeros_like(many)
+                used[numbers] = True
+                tabled.append(np.flatnonzero(used & many))
+            self._tabled = np.concatenate(tabled).astype(np.int32)
+        ends = np.append(0, np.cumsum(np.tile([each.shape[1] for each in of_attrs], len(attrs))))
+        self.lists = self._listed(of_bags, ends, np.concatenate(of_attrs, axis=1).ravel())
+        self._members = self._listed([np.zeros((0, 0), np.int32)], ids.store.ptr, ids.store.ids)
+
+    def _listed(self, groups: list[Ints], ptr: Offsets, ids: Ints) -> Any:
+        """Return `kernels.rows.Lists` of rows, given as ids [ptr[-1]], and of the bags of each group."""
+        rows, nothing = self.rows, np.zeros(0, np.int32)
+        bags = np.concatenate(groups, axis=1).ravel(), np.append(0, np.cumsum([each.shape[1] for each in groups]))
+        if isinstance(rows, DenseRows):
+            return *bags, ptr, ids, np.zeros(0, np.int64), nothing, nothing
+        tables = np.full(rows.n_rows, -1, np.int32)
+        tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
+        # the first call counts rows in the table and listed entries, the second writes them
+        source, (hot, cold) = (ptr, ids, tables, rows.ptr, rows.cols), np.empty((2, len(ptr)), np.int64)
+        kernels.rows.split(*source, (hot, nothing), (cold, nothing, nothing))
+        hot_ids, places, columns = (np.empty(int(size), np.int32) for size in (hot[-1], cold[-1], cold[-1]))
+        kernels.rows.split(*source, (hot, hot_ids), (cold, places, columns))
+        return *bags, hot, hot_ids, cold, places, columns
 
     def begin(self, weights: Floats, grad: Floats | None) -> None:
         """Start a pass with these weights; their gradient is added to `grad`, if given."""
-        run([partial(lists.begin, weights, grad) for lists in (*self._singles, self._members)])
-        if self._n_bags:
-            self._sums = np.zeros((self._n_bags, self.width), weights.dtype)
-            self._d_sums = self._sums if grad is None else np.zeros_like(self._sums)
-            run([partial(self._members.add, bags, self._sums[bags]) for bags in parts(self._n_bags, self._n_groups)])
+        rows, width = self.rows, self.rows.width
+        self._weights: Floats = weights
+        self._grad: Any = grad
+        if isinstance(rows, DenseRows):
+            self._table, self._d_table = rows.matrix(weights), rows.matrix(weights if grad is None else grad)
+        else:
+            self._table = np.empty((len(self._tabled), width), weights.dtype)
+            self._d_table = np.zeros_like(self._table[: 0 if grad is None else None])
+            self._over_table(kernels.rows.to_table, weights, self._table)
+        self._sums = np.zeros((self.n_bags, width), weights.dtype)
+        self._d_sums = np.zeros_like(self._sums[: 0 if grad is None else None])
+        source, sums = (self._members, self._sums, self._table, weights), self._sums
+        pieces = parts(self.n_bags, self.n_groups)
+        run([partial(kernels.rows.add_lists, each.start, each.stop, *source, sums[each]) for each in pieces])
 
-    def add(self, tokens: slice, out: Floats) -> None:
-        """Add the rows of some tokens to out [tokens, C]."""
-        for group in range(self._n_groups):
-            if self._n_bags:
-                kernels.rows.add_fixed(self._bags[group][tokens], self._sums, out)
-            if self._singles:
-                self._singles[group].add(tokens, out)
+    def _over_table(self, move: Callable[..., None], weights: Floats, table: Floats) -> None:
+        """Call a function that moves rows between weights and table, in threads."""
+        rows: Any = self.rows
+        pieces = parts(len(self._tabled), self.n_groups)
+        run([partial(move, self._tabled[piece], rows.ptr, rows.cols, weights, table[piece]) for piece in pieces])
 
-    def scatter(self, group: int, tokens: slice, d: Floats) -> None:
-        """Add d [tokens, C] to the sums of bags and to the rows of single features of one group."""
-        if self._n_bags:
-            kernels.rows.scatter_fixed(self._bags[group][tokens], d, self._d_sums)
-        if self._singles:
-            self._singles[group].scatter(tokens, d)
+    def adder(self, first: int, last: int) -> Adder:
+        """Return a function that adds the rows of the tokens first..last-1 to an array [last - first, C]."""
+        return partial(kernels.rows.add_lists, first, last, self.lists, self._sums, self._table, self._weights)
+
+    def scatter(self, group: int, first: int, last: int, d: Floats) -> None:
+        """Add d [last - first, C] to the gradients of bags and of single features of one group."""
+        d = d.reshape(last - first, self.rows.width)
+        target = self._d_sums, self._d_table, self._grad
+        kernels.rows.scatter_lists(first, last, group, self.lists, d, *target)
 
     def finish(self) -> None:
         """Add the gradients of bags, and of rows in tables, to the gradients of their features."""
-        run([lists.finish for lists in self._singles])
-        if self._n_bags:
-            self._members.scatter(slice(0, self._n_bags), self._d_sums)
-            self._members.finish()
+        if self.n_bags:
+            target = self._d_sums, self._d_table, self._grad
+            kernels.rows.scatter_lists(0, self.n_bags, 0, self._members, self._d_sums, *target)
+        if isinstance(self.rows, SparseRows):
+            self._over_table(kernels.rows.from_table, self._grad, self._d_table)
+
+
+def _divided(ids: Ints, groups: range) -> list[Ints]:
+    """Return the columns of ids [T, S] that belong to each group."""
+    return [ids[:, group :: len(groups)] for group in groups]
 
 
 class LinearPasses:
@@ -210,9 +195,17 @@ class LinearPasses:
     def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
         self._potential, self._offsets, self._n_threads = potential, text.offsets, n_threads
         self._sums = [PassSums(rows, ids, n_threads) for rows, ids in zip(potential.rows, text.blocks, strict=False)]
-        self._taken: dict[int, tuple[slice, Scores]] = {}
+        self._taken: dict[int, tuple[int, int, Scores]] = {}
         self._free: list[Floats] = []
         self._used: list[Floats] = []
+        self._rounds: list[list[Part]] = []
+        room = 0  # for scores of the last round
+        for part in shards(text.offsets, potential.score_width, LARGER, n_threads):
+            if room <= 0:
+                self._rounds.append([])
+                room = ROUND_FLOATS if n_threads > 1 else 1
+            self._rounds[-1].append(part)
+            room -= int(text.offsets[part[1]] - text.offsets[part[0]]) * potential.score_width
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
         layout = self._potential.layout
@@ -220,33 +213,28 @@ class LinearPasses:
         for number, sums in enumerate(self._sums):
             sums.begin(self._views[number], None if self._target is None else self._target[number])
 
-    def rounds(self) -> Iterator[list[Part]]:
-        limit = ROUND_FLOATS if self._n_threads > 1 else 0
-        round_: list[Part] = []
-        size, width = 0, self._potential.score_width
-        for part in shards(self._offsets, width, LARGER, self._n_threads):
-            round_.append(part)
-            size += int(self._offsets[part[1]] - self._offsets[part[0]]) * width
-            if size >= limit:
-                yield round_
-                round_, size = [], 0
-        if round_:
-            yield round_
+    def rounds(self) -> list[list[Part]]:
+        return self._rounds
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
-        tokens = tokens_of(self._offsets, part)
-        room, emissions = self._room((tokens.stop - tokens.start, self._potential.n_labels), self._views.start.dtype)
+        first, last = int(self._offsets[part[0]]), int(self._offsets[part[1]])
+        room, emissions = self._room((last - first, self._potential.n_labels), self._views.start.dtype)
 
         def backprop(d: Scores) -> None:
             self._free.append(room)  # the scores have served
-            self._taken[part[0]] = tokens, d  # until `flush`
+            self._taken[part[0]] = first, last, d  # until `flush`
 
-        return assemble(self._views, emissions, [partial(sums.add, tokens) for sums in self._sums]), backprop
+        return assemble(self._views, emissions, [sums.adder(first, last) for sums in self._sums]), backprop
 
     def zeros(self, scores: Scores) -> Scores:
-        rooms = [self._room(each.shape, each.dtype) for each in scores[: len(self._sums)]]
-        self._used += [room for room, _ in rooms]
-        return Scores(*(zeros for _, zeros in rooms), *map(np.zeros_like, scores[len(rooms) :]))
+        arrays = list(scores)
+        for number, array in enumerate(scores):
+            if number < len(self._sums):
+                room, arrays[number] = self._room(array.shape, array.dtype)
+                self._used.append(room)
+            else:
+                arrays[number] = np.zeros_like(array)
+        return Scores(*arrays)
 
     def _room(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Floats, Floats]:
         """Return memory for reuse, because new pages cost as much as the arithmetic, and zeros in it."""
@@ -262,21 +250,20 @@ class LinearPasses:
         return room, zeros
 
     def flush(self) -> None:
-        taken = [self._taken[first] for first in sorted(self._taken)]
-        self._taken.clear()
+        taken = list(map(self._taken.pop, sorted(self._taken)))
         if self._target is not None:
-            for _, d in taken:
+            for _, _, d in taken:
                 self._target.transitions[...] += d.transitions.sum(0)
                 self._target.start[...] += d.start
                 self._target.end[...] += d.end
-            run([partial(self._scatter, group, taken) for group in range(self._n_threads)])
+            run(list(map(partial(partial, self._scatter, taken), range(self._n_threads))))
         self._free += self._used
         self._used.clear()
 
-    def _scatter(self, group: int, taken: list[tuple[slice, Scores]]) -> None:
-        for tokens, d in taken:
+    def _scatter(self, taken: list[tuple[int, int, Scores]], group: int) -> None:
+        for first, last, d in taken:
             for sums, each in zip(self._sums, d, strict=False):
-                sums.scatter(group, tokens, each.reshape(len(each), sums.width))
+                sums.scatter(group, first, last, each)
 
     def finish(self) -> None:
         if self._target is not None:

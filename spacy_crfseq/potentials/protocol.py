@@ -7,7 +7,7 @@ and mini-batches that touch few parameters.  For prediction with one theta, see 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from ..features.encoder import Encoded
@@ -34,8 +34,8 @@ class Passes(Protocol):
     def begin(self, theta: Floats, grad: Floats | None) -> None:
         """Start a pass at theta [D]; the gradient is added to `grad` [D], if given."""
 
-    def rounds(self) -> Iterator[list[Part]]:
-        """Yield the parts of the text in order, in lists that threads share."""
+    def rounds(self) -> list[list[Part]]:
+        """Return the parts of the text in order, in lists that threads share."""
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         """Return the scores of a part, and a function that collects their gradient."""

@@ -62,10 +62,8 @@ def as_chains(kind: str, problem: Problem, cap: float = 0.0) -> tuple[float, Sco
 
 def left_by_blocks(kind: str, problem: Problem, cap: float = 0.0) -> np.ndarray:
     offsets, _, weights = problem.batch[:3]
-    order, left = blocks.select(offsets, np.zeros(0, np.int32), weights)
     gradient = problem.scores.zeros_like()
-    in_blocks.covariances(problem.scores, offsets, *arguments(kind, problem), weights, gradient, order, left, cap)
-    return left
+    return in_blocks.covariances(problem.scores, offsets, *arguments(kind, problem), weights, gradient, cap)[1]
 
 
 def rounding(problem: Problem) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -25,12 +24,11 @@ from tests.problems import Problem, problems
 @contextmanager
 def in_python() -> Iterator[None]:
     """Let Python run all light kernels, as in a process without numba."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("spacy_crfseq.kernels.")]
-    kernels = {id(each): each for module in modules for each in vars(module).values() if isinstance(each, jit.Kernel)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "_python_suffices", lambda _: True)
-        for kernel in kernels.values():
+        for kernel in jit.LIGHT:
             patch.setattr(kernel, "_compiled", None)
+            patch.setitem(kernel.py_func.__globals__, kernel.__name__, kernel)
         yield
 
 

@@ -84,36 +84,44 @@ def test_sparse_rows_sorted_for_reading_are_added(case: Case, least: int, dtype:
 
 
 @given(cases(), st.integers(1, 4))
-def test_rows_in_a_table_and_single_entries_make_up_sparse_rows(case: Case, fewest: int) -> None:
+def test_bags_rows_in_a_table_and_single_entries_make_up_rows(case: Case, fewest: int) -> None:
+    """In two groups of columns, of bags and of single features."""
+    n_tokens, n_slots = case.ids.shape
     ptr, cols, values = case.sparse
     tabled = np.flatnonzero(np.diff(ptr) >= fewest).astype(np.int32)
     tables = np.full(len(case.weights), -1, np.int32)
     tables[tabled] = np.arange(len(tabled))
-    hot, cold = split(case.ids, tables, ptr, cols)
+    ends = np.append(0, np.cumsum(np.tile([n_slots // 2, n_slots - n_slots // 2], n_tokens)))
+    bags, bounds = case.ids[:, :2].clip(0), np.array([0, min(1, n_slots), min(2, n_slots)])
+    lists = (bags.ravel(), bounds, *split(case.ids.ravel(), ends, tables, ptr, cols))
     table = np.full((len(tabled), case.weights.shape[1]), np.nan)
     rows.to_table(tabled, ptr, cols, values, table)
+    of_bags, stored = case._replace(ids=bags).counts, np.where(case.stored, case.weights, 0)
     out = np.ones_like(case.d)
-    rows.add_ragged(*hot, table, out)
-    rows.add_entries(*cold, values, out)
-    np.testing.assert_allclose(out, 1 + case.counts @ np.where(case.stored, case.weights, 0))
-    d_table, grad = np.zeros_like(table), np.ones_like(values)
-    rows.scatter_ragged(*hot, case.d, d_table)
-    rows.scatter_entries(*cold, case.d, grad)
-    rows.from_table(tabled, ptr, cols, d_table, grad)
+    for first, last in ((0, n_tokens // 2), (n_tokens // 2, n_tokens)):
+        rows.add_lists(first, last, lists, case.weights, table, values, out[first:last])
+    np.testing.assert_allclose(out, 1 + case.counts @ stored + of_bags @ case.weights)
+    d_table, grad, d_sums = np.zeros_like(table), np.ones_like(values), np.zeros_like(case.weights)
+    for group in range(2):
+        rows.scatter_lists(0, n_tokens, group, lists, case.d, d_sums, d_table, grad)
+        np.testing.assert_allclose(d_sums, of_bags_of(case, bags[:, : bounds[group + 1]]))
+    rows.from_table(tabled, ptr, cols, grad, d_table)
     np.testing.assert_allclose(grad, (1 + case.counts.T @ case.d)[case.stored])
 
 
-def split(ids: np.ndarray, tables: np.ndarray, ptr: np.ndarray, cols: np.ndarray) -> tuple[Any, Any]:
-    """Return the rows of each token in the table, and the entries of the others."""
+def of_bags_of(case: Case, bags: np.ndarray) -> np.ndarray:
+    """Return the gradient of the sums of bags."""
+    return case._replace(ids=bags).counts.T @ case.d
+
+
+def split(ids: np.ndarray, ends: np.ndarray, tables: np.ndarray, ptr: np.ndarray, cols: np.ndarray) -> Any:
+    """Return the rows that lie in the table, and the entries of the others."""
     nothing = np.empty(0, np.int32)
-    bounds = np.empty(len(ids) + 1, np.int64), np.empty(len(ids) + 1, np.int64)
-    listed = np.arange(len(ids) + 1) * ids.shape[1], ids.ravel()
-    rows.split(*listed, tables, ptr, cols, (bounds[0], nothing), (bounds[1], nothing, nothing))
-    sizes = [int(bound[-1]) for bound in bounds]
-    hot = bounds[0], np.empty(sizes[0], np.int32)
-    cold = bounds[1], np.empty(sizes[1], np.int32), np.empty(sizes[1], np.int32)
-    rows.split(*listed, tables, ptr, cols, hot, cold)
-    return hot, cold
+    hot, cold = np.empty((2, len(ends)), np.int64)
+    rows.split(ends, ids, tables, ptr, cols, (hot, nothing), (cold, nothing, nothing))
+    numbers, places, columns = (np.empty(int(size), np.int32) for size in (hot[-1], cold[-1], cold[-1]))
+    rows.split(ends, ids, tables, ptr, cols, (hot, numbers), (cold, places, columns))
+    return hot, numbers, cold, places, columns
 
 
 @given(cases())

@@ -60,7 +60,8 @@ class ExpectedLabels:
         """Return the expected labels of the tokens of each kind [R, L]."""
         kinds, own = self.kinds(batch), self._annealed(scores)
         weights, counts = _weights(batch, kinds), own.zeros_like()._replace(transitions=own.transitions[:0])
-        kernels.lattice.expectations(own, batch.offsets, np.zeros(0, np.int32), weights, counts, np.empty(len(weights)))
+        nothing, log_z = np.zeros(0, np.int32), np.empty(len(weights))
+        kernels.lattice.log_loss(own, batch.offsets, nothing, weights, counts, log_z=log_z)
         out = np.zeros((self.n_kinds, own.emissions.shape[1]))
         np.add.at(out, kinds, counts.emissions)
         out[0] = 0
