@@ -239,7 +239,7 @@ class CRF:
         RAISES DataError: As `fit`.
         """
         text, offsets = _read(self._model.attributes, X, "X")
-        return _split(self._model.labels(text, offsets, self.n_threads or threads.available()), offsets)
+        return _split(self._model.labels(text, offsets, self.n_threads), offsets)
 
     def predict_marginals(self, X: Sequences) -> NDArray[Any]:
         """Return the probabilities of the labels at each token, as an array of lists of dictionaries; see `predict`."""

@@ -127,7 +127,8 @@ class LinearChainCRF:
 
         This adds to shared tables; the result does not, so other threads may encode, score and train at the same time.
         """
-        source = self.source(encoded).without_restricted(allowed, constraints)
+        source = self.source(encoded)
+        source = source if allowed is None else source.without_restricted(allowed, constraints)
         return make_posterior(source, constraints, allowed, temperature, rules)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:

@@ -298,7 +298,8 @@ class Block:
         for number in plan.set_slots:
             keys, sets, offset = self._set_keys(number, text)
             columns.append(self.store.of(self._keys(number, keys[None]), partial(self._set, number, sets, offset)))
-        columns += [self._features(number, read(number)) for number in plan.single_slots]
+        for number in plan.single_slots:
+            columns.append(self._features(number, read(number)))
         table = np.empty((len(rows), len(columns)), np.int32)
         for i, column in enumerate(columns):
             table[:, i] = column
@@ -319,9 +320,10 @@ class Block:
             table.resize(n_words, UNKNOWN)
             for i in range(len(slots) if self.frozen else 0):
                 self._enter(i, np.arange(first, n_words))
+        ids = table.array
         for i, slot in enumerate(() if self._is_complete else slots):
             words = self._lexicon.shifted(rows, offsets, slot.key)
-            new = np.unique(words[table.array[words, i] == UNKNOWN])
+            new = np.unique(words[ids[words, i] == UNKNOWN])
             if len(new):
                 self._enter(i, new)
 
@@ -369,7 +371,8 @@ class Block:
 
     def _reader(self, rows: Ints, text: Columns) -> Callable[[int], Hashes]:
         """Return a function to the values [parts, T] of a template, which reads each part of templates once."""
-        read: dict[Part | int, Any] = {}
+        read: dict[Part | int, Any] = {0: rows}
+        lexemes, places = self._lexicon.values.array, self._lexicon.places
 
         def values(number: int) -> Hashes:
             parts = self.plan.templates[number].parts
@@ -382,8 +385,8 @@ class Block:
                     continue
                 if part.offset not in read:
                     read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
-                read[part] = self._lexicon.values.array[read[part.offset], self._lexicon.places[part.attribute]]
-            return np.stack([read[part] for part in parts])
+                read[part] = lexemes[read[part.offset], places[part.attribute]]
+            return np.stack(list(map(read.__getitem__, parts)))
 
         return values
 

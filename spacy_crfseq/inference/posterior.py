@@ -14,7 +14,7 @@ from ..decoders.viterbi import check_possible
 from ..errors import ConfigError
 from ..potentials.linear import Source
 from ..potentials.protocol import Part, tokens_of
-from ..threads import over
+from ..threads import available, over
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 
 THREAD_TOKENS = 1 << 12
@@ -86,6 +86,7 @@ class Posterior(NamedTuple):
 
     Labellings that break a constraint have probability zero: every probability is conditional on the constraints.
 
+    offsets (Offsets): [N + 1] token offsets of the sequences.
     allowed (Bools | None): [T, L] labels that each token may have; None for all.
     temperature (float): Scores are divided by it, which calibrates probabilities (Guo et al. 2017).
     rules (OccurrenceRules | None): Labels that may occur once or in an order, a constraint like the others.  The
@@ -93,6 +94,7 @@ class Posterior(NamedTuple):
     """
 
     source: Source
+    offsets: Offsets
     constraints: Constraints
     allowed: Bools | None
     temperature: float
@@ -107,21 +109,17 @@ class Posterior(NamedTuple):
         """T."""
         return int(self.offsets[-1])
 
-    @property
-    def offsets(self) -> Offsets:
-        """[N + 1] token offsets of the sequences."""
-        return self.source.offsets
-
     def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
         """Return the chosen label of every token [T].
 
+        n_threads (int): 0 for one per core; short texts need no more than one.
         exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
             states are possible.
         """
-        labels = np.empty(self.n_tokens, np.int32)
+        labels, most = np.empty(self.n_tokens, np.int32), self.n_tokens // THREAD_TOKENS
         exact = np.empty(len(self.offsets) - 1, np.bool_) if exact is None else exact
         exact[:] = True
-        n_threads = max(1, min(n_threads, self.n_tokens // THREAD_TOKENS))
+        n_threads = 1 if most < 2 else min(n_threads or available(), most)
 
         def fill(part: Part) -> None:
             scores, offsets, tokens = self._scores(part)
@@ -291,4 +289,4 @@ def make_posterior(
         raise ConfigError(
             f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
         )
-    return Posterior(source, constraints, allowed, temperature, rules)
+    return Posterior(source, source.offsets, constraints, allowed, temperature, rules)

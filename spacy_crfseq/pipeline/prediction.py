@@ -19,7 +19,6 @@ from spacy.strings import get_string_id, hash_string  # type: ignore[attr-define
 from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
-from .. import threads
 from ..errors import ConfigError, DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES
 from ..features.encoder import Columns, Encoder, LexemeValues
@@ -79,8 +78,7 @@ class Trained(NamedTuple):
 
     def decode(self, posterior: Posterior, exact: Bools | None = None) -> Ints:
         """Return the predicted labels [T]; `exact` as in `Posterior.decode`."""
-        n_threads = self.method.n_threads or threads.available()
-        return posterior.decode(self.method.decoder, n_threads, exact)
+        return posterior.decode(self.method.decoder, self.method.n_threads, exact)
 
 
 class Answer(NamedTuple):

@@ -21,7 +21,6 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from .. import threads
 from ..errors import DataError
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.encoder import Encoded
@@ -320,9 +319,8 @@ class Training(CorpusEncoder):
         model, kept = self.model, self.kept
         assert kept is not None
         encoded = model.encoder.adopted(kept.corpora[TRAIN].take(sequences).data.encoded, kept.encoder)
-        n_threads = model.method.n_threads or threads.available()
         posterior = model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)
-        return posterior.decode(model.method.decoder, n_threads)
+        return posterior.decode(model.method.decoder, model.method.n_threads)
 
     # Examples that come without an initialization
 
@@ -412,17 +410,16 @@ class Training(CorpusEncoder):
         """
         model, source, optimizer = self.model, self.plan.source, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            n_sequences, theta = model.n_sequences, model.crf.theta
-            result = None
+            (crf, _), n_sequences, result = model.trained(), model.n_sequences, None
             if checkpoint is not None:
-                facts = {**_facts(model.crf, objective), **({} if self.remote is None else self.remote.facts())}
-                begin = partial(optimizer.start, theta)
-                result, begun = checkpoint.begin(model.name, facts, theta, begin, objective.blocks)
+                facts = {**_facts(crf, objective), **({} if self.remote is None else self.remote.facts())}
+                begin = partial(optimizer.start, crf.theta)
+                result, begun = checkpoint.begin(model.name, facts, crf.theta, begin, objective.blocks)
                 settings |= {"saver": checkpoint, "begun": begun}
             if result is None and source is not None:
                 result = _fit_change(objective, optimizer, model, source, evaluate, settings)
             elif result is None:
-                result = fit(objective, optimizer, theta, evaluate=evaluate, **settings)
+                result = fit(objective, optimizer, crf.theta, evaluate=evaluate, **settings)
             if checkpoint is not None:
                 checkpoint.end(model.name, result)
             model.set_parameters(result.best)
@@ -451,7 +448,7 @@ class Training(CorpusEncoder):
         with model.lock:
             model.sync()
             objective = self._begin(examples, terms or {}) if self.remote is None else self.remote.objective(self)
-            model.encoder.pinned = True
+            model.trained()[1].pinned = True
             evaluate = self.evaluator(list(dev)) if dev is not None else None
         try:
             yield objective, evaluate
@@ -510,7 +507,7 @@ class Training(CorpusEncoder):
         """Free all data, after the last step of a run."""
         with self.model.lock:
             self.forget()
-            self.model.encoder.pinned = False
+            self.model.trained()[1].pinned = False
 
     def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
         encoded, columns = self.model.encode(docs)
