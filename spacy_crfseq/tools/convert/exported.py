@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from ...pipeline.component import CRFComponent
 
+EDGES = ["u:_start=%x[-1,0]", "u:_end=%x[1,0]"]
+"""Patterns of Wapiti that stand for the first and for the last token, of which each has a marker as its neighbour."""
 NEVER = -1e4
 """The weight of what the tags of a component may not do: its exponential is 0."""
 BATCH = 1000
@@ -77,18 +79,22 @@ def export_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Ex
     transitions[~allowed.step] = NEVER
     start, end = (np.asarray(each, np.float64).copy() for each in (crf.views.start, crf.views.end))
     start[~allowed.start], end[~allowed.end] = NEVER, NEVER
-    module, tables = "", dict[str, dict[str, str]]()
-    if not given and not wapiti:
-        edges = np.concatenate([start, end])
+    module, tables, edges = "", dict[str, dict[str, str]](), list[str]()
+    if wapiti and patterns is not None and not set(EDGES) <= {*patterns}:
+        patterns += EDGES if start.any() or end.any() else ()
+        edges = [pattern.replace("%x[-1,0]", "_x-1").replace("%x[1,0]", "_x+1") for pattern in EDGES]
+    elif not given and not wapiti:
+        edges = [items.START, items.END]
+        module, tables = _module(pipe)
+    elif not wapiti and (start.any() or end.any()):
+        notes.append("A text may begin or end with a tag that is not valid there: the format has no weights for that")
+    if edges:
         attributes = NamedWeights(
-            [*attributes.names, items.START, items.END],
+            [*attributes.names, *edges],
             np.append(attributes.rows, len(attributes.names) + np.repeat([0, 1], n)),
             np.append(attributes.columns, np.tile(np.arange(n), 2)),
-            np.append(attributes.values, edges),
+            np.concatenate([attributes.values, start, end]),
         )
-        module, tables = _module(pipe)
-    elif start.any() or end.any():
-        notes.append("A text may begin or end with a tag that is not valid there: the format has no weights for that")
     return Exported(SavedModel(list(pipe.tags), attributes, pairs, transitions, patterns), module, tables, notes)
 
 
@@ -119,7 +125,7 @@ def _check(pipe: CRFComponent, given: bool, wapiti: bool) -> None:
     foreign = [one for one in functions if one is not noted_attributes and not isinstance(one, CRFsuiteItems)]
     names = {part.attribute for one in own.features.plans()[0].templates for part in one.parts}
     for wrong, what, instead in (
-        (edges and (given or wapiti), "weights of first and last labels", "boundaries = false"),
+        (edges and given and not wapiti, "weights of first and last labels", "boundaries = false"),
         (crf.views.bigrams.any() and not wapiti, "weights of label pairs with features", "bigram_templates = []"),
         (given and not wapiti and foreign,
          "a token function with other names than python-crfsuite makes", "spacy_crfseq.CRFsuiteItems.v1 around it"),

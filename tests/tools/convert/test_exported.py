@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example
 
 from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.features import items
 from spacy_crfseq.pipeline.imported import import_pipeline
-from spacy_crfseq.tools.convert.exported import export_model, write_exported
+from spacy_crfseq.tools.convert.exported import EDGES, export_model, write_exported
 from tests.pipeline.helpers import (
     FACTORIES,
     blank,
@@ -93,11 +91,11 @@ def test_wapiti_gives_the_same_answers(name: str, of_tokens: bool, tmp_path: Pat
         own = registered("features", "WapitiPatterns", patterns=patterns, columns=["word", "tag"])
         functions = {"WAPITI": own, "WAPITI_PAIRS": {**own, "pairs": True}}
         features = templates("WAPITI[0]", bigram_templates=["WAPITI_PAIRS[0]"], token_functions=functions)
-    nlp = trained("crf_chunker", features=features, precision="float64", **LINEAR)
+    nlp = trained("crf_chunker", features=features, precision="float64", boundaries=not of_tokens)
     exported(nlp, tmp_path / name, "crf_chunker")
     model = read_saved_model(tmp_path / name)
     assert model is not None
-    assert model.patterns == PATTERNS.split()
+    assert model.patterns == PATTERNS.split() + EDGES
     again = spacy.blank("xx")
     import_pipeline(again, model, "chunk", columns=["word", "tag"])
     one, other = (pipe_of(each).posterior(inputs(each, "crf_chunker")) for each in (nlp, again))
@@ -154,21 +152,26 @@ def test_what_a_format_cannot_hold(settings: dict[str, Any], kind: str, message:
     assert not list(tmp_path.iterdir())
 
 
-def test_edges_of_given_attributes_and_unknown_names(tmp_path: Path) -> None:
+def test_unknown_names_and_edges_of_given_attributes(tmp_path: Path) -> None:
     (tmp_path / "patterns").write_text(PATTERNS)
     features = registered("features", "TemplateFile", path=str(tmp_path / "patterns"), columns=["word", "tag"])
-    with pytest.raises(ConfigError, match=r"first and last labels.*boundaries = false"):
-        exported(trained("crf_chunker", features=features), tmp_path / "model.wapiti", "crf_chunker")
-    nlp = trained("crf_ner", features=features, **LINEAR)
-    assert "may begin or end with a tag" in exported(nlp, tmp_path / "model.wapiti", "crf_ner").notes[0]
+    nlp = trained("crf_ner", features=features)
     with pytest.raises(DataError, match=r"occur in none of the texts.*keep_names = true"):
         exported(nlp, tmp_path / "model.wapiti", "crf_ner", docs_of(nlp, "crf_ner")[:1])
-    features = registered("features", "TemplateFile", path=str(tmp_path / "patterns"), columns=["word", "tag"])
-    nlp = blank("crf_tagger", features=features, **LINEAR)
-    docs = [Doc(nlp.vocab, words=["café"], tags=["N"]), Doc(nlp.vocab, words=["caf\u0129"], tags=["V"])]
-    initialize(nlp, [Example(Doc(nlp.vocab, words=[doc[0].text]), doc) for doc in docs], fit=True)
-    found = export_model(pipe_of(nlp), docs, wapiti=True).model.attributes.names
-    assert any(re.fullmatch(r"u:end=.*", name) for name in found)
+    given_ = registered("features", "Attributes")
+    for settings in (LINEAR, {}):
+        nlp = blank("crf_ner", features=templates("GIVEN[0]", token_functions={"GIVEN": given_}), **settings)
+        corpus = examples(nlp)
+        for example in corpus:
+            example.predicted._.crf_attributes = [[token.text] for token in example.predicted]
+        initialize(nlp, corpus, fit=True)
+        docs = [example.predicted for example in corpus]
+        if settings:
+            found = exported(nlp, tmp_path / "model.crfsuite", "crf_ner", docs)
+            assert "may begin or end with a tag" in found.notes[0]
+        else:
+            with pytest.raises(ConfigError, match=r"first and last labels.*boundaries = false"):
+                exported(nlp, tmp_path / "other.crfsuite", "crf_ner", docs)
 
 
 @given(text=st.text(min_size=1, max_size=8) | st.sampled_from(["Élan", "B2B", "x" * 120, "ⅧⅧ", "Ⓐ", "—", "McDonald's"]))
