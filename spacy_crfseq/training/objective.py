@@ -53,7 +53,6 @@ class Term(NamedTuple):
     """A data set with its loss, times a weight.
 
     weight (float): Factor of the loss.
-    repeats (int): Mini-batches of the term per turn, if an objective has several terms; 0: in proportion to its data.
     name (str): For reports.
     sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.  Of terms after the first, all
         data, of which `data` may be a part.
@@ -62,7 +61,6 @@ class Term(NamedTuple):
     data: Dataset
     loss: Loss
     weight: float = 1.0
-    repeats: int = 0
     name: str = ""
     sample: Dataset | None = None
 
@@ -206,7 +204,6 @@ class Objective:
     n_threads (int): Threads of passes over all data; 0: one per core.
     dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
         always allowed at their token, so that no loss is infinite.
-    turns (int): Turns of the terms in one pass of `minibatches`; 0: until every data set has been used.
     templates (Numbers | None): [F] the number of the template of each feature that scores a label.
     """
 
@@ -219,7 +216,6 @@ class Objective:
         n_total: int = 0,
         n_threads: int = 1,
         dictionary: TagDictionary | None = None,
-        turns: int = 0,
         templates: Numbers | None = None,
     ) -> None:
         self.potential, self.terms, self.dictionary = potential, [term.weighted() for term in terms], dictionary
@@ -227,9 +223,8 @@ class Objective:
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.blocks = potential.blocks()
         self.regularizer = regularizer.over(self.blocks)
-        self._n_total, self._turns, self._templates = n_total, turns, templates
+        self._n_total, self._templates = n_total, templates
         self.n_threads = n_threads or threads.available()
-        self._streams: tuple[np.random.Generator, int, list[Iterator[MiniBatch]]] | None = None
 
     @cached_property
     def _passes(self) -> list[FullPass]:
@@ -252,7 +247,7 @@ class Objective:
     def on(self, terms: Sequence[Term]) -> Objective:
         """Return the objective with other terms."""
         other = copy(self)
-        other.terms, other._streams = list(terms), None
+        other.terms = list(terms)
         other.n_sequences = sum(term.data.n_sequences for term in terms)
         vars(other).pop("_passes", None)
         return other
@@ -315,35 +310,26 @@ class Objective:
 
     # For online methods
 
-    @property
-    def turns(self) -> int:
-        """Number of turns that use every data set at least once, in mini-batches of one sequence or group."""
-        return max(-(-term.data.n_groups // max(1, term.repeats)) for term in self.terms)
-
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield mini-batches of `size` sequences, or groups of sequences, shuffled by `rng`.
 
         All sequences of all terms are yielded once, and mini-batches of different terms are evenly interleaved: in
-        expectation, their sum is the objective.  Terms with `repeats` alternate instead, with so many mini-batches each
-        (Hall, McDonald & Petrov 2011, algorithm 1).  Then a data set that is used up starts again in a new order, and
-        the next call continues after the last mini-batch.
+        expectation, their sum is the objective.
         """
-        if len(self.terms) == 1 and not self._turns:
-            yield from self.terms[0].batches(self.potential.batches(), self._mask, size, rng)
+        if len(self.terms) == 1:
+            yield from self.batches_of(self.terms[0], size, rng)
             return
-        if not any(term.repeats for term in self.terms):
-            streams = [self._spread(number, size, rng) for number in range(len(self.terms))]
-            yield from map(itemgetter(2), merge(*streams, key=itemgetter(0, 1)))
-            return
-        for _ in range(self._turns or -(-self.turns // size)):
-            for term, stream in zip(self.terms, self._endless(size, rng), strict=True):
-                for _ in range(term.repeats):
-                    yield next(stream)
+        streams = [self._spread(number, size, rng) for number in range(len(self.terms))]
+        yield from map(itemgetter(2), merge(*streams, key=itemgetter(0, 1)))
+
+    def batches_of(self, term: Term, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
+        """Yield the mini-batches of a term."""
+        return term.batches(self.potential.batches(), self._mask, size, rng)
 
     def chains(self, size: int, rng: np.random.Generator | None, n_threads: int) -> Iterator[ChainText] | None:
         """See `types.OnlineObjective`; blocks of sequences are faster than a `ChainText` for large mini-batches."""
         term, potential = self.terms[0], self.potential
-        simple = len(self.terms) == 1 and not self._turns and self._mask is None and size < kernels.lattice.MANY
+        simple = len(self.terms) == 1 and self._mask is None and size < kernels.lattice.MANY
         simple = simple and "log_likelihood" in getattr(term.loss, "provides", ())
         if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
             return None
@@ -365,20 +351,8 @@ class Objective:
         """Yield the mini-batches of a term with their places in the epoch, between 0 and 1."""
         term = self.terms[number]
         n = -(-term.data.n_groups // size)
-        for i, batch in enumerate(term.batches(self.potential.batches(), self._mask, size, rng)):
+        for i, batch in enumerate(self.batches_of(term, size, rng)):
             yield (i + 0.5) / n, number, batch
-
-    def _endless(self, size: int, rng: np.random.Generator | None) -> list[Iterator[MiniBatch]]:
-        def stream(term: Term) -> Iterator[MiniBatch]:
-            plan = self.potential.batches()
-            while term.data.n_groups:
-                yield from term.batches(plan, self._mask, size, rng)
-
-        if rng is None:
-            return [stream(term) for term in self.terms]
-        if self._streams is None or self._streams[0] is not rng or self._streams[1] != size:
-            self._streams = rng, size, [stream(term) for term in self.terms]
-        return self._streams[2]
 
     def sample(self) -> Objective:
         """Return the objective on a fixed sample of each term's data, scaled down in proportion to the first term's."""

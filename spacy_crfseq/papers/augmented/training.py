@@ -11,7 +11,7 @@ the model, under the scheme's constraints and the tag dictionary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -40,7 +40,7 @@ from ...regularizers.none import NoRegularizer
 from ...training.compatibility import check_global, part_name
 from ...training.dataset import Dataset, join
 from ...training.fit import FitResult, Progress, fit
-from ...training.objective import Objective, Term
+from ...training.objective import MiniBatch, Objective, Term
 from ...types import (
     MISSING,
     Batch,
@@ -48,6 +48,7 @@ from ...types import (
     Constraints,
     Floats,
     Ints,
+    Loss,
     Offsets,
     Scores,
     StepReport,
@@ -117,10 +118,13 @@ class Settings:
         """Return the number of examples of a data set per turn."""
         return self.schedule.get(source.name, 1)
 
+    def turns_through(self, sets: Sequence[TuningSet]) -> int:
+        """Return the number of turns that use every data set at least once."""
+        return max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
+
     def steps_of(self, sets: Sequence[TuningSet]) -> int:
         """Return the number of examples per round."""
-        turns = self.turns or max(-(-source.n_examples // self.repeats_of(source)) for source in sets)
-        return turns * sum(map(self.repeats_of, sets))
+        return (self.turns or self.turns_through(sets)) * sum(map(self.repeats_of, sets))
 
 
 class SetReport(NamedTuple):
@@ -165,6 +169,34 @@ def train(
     return fit(run.objective, run, crf.theta, evaluate=evaluate, patience=patience, callback=each, score=best)
 
 
+class Alternating(Objective):
+    """An objective with a term for each data set, whose examples come in turns.
+
+    A data set that is used up starts again in a new order, and the next pass continues after the last example.
+    """
+
+    def __init__(
+        self, crf: LinearChainCRF, sets: Sequence[TuningSet], losses: Sequence[Loss], settings: Settings
+    ) -> None:
+        terms = [Term(source.data, loss, name=source.name) for source, loss in zip(sets, losses, strict=True)]
+        super().__init__(crf.potential, terms, NoRegularizer(), dictionary=crf.dictionary)
+        self._alone = len(sets) == 1 and not settings.turns
+        self._turns, self._repeats = settings.turns or settings.turns_through(sets), [*map(settings.repeats_of, sets)]
+        self._streams: list[Iterator[MiniBatch]] = []
+
+    def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
+        """Yield the examples of a round, those of a single data set once."""
+        if self._alone:
+            return super().minibatches(size, rng)
+        self._streams = self._streams or [self._endless(term, size, rng) for term in self.terms]
+        turn = [*zip(self._streams, self._repeats, strict=True)]
+        return (next(stream) for _ in range(self._turns) for stream, times in turn for _ in range(times))
+
+    def _endless(self, term: Term, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
+        while True:
+            yield from self.batches_of(term, size, rng)
+
+
 class TuningRun:
     """A run in progress: the averaged perceptron on an objective with a term for each data set; reports of a round.
 
@@ -188,15 +220,8 @@ class TuningRun:
                 raise DataError(f"The data set {source.name!r} is empty.")
         self.reports: list[SetReport] = []
         self._losses = [_SetLoss(source, constraints, settings.k, watch) for source in sets]
-        repeats = map(settings.repeats_of, sets)
-        terms = [
-            Term(source.data, loss, repeats=times, name=source.name)
-            for source, loss, times in zip(sets, self._losses, repeats, strict=True)
-        ]
-        self.objective = Objective(
-            crf.potential, terms, NoRegularizer(), dictionary=crf.dictionary, turns=settings.turns
-        )
-        self._complete = not settings.turns or settings.turns >= self.objective.turns
+        self.objective = Alternating(crf, sets, self._losses, settings)
+        self._complete = not settings.turns or settings.turns >= settings.turns_through(sets)
         self._optimizer = AveragedPerceptron(rate=settings.rate, seed=settings.seed)
         self._state = self._optimizer.start(crf.theta)
         self._rounds, self._limit = 0, settings.rounds
