@@ -158,8 +158,8 @@ def convert_file(
     if not source.is_dir() and from_ in (None, CRFSUITE):
         model = read_saved_model(source, encoding or "utf8")
     if model is not None:
-        from ...pipeline.imported import FACTORIES, import_pipeline
         from ...pipeline.spacy_train import fill_card
+        from .imported import FACTORIES, import_pipeline
 
         check_choice("--labels", labels, FACTORIES)
         check_output_pipeline(target, source, force=force)

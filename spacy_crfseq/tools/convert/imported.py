@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from spacy.strings import hash_string  # type: ignore[attr-defined]
 
-from ..corpora.saved_models import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
-from ..errors import ConfigError, DataError, ModelFileError, NotFittedError
-from ..features.encoder import Columns
-from ..features.index import hash_of_name
-from ..features.template_file import DOLLAR
-from ..features.token_sets import make_token_sets
-from ..model import LinearChainCRF
-from ..potentials.layout import Layout, SparseRows
-from ..potentials.values import Values
-from ..types import Floats
-from .component import CRFComponent
+from ...corpora.saved_models import LEAST, MOST, NO_WEIGHTS, NamedWeights, SavedModel
+from ...errors import ConfigError, DataError, ModelFileError, NotFittedError
+from ...features.encoder import Columns
+from ...features.index import hash_of_name
+from ...features.template_file import DOLLAR
+from ...features.token_sets import make_token_sets
+from ...model import LinearChainCRF
+from ...pipeline.component import CRFComponent
+from ...potentials.layout import Layout, SparseRows
+from ...potentials.values import Values
+from ...types import Floats
 
 if TYPE_CHECKING:
     from spacy.language import Language
