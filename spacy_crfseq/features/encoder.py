@@ -102,7 +102,7 @@ class Ids(NamedTuple):
         bags = np.empty((len(columns), n_bags + singles - 1), np.int32)
         attrs = np.empty((len(columns), n_attrs + self.n_singles), np.int32)
         bags[:, n_bags:], attrs[:, n_attrs:] = columns[:, 1:singles], columns[:, singles:]
-        table = words.table.array, words.targets, bags, attrs, UNKNOWN
+        table = words.table.room, words.targets, bags, attrs, UNKNOWN
         kernels.hashing.lexeme_ids(columns[:, 0].copy(), offsets - offsets[0], words.distances, words.width, *table)
         return bags, attrs
 
@@ -132,11 +132,6 @@ class Encoded(NamedTuple):
     offsets: Offsets
     words: Ints | None = None
     inputs: tuple[NDArray[Any], ...] = ()
-
-    @property
-    def blocks(self) -> tuple[Ids, Ids]:
-        """The ids that score labels, and those that score label pairs."""
-        return self.unigrams, self.bigrams
 
     @property
     def n_tokens(self) -> int:
@@ -179,7 +174,7 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
         raise ValueError("Encoded texts can only be joined if they come from one encoder with the same caches.")
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    blocks = zip(*([ids.plain() for ids in part.blocks] for part in parts), strict=True)
+    blocks = zip(*([ids.plain() for ids in part[:2]] for part in parts), strict=True)
     unigrams, bigrams = (
         block[0]._replace(columns=np.concatenate([ids.columns for ids in block]), offsets=offsets) for block in blocks
     )
@@ -320,7 +315,7 @@ class Block:
             table.resize(n_words, UNKNOWN)
             for i in range(len(slots) if self.frozen else 0):
                 self._enter(i, np.arange(first, n_words))
-        ids = table.array
+        ids = table.room
         for i, slot in enumerate(() if self._is_complete else slots):
             words = self._lexicon.shifted(rows, offsets, slot.key)
             new = np.unique(words[ids[words, i] == UNKNOWN])
@@ -372,7 +367,7 @@ class Block:
     def _reader(self, rows: Ints, text: Columns) -> Callable[[int], Hashes]:
         """Return a function to the values [parts, T] of a template, which reads each part of templates once."""
         read: dict[Part | int, Any] = {0: rows}
-        lexemes, places = self._lexicon.values.array, self._lexicon.places
+        lexemes, places = self._lexicon.values.room, self._lexicon.places
 
         def values(number: int) -> Hashes:
             parts = self.plan.templates[number].parts
@@ -570,7 +565,7 @@ class Encoder:
     def renumber(self, texts: Sequence[Encoded]) -> None:
         """See `Block.renumber`; ids that several texts share are replaced once."""
         for block, each in zip(
-            (self.unigrams, self.bigrams), zip(*(text.blocks for text in texts), strict=True), strict=False
+            (self.unigrams, self.bigrams), zip(*(text[:2] for text in texts), strict=True), strict=False
         ):
             for ids in {id(ids.columns): ids for ids in each}.values():
                 block.renumber(ids)

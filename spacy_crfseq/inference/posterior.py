@@ -13,7 +13,7 @@ from .. import kernels
 from ..decoders.viterbi import check_possible
 from ..errors import ConfigError
 from ..potentials.linear import Source
-from ..potentials.protocol import Part, tokens_of
+from ..potentials.protocol import Part
 from ..threads import available, over
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 
@@ -271,7 +271,7 @@ class Posterior(NamedTuple):
         if self.temperature != 1:
             scores = Scores(*(array / array.dtype.type(self.temperature) for array in scores))
         offsets = self.offsets[part[0] : part[1] + 1]
-        return scores, offsets - offsets[0], tokens_of(self.offsets, part)
+        return scores, offsets - offsets[0], slice(int(offsets[0]), int(offsets[-1]))
 
     def _allowed(self, tokens: slice) -> Bools | None:
         return None if self.allowed is None else self.allowed[tokens]

@@ -171,7 +171,7 @@ class CRFComponent(Questions, TrainablePipe):
             labels, scores = answers.all_labels, answers.all_probabilities
             keep = scores >= threshold if threshold else None
         else:
-            labels = trained.decode(answer.posterior)
+            labels = answer.posterior.decode(self.method.decoder, self.method.n_threads)
         _, state, doc_offsets = answer.columns
         return Prediction(
             labels, answer.posterior.offsets, doc_offsets, state, answer.decided, keep,

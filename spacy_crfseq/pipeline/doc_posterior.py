@@ -93,7 +93,8 @@ class DocPosterior:
     @cached_property
     def all_labels(self) -> Ints:
         """The numbers of the predicted tags [T]."""
-        return self._trained.decode(self._posterior, self._exact)
+        method = self._trained.method
+        return self._posterior.decode(method.decoder, method.n_threads, self._exact)
 
     @cached_property
     def all_spans(self) -> SpanArrays:

@@ -76,10 +76,6 @@ class Trained(NamedTuple):
     place: Place
     lock: RLock
 
-    def decode(self, posterior: Posterior, exact: Bools | None = None) -> Ints:
-        """Return the predicted labels [T]; `exact` as in `Posterior.decode`."""
-        return posterior.decode(self.method.decoder, self.method.n_threads, exact)
-
 
 class Answer(NamedTuple):
     """The distribution of the labels of Docs, what was read of these, and decisions of earlier components, by Doc."""
@@ -230,7 +226,8 @@ class DocReader(NamedTuple):
             held = [self.held_out.get(doc_key(doc)) for doc in docs]
         if any(of_doc is None for of_doc in held):
             own = first.reader.with_inputs(docs, columns)
-            predicted = first.decode(ask(first, docs, given, preset=preset, columns=own).posterior)
+            answer, method = ask(first, docs, given, preset=preset, columns=own), first.method
+            predicted = answer.posterior.decode(method.decoder, method.n_threads)
             if not self.held_out:
                 return predicted
             each = zip(held, np.split(predicted, columns.doc_offsets[1:-1]), strict=True)

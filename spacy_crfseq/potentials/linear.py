@@ -194,7 +194,7 @@ class LinearPasses:
 
     def __init__(self, potential: Linear, text: Encoded, n_threads: int) -> None:
         self._potential, self._offsets, self._n_threads = potential, text.offsets, n_threads
-        self._sums = [PassSums(rows, ids, n_threads) for rows, ids in zip(potential.rows, text.blocks, strict=False)]
+        self._sums = [PassSums(rows, ids, n_threads) for rows, ids in zip(potential.rows, text[:2], strict=False)]
         self._taken: dict[int, tuple[int, int, Scores]] = {}
         self._free: list[Floats] = []
         self._used: list[Floats] = []
@@ -285,7 +285,7 @@ class LinearBatches:
 
     def load(self, text: Encoded) -> None:
         self._offsets = text.offsets
-        self._lists = [listed(ids) for _, ids in zip(self._block_rows, text.blocks, strict=False)]
+        self._lists = [listed(ids) for _, ids in zip(self._block_rows, text[:2], strict=False)]
 
     def forward(
         self, part: Part, theta: Floats, scale: float = 1.0
@@ -429,7 +429,7 @@ class Source:
         self.n_labels, self.offsets, self.small = len(views.start), text.offsets, small
         self.words = None if mask is None else text.words
         self._text, self._views, self._mask = text, views, mask
-        self._sums = [(table, ids, table.of(ids.store)) for table, ids in zip(tables, text.blocks, strict=False)]
+        self._sums = [(table, ids, table.of(ids.store)) for table, ids in zip(tables, text[:2], strict=False)]
 
     def without_restricted(self, allowed: Bools | None, constraints: Constraints) -> Source:
         """Return the scores where the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""

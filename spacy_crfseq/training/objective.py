@@ -295,16 +295,15 @@ class Objective:
         grad = np.empty_like(theta) if out is None else out
         grad.fill(0)
         loss = self.losses(theta, grad)
-        # the penalty may not be a sum over weights
-        pieces = (
-            [slice(0, len(theta))] if self.regularizer.strengths is None else threads.parts(len(theta), self.n_threads)
-        )
+        # a penalty without strengths may not be a sum over weights
+        whole = self.regularizer.strengths is None or len(theta) < SHARED
+        n_threads = 1 if whole else self.n_threads
 
         def penalise(piece: slice) -> float:
             self.regularizer.add_grad(theta[piece], grad[piece])
             return self.regularizer.value(theta[piece])
 
-        penalty = sum(threads.over(penalise, pieces, self.n_threads if len(theta) >= SHARED else 1))
+        penalty = sum(threads.over(penalise, threads.parts(len(theta), n_threads), n_threads))
         self.potential.zero_frozen(grad)
         return loss + penalty, loss, grad
 
