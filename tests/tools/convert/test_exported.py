@@ -17,8 +17,8 @@ from spacy.tokens import Doc
 from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.features import items
-from spacy_crfseq.tools.convert.imported import import_pipeline
 from spacy_crfseq.tools.convert.exported import EDGES, export_model, write_exported
+from spacy_crfseq.tools.convert.imported import import_pipeline
 from tests.pipeline.helpers import (
     FACTORIES,
     blank,
