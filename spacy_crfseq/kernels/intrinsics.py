@@ -377,136 +377,86 @@ def add_corner(typing_context: Any, out: Any, u: Any, v: Any, row: Any, column: 
     return signature, generate
 
 
-# Long, since it holds the types and the code generators of two builtins that share their address arithmetic.
-def _pair_kernels(size: int) -> tuple[Any, Any]:
-    """Return two functions on a pair of vectors of `size` neighbours in each row, which begin at columns a and b.
+def _pair(size: int, scatter: bool) -> Any:
+    """Return a function on a pair of vectors of `size` neighbours in each row, which begin at columns a and b.
 
-    The vectors of a pair may overlap, even coincide, since both are read before one is written; so rows of any length
-    from `size` on can be cut into pairs.  The sums of a token stay in registers, which a loop over columns inside a
-    loop over rows would write to memory for every row.
+    It adds the rows ids[begin:end] of a table [R, C] to row t of out [T, C], or if `scatter` that row to those.  The
+    vectors of a pair may overlap, even coincide, since both are read before one is written; so rows of any length from
+    `size` on can be cut into pairs.  The sums of a token stay in registers, which a loop over columns inside a loop
+    over rows would write to memory for every row.
     """
 
-    def cells(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> list[Any]:
-        kind = ir.VectorType(context.get_value_type(dtype), size).as_pointer()
-        begin = builder.mul(row, builder.extract_value(array.shape, 1))
-        return [builder.bitcast(builder.gep(array.data, [builder.add(begin, c)]), kind) for c in columns]
-
-    def arrays(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-        return [context.make_array(signature.args[k])(context, builder, args[k]) for k in (0, 3, 6)]
-
-    def over_rows(builder: Any, ids: Any, begin: Any, end: Any, ahead: Any, body: Any) -> None:
-        one = ir.Constant(begin.type, 1)
-        last = builder.sub(builder.extract_value(ids.shape, 0), one)
-        with cgutils.for_range_slice(builder, begin, end, one, inc=True) as (place, _):
-            later = builder.add(place, ir.Constant(begin.type, ROWS_AHEAD))
-            later = builder.select(builder.icmp_signed("<", later, last), later, last)
-            ahead(builder.sext(builder.load(builder.gep(ids.data, [later])), ir.IntType(64)))
-            row = builder.sext(builder.load(builder.gep(ids.data, [place])), ir.IntType(64))
-            with cgutils.if_likely(builder, builder.icmp_signed(">=", row, ir.Constant(row.type, 0))):
-                body(row)
-
-    def fetch_row(context: Any, builder: Any, array: Any, dtype: Any, row: Any, columns: Any) -> None:
-        last = builder.add(columns[1], ir.Constant(columns[1].type, size - 1))
-        for cell in cells(context, builder, array, dtype, row, [*columns, last]):
-            fetch(builder, cell)
-
     @intrinsic
-    def add(typing_context: Any, ids: Any, begin: Any, end: Any, weights: Any, a: Any, b: Any, out: Any, t: Any) -> Any:
-        """Add the rows ids[begin:end] of weights [R, C] to row t of out [T, C], in both vectors."""
+    def rows(typing_context: Any, ids: Any, begin: Any, end: Any, table: Any, a: Any, b: Any, out: Any, t: Any) -> Any:
         index = types.intp
-        signature = types.void(ids, index, index, weights, index, index, out, index)
+        signature = types.void(ids, index, index, table, index, index, out, index)
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            numbers, table, target = arrays(context, builder, signature, args)
-            outs = cells(context, builder, target, weights.dtype, args[7], args[4:6])
-            sums = [cgutils.alloca_once(builder, out.type.pointee) for out in outs]
-            for total, out in zip(sums, outs, strict=True):
-                builder.store(builder.load(out, align=4), total)
+            numbers, source, target = (_array(context, builder, signature.args[k], args[k]) for k in (0, 3, 6))
+            kind = ir.VectorType(context.get_value_type(table.dtype), size).as_pointer()
 
-            def body(row: Any) -> None:
-                sources = cells(context, builder, table, weights.dtype, row, args[4:6])
-                for total, source in zip(sums, sources, strict=True):
-                    builder.store(builder.fadd(builder.load(total), builder.load(source, align=4)), total)
+            def cells(array: Any, row: Any, columns: Any) -> list[Any]:
+                first = builder.mul(row, builder.extract_value(array.shape, 1))
+                return [builder.bitcast(builder.gep(array.data, [builder.add(first, c)]), kind) for c in columns]
 
-            ahead = partial(fetch_row, context, builder, table, weights.dtype, columns=args[4:6])
-            over_rows(builder, numbers, args[1], args[2], ahead, body)
-            for total, out in zip(sums, outs, strict=True):
-                builder.store(builder.load(total), out, align=4)
+            def row_at(place: Any) -> Any:
+                return builder.sext(builder.load(builder.gep(numbers.data, [place])), ir.IntType(64))
+
+            columns, one = args[4:6], _number(1)
+            own = cells(target, args[7], columns)
+            sums = [cgutils.alloca_once_value(builder, builder.load(cell, align=4)) for cell in own]
+            last = builder.sub(builder.extract_value(numbers.shape, 0), one)
+            with cgutils.for_range_slice(builder, args[1], args[2], one, inc=True) as (place, _):
+                later = builder.add(place, _number(ROWS_AHEAD))
+                ahead = row_at(builder.select(builder.icmp_signed("<", later, last), later, last))
+                for cell in cells(source, ahead, [*columns, builder.add(columns[1], _number(size - 1))]):
+                    fetch(builder, cell)
+                row = row_at(place)
+                with cgutils.if_likely(builder, builder.icmp_signed(">=", row, _number(0))):
+                    theirs = cells(source, row, columns)
+                    pairs = zip(sums, theirs, strict=True)
+                    new = [builder.fadd(builder.load(x), builder.load(y, align=4)) for x, y in pairs]
+                    for value, cell in zip(new, theirs if scatter else sums, strict=True):
+                        builder.store(value, cell, align=4 if scatter else None)
+            for total, cell in zip(sums, () if scatter else own, strict=not scatter):
+                builder.store(builder.load(total), cell, align=4)
             return context.get_dummy_value()
 
         return signature, generate
 
-    @intrinsic
-    def scatter(typing_context: Any, ids: Any, begin: Any, end: Any, grad: Any, a: Any, b: Any, d: Any, t: Any) -> Any:
-        """Add row t of d [T, C] to the rows ids[begin:end] of grad [R, C], in both vectors."""
-        index = types.intp
-        signature = types.void(ids, index, index, grad, index, index, d, index)
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            numbers, table, source = arrays(context, builder, signature, args)
-            places = cells(context, builder, source, grad.dtype, args[7], args[4:6])
-            added = [builder.load(place, align=4) for place in places]
-
-            def body(row: Any) -> None:
-                targets = cells(context, builder, table, grad.dtype, row, args[4:6])
-                new = [builder.fadd(builder.load(x, align=4), y) for x, y in zip(targets, added, strict=True)]
-                for target, value in zip(targets, new, strict=True):
-                    builder.store(value, target, align=4)
-
-            ahead = partial(fetch_row, context, builder, table, grad.dtype, columns=args[4:6])
-            over_rows(builder, numbers, args[1], args[2], ahead, body)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return add, scatter
+    return rows
 
 
-_add_wide, _scatter_wide = _pair_kernels(WIDE)
-_add_narrow, _scatter_narrow = _pair_kernels(NARROW)
+def _on_rows(scatter: bool) -> Any:
+    """Return what `rows.add_token`, or `rows.scatter_token`, means."""
+    wide, narrow = _pair(WIDE, scatter), _pair(NARROW, scatter)
+
+    @compile_internal
+    def on_rows(ids: Ints, begin: int, end: int, table: Floats, out: Floats, t: int) -> None:
+        n = table.shape[1]
+        if n >= WIDE:
+            # pairs, so laid that only the vectors of the last one overlap; the first stands alone where they are odd
+            column = 0
+            if (n + WIDE - 1) // WIDE % 2 == 1:
+                wide(ids, begin, end, table, 0, 0, out, t)
+                column = WIDE
+            while column < n:
+                wide(ids, begin, end, table, column, min(column + WIDE, n - WIDE), out, t)
+                column += 2 * WIDE
+        elif n >= NARROW:
+            narrow(ids, begin, end, table, 0, n - NARROW, out, t)
+        else:
+            for p in range(begin, end):
+                for c in range(n if ids[p] >= 0 else 0):
+                    if scatter:
+                        table[ids[p], c] += out[t, c]
+                    else:
+                        out[t, c] += table[ids[p], c]
+
+    return on_rows
 
 
-@compile_internal
-def add_token(ids: Ints, begin: int, end: int, weights: Floats, out: Floats, t: int) -> None:
-    """See `rows.add_token`."""
-    n = weights.shape[1]
-    if n >= WIDE:
-        # pairs, so laid that only the vectors of the last one overlap; the first stands alone where the count is odd
-        column = 0
-        if (n + WIDE - 1) // WIDE % 2 == 1:
-            _add_wide(ids, begin, end, weights, 0, 0, out, t)
-            column = WIDE
-        while column < n:
-            _add_wide(ids, begin, end, weights, column, min(column + WIDE, n - WIDE), out, t)
-            column += 2 * WIDE
-    elif n >= NARROW:
-        _add_narrow(ids, begin, end, weights, 0, n - NARROW, out, t)
-    else:
-        for p in range(begin, end):
-            if ids[p] >= 0:
-                for c in range(n):
-                    out[t, c] += weights[ids[p], c]
-
-
-@compile_internal
-def scatter_token(ids: Ints, begin: int, end: int, grad: Floats, d: Floats, t: int) -> None:
-    """See `rows.scatter_token`; vectors as in `add_token`."""
-    n = grad.shape[1]
-    if n >= WIDE:
-        column = 0
-        if (n + WIDE - 1) // WIDE % 2 == 1:
-            _scatter_wide(ids, begin, end, grad, 0, 0, d, t)
-            column = WIDE
-        while column < n:
-            _scatter_wide(ids, begin, end, grad, column, min(column + WIDE, n - WIDE), d, t)
-            column += 2 * WIDE
-    elif n >= NARROW:
-        _scatter_narrow(ids, begin, end, grad, 0, n - NARROW, d, t)
-    else:
-        for p in range(begin, end):
-            if ids[p] >= 0:
-                for c in range(n):
-                    grad[ids[p], c] += d[t, c]
+add_token, scatter_token = _on_rows(scatter=False), _on_rows(scatter=True)
 
 
 @intrinsic

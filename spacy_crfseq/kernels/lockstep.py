@@ -8,7 +8,7 @@ parts, since it is the order in which gradients of shared scores are added, but 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .jit import inlined, internal, kernel, llvm
 from .lattice import NO_NUMBERS, exact_expectations, scaled_expectations
 from .rows import add_ragged, add_ragged_sparse
 from .sequences import PlainScores
-from .updates import adagrad
+from .updates import Rows, Settings, adagrad
 
 _expectations, _adagrad = internal(scaled_expectations), internal(adagrad)
 BUNCH = 4
@@ -27,9 +27,6 @@ LONG, OFTEN = 1 << 15, 3
 """Turns of a loop that waits, about a millisecond; how many such waits in a text are too many."""
 SPREAD, LOW = np.uint64(2654435769), np.uint64(0xFFFFFFFF)
 """2^32 divided by the golden ratio: multiples of it, modulo 2^32, are spread evenly (Knuth 1973, section 6.4)."""
-
-Rows: TypeAlias = tuple[Offsets, Ints, Floats, Floats, Floats]
-"""The arguments row_ptr, cols, weights, sums and seen of `updates.adagrad`."""
 
 
 class Work(NamedTuple):
@@ -149,8 +146,9 @@ def _load(text: ChainText, rows: Rows, work: Work, part: int, first: int, ends: 
         ends[s + 1], factors[s] = e - begin, 0
         if work.owners[first + s] == part:
             factors[s], target = text.weights[first + s], work.scores[b - begin : e - begin]
-            target[:] = 0
-            work.gradient[b - begin : e - begin] = 0
+            for t in range(b - begin, e - begin):
+                for k in range(work.scores.shape[1]):
+                    work.scores[t, k] = work.gradient[t, k] = 0
             if row_ptr.shape[0] > 0:
                 add_ragged_sparse(text.ptr[b : e + 1], text.ids, row_ptr, cols, values, target)
             else:
@@ -165,7 +163,7 @@ def pass_over(
     unigrams: Rows,
     shared: Rows,
     clock: float,
-    settings: Any,
+    settings: Settings,
     work: Work,
     thread: int,
 ) -> None:
@@ -173,7 +171,7 @@ def pass_over(
 
     since: The first sequence of the mini-batch where threads stopped, whose gradient is known by now; -1 at first.
     unigrams, shared: The rows of features, and those of transitions, start and end scores, one number each.
-    clock: As in `updates.adagrad`, before the first sequence; settings: its arguments from unit to lasso.
+    clock, settings: As in `updates.adagrad`, the clock before the first sequence.
     """
     offsets, gold, weights, ptr, ids, trainable = text
     arrivals, _, scores, gradient, own_ids, d_shared, losses, left, stop = work
@@ -195,7 +193,8 @@ def pass_over(
         for part in range(thread if first != since else n_parts, n_parts, n_threads):
             _load(text, unigrams, work, part, first, ends, here)
             d = d_shared[part]
-            d[:] = 0
+            for k in range(n_shared):
+                d[k] = 0
             found, some_left = _expectations(given, ends, labels, here, _chain(gradient, d), 0.0, none, left)
             losses[part] += found
             if some_left:
@@ -211,11 +210,11 @@ def pass_over(
         if n_threads > 1:
             _find_own(here_ptr, ids, thread, n_threads, own_ptr, own)
             here_ptr, here_ids = own_ptr[: length + 1], own
-        _adagrad(*((here_ptr, here_ids, gradient[:length]) + unigrams + (clock,) + settings + (0,)))  # noqa: RUF005
+        _adagrad((here_ptr, here_ids, gradient[:length]), unigrams, clock, settings, 0)
         for k in range(low, high):
             total[k - low, 0] = 0
             for part in range(n_parts if trainable[k] else 0):
                 total[k - low, 0] += d_shared[part, k]
-        _adagrad(*((shared_ptr, shared_ids, total) + shared + (clock,) + settings + (low,)))  # noqa: RUF005
+        _adagrad((shared_ptr, shared_ids, total), shared, clock, settings, low)
         meeting += n_threads
         late += _meet(arrivals, meeting)

@@ -7,7 +7,7 @@ where both are empty, it lies at ``r * C`` and has all C columns of d.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,16 @@ from .jit import inlined, internal, kernel, prefetch
 
 STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
+
+
+Rows: TypeAlias = tuple[Offsets, Ints, Floats, Floats, Floats]
+"""row_ptr, cols, weights, sums of weights for their average (empty: none), and seen [R, 2], float64: the sum of squares
+of each row, and the clock at its last visit."""
+Listed: TypeAlias = tuple[Offsets, Floats, int]
+"""places [n], values [n], in longer arrays, and n, as `collect` lists them."""
+Settings: TypeAlias = tuple[float, float, float, float, float, float]
+"""The clock's unit for the weights of the average; rate, offset and least of `optimizers.adagrad`; strengths of the
+squared norm and of the L1 norm per tick of the clock."""
 
 
 @inlined
@@ -77,34 +87,17 @@ def _choose(d: Floats, clock: float, least: float, begin: int, used: Ints, facto
     return n
 
 
-# Long by its sixteen arguments: passed one by one, since a tuple costs 0.4 us in each mini-batch.
 @kernel
-def adagrad(
-    ptr: Offsets,
-    ids: Ints,
-    d: Floats,
-    row_ptr: Offsets,
-    cols: Ints,
-    weights: Floats,
-    sums: Floats,
-    seen: Floats,
-    clock: float,
-    unit: float,
-    rate: float,
-    offset: float,
-    least: float,
-    decay: float,
-    lasso: float,
-    begin: int,
-) -> None:
+def adagrad(gradient: tuple[Offsets, Ints, Floats], rows: Rows, clock: float, settings: Settings, begin: int) -> None:
     """Make AdaGrad steps with one accumulator for each row; `optimizers.adagrad` has the formulas.
 
-    ptr [T + 1], ids [ptr[T]], d [T, C], weights and sums alike (sums empty: no average).
-    seen [R, 2] float64: the sum of squares of each row, and the clock at its last visit.
-    unit: The clock's unit for the weights of the average.
-    decay, lasso: Strengths of the squared norm and of the L1 norm per tick of the clock.
-    begin: The number of the first position in its mini-batch.
+    gradient: ptr [T + 1], ids [ptr[T]], d [T, C].  begin: The number of the first position in its mini-batch.
     """
+    (ptr, ids, d), (row_ptr, cols, weights, sums, seen), (unit, rate, offset, least, decay, lasso) = (
+        gradient,
+        rows,
+        settings,
+    )
     width, number, average = d.shape[1], d.dtype.type, sums.shape[0] > 0
     used, factors = np.empty(d.shape[0], np.int32), np.empty(d.shape[0])
     n = _choose(d, clock, least, begin, used, factors)
@@ -151,18 +144,9 @@ def adagrad(
 
 
 @kernel
-def average_rows(
-    n_rows: int,
-    width: int,
-    row_ptr: Offsets,
-    weights: Floats,
-    sums: Floats,
-    seen: Floats,
-    clock: float,
-    unit: float,
-    out: Floats,
-) -> None:
+def average_rows(n_rows: int, width: int, rows: Rows, clock: float, unit: float, out: Floats) -> None:
     """Write the average that `adagrad` keeps to out: each row counts up to `clock`, also since its last visit."""
+    row_ptr, _, weights, sums, seen = rows
     now = (clock / unit) ** 4
     for r in range(n_rows):
         first, last = _bounds(row_ptr, r, width)
@@ -173,19 +157,9 @@ def average_rows(
 
 
 @kernel
-def catch_up(
-    n_rows: int,
-    width: int,
-    row_ptr: Offsets,
-    weights: Floats,
-    seen: Floats,
-    clock: float,
-    rate: float,
-    offset: float,
-    decay: float,
-    lasso: float,
-) -> None:
+def catch_up(n_rows: int, width: int, rows: Rows, clock: float, settings: Settings) -> None:
     """Make the proximal steps that `adagrad` still owes to each row, as if all were visited now; arguments as there."""
+    (row_ptr, _, weights, _, seen), (_, rate, offset, _, decay, lasso) = rows, settings
     for r in range(n_rows):
         first, last = _bounds(row_ptr, r, width)
         late = rate / np.sqrt(offset + seen[r, 0]) * (clock - seen[r, 1])
@@ -230,22 +204,16 @@ def pay(debt: float, scale: float, weights: Floats, paid: Floats) -> None:
 
 @kernel
 def collect(
-    ptr: Offsets,
-    ids: Ints,
-    d: Floats,
-    row_ptr: Offsets,
-    cols: Ints,
-    begin: int,
-    scratch: Floats,
-    places: Offsets,
-    values: Floats,
-    n: int,
-) -> int:
+    gradient: tuple[Offsets, Ints, Floats], rows: tuple[Offsets, Ints], begin: int, scratch: Floats, places: Offsets,
+    values: Floats, n: int,
+) -> int:  # fmt: skip
     """Append a gradient to the list places [n], values [n], each parameter once; return how long it is then.
 
-    ptr [T + 1], ids [ptr[T]], d [T, C]; the parameters of the rows lie from `begin` on.  scratch [D] is zero before and
-    after.  Where the lists are too short, nothing is appended, and minus the length they need is returned.
+    gradient: ptr [T + 1], ids [ptr[T]], d [T, C].  rows: row_ptr, cols; their parameters lie from `begin` on.  scratch
+    [D] is zero before and after.  Where the lists are too short, nothing is appended, and minus the length they need is
+    returned.
     """
+    (ptr, ids, d), (row_ptr, cols) = gradient, rows
     width, room = d.shape[1], n
     for t in range(d.shape[0]):
         columns = 0
@@ -279,9 +247,9 @@ def collect(
 
 
 @kernel
-def weighted_square(places: Offsets, values: Floats, n: int, factors: Floats) -> float:
+def weighted_square(listed: Listed, factors: Floats) -> float:
     """Return the sum of the squares of values [n], times their factors [D] unless these are empty; in float64."""
-    total = 0.0
+    (places, values, n), total = listed, 0.0
     for k in range(n):
         square = np.float64(values[k]) * values[k]
         total += square * factors[places[k]] if factors.shape[0] else square
@@ -290,22 +258,14 @@ def weighted_square(places: Offsets, values: Floats, n: int, factors: Floats) ->
 
 @kernel
 def step_at(
-    places: Offsets,
-    values: Floats,
-    n: int,
-    step: float,
-    shrink: float,
-    clock: float,
-    weights: Floats,
-    variances: Floats,
-    sums: Floats,
+    listed: Listed, step: float, shrink: float, clock: float, weights: Floats, variances: Floats, sums: Floats
 ) -> None:
     """Step against the gradient that `collect` has listed, ``step * variance * value`` long at each parameter.
 
     The variance, then, loses shrink times the square of variance times value.  variances [D]: empty where all are 1 and
     stay so.  sums [D]: loses `clock` times the step; empty where no average is kept.
     """
-    late = weights.dtype.type(clock)
+    (places, values, n), late = listed, weights.dtype.type(clock)
     for k in range(n):
         q = places[k]
         change = weights.dtype.type(step) * values[k]

@@ -35,25 +35,17 @@ def _six_dots(x: Floats, y: Floats, a: Floats, b: Floats, c: Floats) -> tuple[fl
 
 @kernel
 def remember(
-    basis: Floats,
-    slot: int,
-    pairs: int,
-    begin: int,
-    end: int,
-    old: Floats,
-    new: Floats,
-    before: Floats,
-    after: Floats,
-    gradient: Floats,
+    basis: Floats, slot: int, pairs: int, begin: int, end: int, step: tuple[Floats, Floats, Floats, Floats, Floats],
     products: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """Put a step into an L-BFGS history and multiply what is new with all of it, in the elements begin..end-1.
 
-    basis [2m + 1, D] holds m steps, m gradient changes and the last gradient.  ``new - old`` goes to row slot, ``after
+    basis [2m + 1, D] holds m steps, m gradient changes and the last gradient.  step: old and new weights, the gradients
+    before and after it, and the one to keep, gradient, all [D].  ``new - old`` goes to row slot, ``after
     - before`` to row m + slot, gradient [D] to the last row, which may be `before`; products [3, 2m + 1] float64
     receive the inner products of these three rows with all rows, zeros for some of the rows from pair `pairs` on.
     """
-    n = basis.shape[0]
+    (old, new, before, after, gradient), n = step, basis.shape[0]
     m = n // 2
     for k in range(n):
         products[0, k] = products[1, k] = products[2, k] = 0

@@ -64,6 +64,10 @@ class AdaGradState(OnlineState):
     pause: int = 0
     others: list[AdaGradState] = field(default_factory=list)
 
+    def rows(self, block: RowBlock) -> Any:
+        """Return `kernels.updates.Rows` of a group; of sums and seen, there may be none."""
+        return block.ptr, block.cols, block.of(self.weights), block.of(self.sums), block.rows_of(self.seen)
+
 
 @dataclass(frozen=True)
 class AdaGrad(GradientSteps):
@@ -109,11 +113,9 @@ class AdaGrad(GradientSteps):
         return state.weights
 
     def _catch_up(self, state: AdaGradState, l1: float, l2: float) -> None:
+        settings = state.unit, self.rate, OFFSET, LEAST, l2, l1
         for block in state.blocks:
-            weights, seen = block.of(state.weights), block.rows_of(state.seen)
-            kernels.updates.catch_up(
-                block.n_rows, block.width, block.ptr, weights, seen, state.clock, self.rate, OFFSET, l2, l1
-            )
+            kernels.updates.catch_up(block.n_rows, block.width, state.rows(block), state.clock, settings)
 
     def _run(self, theta: Floats, rng: np.random.Generator) -> AdaGradState:
         return AdaGradState(theta.copy(), np.zeros_like(theta) if self.average else theta[:0].copy(), rng)
@@ -132,10 +134,8 @@ class AdaGrad(GradientSteps):
             theta[:] = state.weights
             return
         for block in state.blocks:
-            weights, sums, seen = block.of(state.weights), block.of(state.sums), block.rows_of(state.seen)
-            kernels.updates.average_rows(
-                block.n_rows, block.width, block.ptr, weights, sums, seen, state.clock, state.unit, block.of(theta)
-            )
+            rows, out = state.rows(block), block.of(theta)
+            kernels.updates.average_rows(block.n_rows, block.width, rows, state.clock, state.unit, out)
 
     def iterate(self, objective: OnlineObjective, state: AdaGradState) -> StepReport:
         for other in state.others:
@@ -150,10 +150,7 @@ class AdaGrad(GradientSteps):
         l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
         if l1 or len(state.sums) != len(state.weights):
             state.sums = state.sums[:0]
-        parts = [
-            (block.ptr, block.cols, block.of(state.weights), block.of(state.sums), block.rows_of(state.seen))
-            for block in state.blocks
-        ]
+        parts = [state.rows(block) for block in state.blocks]
         settings = (state.unit, self.rate, OFFSET, LEAST, l2, l1)
         n_threads = min(objective.n_threads, self.batch_size)
         texts = objective.chains(self.batch_size, state.rng, n_threads)
@@ -163,13 +160,13 @@ class AdaGrad(GradientSteps):
             loss += batch_loss
             state.clock += batch.n_sequences
             for number, ptr, ids, d in gradients:
-                kernels.updates.adagrad(ptr, ids, d, *parts[number], state.clock, *settings, 0)
+                kernels.updates.adagrad((ptr, ids, d), parts[number], state.clock, settings, 0)
         if l1:  # make the proximal steps that rows not visited lately still lack
             self._catch_up(state, l1, l2)
         return loss
 
     def _in_lockstep(
-        self, text: ChainText, n_threads: int, state: AdaGradState, parts: list[Any], settings: tuple[float, ...]
+        self, text: ChainText, n_threads: int, state: AdaGradState, parts: list[Any], settings: Any
     ) -> float:
         """Make the steps of a text, in one thread for some texts after one whose threads had to wait for a core."""
         n, size, clock = 1 if state.alone else min(n_threads, threads.available()), self.batch_size, state.clock

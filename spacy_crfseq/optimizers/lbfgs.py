@@ -121,7 +121,7 @@ class History:
 
         def part(elements: slice) -> NDArray[np.float64]:
             products = np.empty((3, 2 * m + 1))
-            kernels.vectors.remember(self.rows, slot, pairs, elements.start, elements.stop, *step, products)
+            kernels.vectors.remember(self.rows, slot, pairs, elements.start, elements.stop, step, products)
             return products
 
         found = np.sum(shared(part, len(gradient), n_threads), axis=0)

@@ -48,9 +48,8 @@ class Collector:
         places, values, n = self._places, self._values, 0
         for number, ptr, ids, d in gradients:
             block = self._blocks[number]
-            n = kernels.updates.collect(
-                ptr, ids, d, block.ptr, block.cols, block.begin, self._scratch, places, values, n
-            )
+            gradient, rows = (ptr, ids, d), (block.ptr, block.cols)
+            n = kernels.updates.collect(gradient, rows, block.begin, self._scratch, places, values, n)
             if n < 0:
                 self._make_room(-2 * n)
                 return self.collect(gradients)
@@ -186,10 +185,10 @@ class MarginSteps(MistakeSteps):
         if state.work is None:
             state.work = Collector(blocks, state.weights)
         listed = state.work.collect(gradients)
-        square = kernels.updates.weighted_square(*listed, state.variances)
+        square = kernels.updates.weighted_square(listed, state.variances)
         if square > 0:
             steps = self._step(loss, square)
-            kernels.updates.step_at(*listed, *steps, state.clock, state.weights, state.variances, state.sums)
+            kernels.updates.step_at(listed, *steps, state.clock, state.weights, state.variances, state.sums)
         return 1
 
     @abstractmethod

@@ -52,8 +52,8 @@ EXACT, ONLINE = (minimising({"l2", "elastic", "smooth", "prox"}, online=online) 
 def declared(name: str) -> dict[str, Any]:
     """Return a loss and a regularizer that it says it can minimise: SequentialLog and L2 where it can."""
     optimizer = make(name)
-    losses = [SequentialLog(), *made_losses().values()]
-    loss = next(loss for loss in losses if optimizer.requires <= getattr(loss, "provides", set()))
+    losses = [SequentialLog(), *(loss for _, loss in sorted(made_losses().items()))]  # Hinge before Perceptron
+    loss = next(each for each in losses if optimizer.requires <= getattr(each, "provides", set()))
     regularizer = L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()
     return {"loss": loss, "regularizer": regularizer, "support": "observed" if name in FREE else "all"}
 

@@ -40,22 +40,27 @@ def test_each_parameter_is_listed_once_with_its_sum(sparse: bool, seed: int) -> 
     expected = added(*gradient)
     scratch = np.zeros(len(expected), np.float32)
     places, values = np.full(500, -1), np.full(500, 9, np.float32)
-    n = updates.collect(*gradient, BEGIN, scratch, places, values, 2)
+    n = updates.collect(gradient[:3], gradient[3:], BEGIN, scratch, places, values, 2)
     assert places[:2].tolist() == [-1, -1]
     assert sorted(places[2:n]) == np.flatnonzero(expected).tolist()
     np.testing.assert_array_equal(values[2:n], expected[places[2:n]])
     assert not scratch.any()
     factors = np.arange(len(expected), dtype=np.float32)
     listed = places[2:n], values[2:n], n - 2
-    assert updates.weighted_square(*listed, factors[:0]) == pytest.approx((expected**2).sum())
-    assert updates.weighted_square(*listed, factors) == pytest.approx((factors * expected**2).sum())
+    assert updates.weighted_square(listed, factors[:0]) == pytest.approx((expected**2).sum())
+    assert updates.weighted_square(listed, factors) == pytest.approx((factors * expected**2).sum())
 
 
 def test_a_list_that_is_too_short_is_left_alone() -> None:
     gradient = random_gradient(np.random.default_rng(0), False)
     scratch, places, values = np.zeros(99, np.float32), np.full(3, -1), np.zeros(3, np.float32)
-    needed = -updates.collect(*gradient, BEGIN, scratch, places, values, 1)
+    needed = -updates.collect(gradient[:3], gradient[3:], BEGIN, scratch, places, values, 1)
     assert needed > 3
     assert places.tolist() == [-1, -1, -1]
     assert not scratch.any()
-    assert updates.collect(*gradient, BEGIN, scratch, np.zeros(needed, np.int64), np.zeros(needed, np.float32), 1) > 1
+    assert (
+        updates.collect(
+            gradient[:3], gradient[3:], BEGIN, scratch, np.zeros(needed, np.int64), np.zeros(needed, np.float32), 1
+        )
+        > 1
+    )

@@ -27,9 +27,9 @@ def test_steps_are_remembered_and_multiplied(size: int, dtype: type, limit: floa
     products, cut = np.full((3, n + 1), np.nan), size // 3
     halves = [np.empty((3, n + 1)) for _ in range(2)]
     again = basis.copy()
-    vectors.remember(basis, slot, pairs, 0, size, old, new, basis[n], after, gradient, products)
+    vectors.remember(basis, slot, pairs, 0, size, (old, new, basis[n], after, gradient), products)
     for bounds, half in zip(((0, cut), (cut, size)), halves, strict=True):
-        vectors.remember(again, slot, pairs, *bounds, old, new, again[n], after, gradient, half)
+        vectors.remember(again, slot, pairs, *bounds, (old, new, again[n], after, gradient), half)
     for history, found in ((basis, products), (again, sum(halves))):
         np.testing.assert_array_equal(history, expected)
         wide = expected.astype(float)

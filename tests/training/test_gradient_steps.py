@@ -189,9 +189,8 @@ def test_short_gradients_are_used_in_proportion_to_their_length() -> None:
     lengths = np.random.default_rng(0).uniform(0, 2 * least, n)
     weights, seen = np.zeros(n), np.zeros((n, 2))
     empty = (np.zeros(0, np.int64), np.zeros(0, np.int32))
-    updates.adagrad(
-        ptr, ids, lengths[:, None], *empty, weights, np.zeros(0), seen, 1.0, 1.0, 1.0, 1.0, least, 0.0, 0.0, 0
-    )  # fmt: skip
+    settings = 1.0, 1.0, 1.0, least, 0.0, 0.0
+    updates.adagrad((ptr, ids, lengths[:, None]), (*empty, weights, np.zeros(0), seen), 1.0, settings, 0)
     used = seen[:, 1] > 0
     gradients = -weights * np.sqrt(1 + seen[:, 0])
     assert used[lengths >= least].all()
