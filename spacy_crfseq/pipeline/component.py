@@ -14,7 +14,7 @@ import srsly
 from spacy import util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 
@@ -23,20 +23,20 @@ from ..features.templates import column_names
 from ..files import replacing
 from ..model import LinearChainCRF
 from ..registry import check_types
-from ..training.compatibility import check_global
+from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import evidence, steps
 from .build import check_source
 from .doc_model import DocModel, Pruned, read_settings
-from .doc_posterior import DocPosterior, Questions, facts_of, html_table, line_of
+from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
 from .prediction import ask, portions
 from .settings import Method
 from .tasks import Annotation, Prediction
 from .training import Training
 
 
-class CRFComponent(Questions, TrainablePipe):
+class CRFComponent(TrainablePipe):
     """A linear-chain CRF in a spaCy pipeline, made by ``nlp.add_pipe("crf_ner")`` and its siblings.
 
     annotation (Annotation): Reads gold labels, writes predictions.
@@ -192,6 +192,68 @@ class CRFComponent(Questions, TrainablePipe):
             if number in scores.preset or evidence.KEY in doc.user_data:
                 preset = scores.preset.get(number, evidence.NO_EVIDENCE)
                 evidence.write_evidence(doc, self.name, preset, "preset")
+
+    # Questions about Docs
+
+    def posterior(
+        self,
+        docs: Iterable[Doc],
+        *,
+        spans: Iterable[Span] = (),
+        allowed: Mapping[int, Iterable[str]] | None = None,
+        preset: bool = False,
+        temperature: float | None = None,
+        once: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
+    ) -> DocPosterior:
+        """Return the posterior distribution of the labels of Docs: labels, spans, probabilities, alternatives.
+
+        spans (Iterable[Span]): Spans of these Docs that are assumed to be there.
+        allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
+        preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
+            Docs that this component has not annotated yet; for others, it remembers what was decided before.
+        temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
+        once, order (Sequence[str] | None): In place of the settings of these names, see `settings.Method`: labels that
+            occur at most once in a sequence, and labels that occur only in this order.
+        Notes by `clamp` are respected, too.
+        RAISES ConfigError: If the component has neither been trained nor loaded, the temperature is out of range, or
+            `once` or `order` name labels that are not there.
+        RAISES DataError: If `docs` are not Docs, or spans and labels contradict each other.
+        """
+        given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
+        trained, method = self.doc_model.current(), self.method
+        if once is not None or order is not None:
+            rules = trained.labels.rules(
+                method.once if once is None else once, method.order if order is None else order
+            )
+            if rules is not None:
+                check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
+            trained = trained._replace(rules=rules)
+        if temperature is not None:
+            trained = trained._replace(temperature=temperature)
+        return DocPosterior(trained, ask(trained, docs, given, preset=preset))
+
+    def clamp(
+        self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
+    ) -> None:
+        """Note on a Doc what is known about it; predictions and queries respect it.  It replaces an earlier note.
+
+        spans (Iterable[Span]): Spans that are there, with these boundaries; for a tagger, tokens with their tags.
+        allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
+            or types such as "PER", which stand for all their tags.
+        Without either, the note is removed.  It is kept in ``doc.user_data``.  On a gold Doc, training uses it for
+        tokens whose annotation is missing.
+        """
+        evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
+
+    def marginals(self, doc: Doc) -> Floats:
+        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`."""
+        return self.posterior([doc]).marginals()[0]
+
+    def nbest(self, doc: Doc, k: int) -> list[Alternative]:
+        """Return the k most probable labellings of a Doc, or as many as there are, best first."""
+        answers = self.posterior([doc])
+        return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
     # Training
 

@@ -1,11 +1,11 @@
-"""The posterior distribution of the labels of Docs, and the questions by which components return it.
+"""The posterior distribution of the labels of Docs, as a component returns it.
 
 Everything is computed on demand.  It respects the scheme of the tags, whitespace outside of entities, and `evidence`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,11 +18,9 @@ from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..schemes import SpanArrays, spans_of
 from ..threads import cached_property
-from ..training.compatibility import check_global, check_occurrences, is_local
+from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, Offsets
-from . import evidence
-from .prediction import Answer, Trained, ask
-from .settings import Method
+from .prediction import Answer, Trained
 from .structs import by_doc
 from .tasks import tag_table
 
@@ -212,74 +210,6 @@ class DocPosterior:
 
     def _by_doc(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         return np.split(values, self.doc_offsets[1:-1])
-
-
-class Questions:
-    """The questions that a component answers about Docs."""
-
-    name: str
-    method: Method
-    doc_model: Any  # untyped, because the module of the component imports this one
-
-    def posterior(
-        self,
-        docs: Iterable[Doc],
-        *,
-        spans: Iterable[Span] = (),
-        allowed: Mapping[int, Iterable[str]] | None = None,
-        preset: bool = False,
-        temperature: float | None = None,
-        once: Sequence[str] | None = None,
-        order: Sequence[str] | None = None,
-    ) -> DocPosterior:
-        """Return the posterior distribution of the labels of Docs: labels, spans, probabilities, alternatives.
-
-        spans (Iterable[Span]): Spans of these Docs that are assumed to be there.
-        allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
-        preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
-            Docs that this component has not annotated yet; for others, it remembers what was decided before.
-        temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
-        once, order (Sequence[str] | None): In place of the settings of these names, see `settings.Method`: labels that
-            occur at most once in a sequence, and labels that occur only in this order.
-        Notes by `clamp` are respected, too.
-        RAISES ConfigError: If the component has neither been trained nor loaded, the temperature is out of range, or
-            `once` or `order` name labels that are not there.
-        RAISES DataError: If `docs` are not Docs, or spans and labels contradict each other.
-        """
-        given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
-        trained, method = self.doc_model.current(), self.method
-        if once is not None or order is not None:
-            rules = trained.labels.rules(
-                method.once if once is None else once, method.order if order is None else order
-            )
-            if rules is not None:
-                check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
-            trained = trained._replace(rules=rules)
-        if temperature is not None:
-            trained = trained._replace(temperature=temperature)
-        return DocPosterior(trained, ask(trained, docs, given, preset=preset))
-
-    def clamp(
-        self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None
-    ) -> None:
-        """Note on a Doc what is known about it; predictions and queries respect it.  It replaces an earlier note.
-
-        spans (Iterable[Span]): Spans that are there, with these boundaries; for a tagger, tokens with their tags.
-        allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens may have: tags such as "B-PER" or "O",
-            or types such as "PER", which stand for all their tags.
-        Without either, the note is removed.  It is kept in ``doc.user_data``.  On a gold Doc, training uses it for
-        tokens whose annotation is missing.
-        """
-        evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
-
-    def marginals(self, doc: Doc) -> Floats:
-        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`."""
-        return self.posterior([doc]).marginals()[0]
-
-    def nbest(self, doc: Doc, k: int) -> list[Alternative]:
-        """Return the k most probable labellings of a Doc, or as many as there are, best first."""
-        answers = self.posterior([doc])
-        return [answers.alternative(doc, labelling) for labelling in answers.nbest(k)[0]]
 
 
 # What components and posteriors show of themselves: a line in a terminal, a table in a notebook

@@ -409,11 +409,20 @@ class CorpusEncoder:
         for pipe in self.plan.annotators:
             examples = annotated(pipe, examples)
         examples = examples if self.plan.watch is None else self.plan.watch(name, examples)
+        where = f"Component {self.model.name!r}: the"
         try:
             found = self.encode(examples, encoder, strings, settings)
         except NoExamplesError:
-            raise no_texts(self.model.name, name, settings) from None
-        check_found(self.model.name, name, settings, found)
+            found = None
+        if found is None or not found.data.encoded.n_tokens:
+            source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
+            raise DataError(f"{where} term {name!r} has no text. Check {source}.")
+        if needs_labels(settings.loss) and not found.tags:
+            raise DataError(
+                f"{where} loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but its texts have "
+                "none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
+                "a reader of an annotated corpus."
+            )
         return found
 
     def warn(self, absent: Sequence[str], nlp: Language | None) -> None:
@@ -513,24 +522,6 @@ def annotated(pipe: Any, examples: Iterable[Example]) -> Iterator[Example]:
         docs: Any = [example.predicted.copy() for example in batch]
         for example, doc in zip(batch, pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs), strict=True):
             yield Example(doc, example.reference)
-
-
-def no_texts(component: str, name: str, settings: TermSettings) -> DataError:
-    """Return an error that says that the texts of a term are empty."""
-    source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
-    return DataError(f"Component {component!r}: the term {name!r} has no text. Check {source}.")
-
-
-def check_found(component: str, name: str, settings: TermSettings, found: EncodedCorpus) -> None:
-    """RAISES DataError: If the texts of a term hold nothing that its loss learns from."""
-    if not found.data.encoded.n_tokens:
-        raise no_texts(component, name, settings)
-    if needs_labels(settings.loss) and not found.tags:
-        raise DataError(
-            f"Component {component!r}: the loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but "
-            "its texts have none for this component. Use a loss for texts without labels, for example "
-            "spacy_crfseq.Entropy.v1, or a reader of an annotated corpus."
-        )
 
 
 def check_complete(component: str, settings: Mapping[str, TermSettings], there: Iterable[str]) -> None:
