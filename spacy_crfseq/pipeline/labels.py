@@ -142,6 +142,8 @@ class PartialTable:
 
     def new_tags(self, known: Sequence[str]) -> list[str]:
         """Return tags that only partially known tokens may have, and all tags of types without any."""
+        if not self._numbers:
+            return []
         labels = dict.fromkeys(label for partial in self._numbers for label in partial.labels or ())
         tags = dict.fromkeys(label for label in labels if self._annotation.is_tag(label))
         types = set(self._annotation.public_labels([*known, *tags]))

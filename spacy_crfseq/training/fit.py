@@ -110,20 +110,13 @@ def fit(
     run = begun or RunState(optimizer.start(theta), [], best_so_far, score, 0)
     room, started = np.empty_like(theta), perf_counter() - (run.history[-1].seconds if run.history else 0.0)
 
-    def current() -> Floats:
-        """Return the current parameters for prediction [D]; the next step may change them."""
-        if isinstance(run.optimizer, BatchState):  # it holds them; a copy may cost a tenth of a step
-            return run.optimizer.theta
-        optimizer.export(run.optimizer, room)
-        return room
-
     try:
         while not (reason := _reason_to_stop(run, patience)):
             report, iteration = optimizer.iterate(objective, run.optimizer), len(run.history) + 1
             value, best, active = None, False, None
             due = iteration % max(1, evaluate_every) == 0 or report.converged
             if due and np.isfinite(report.value):
-                weights = current()
+                weights = _exported(optimizer, run.optimizer, room)
                 active = int(np.count_nonzero(weights != 0))  # twice as fast as without the comparison
                 if evaluate is not None:
                     value = evaluate(weights)
@@ -143,8 +136,16 @@ def fit(
         if saver is not None:
             saver.save(run, now=True)
         raise
-    last = current()
+    last = _exported(optimizer, run.optimizer, room)
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
+
+
+def _exported(optimizer: Optimizer, state: Any, room: Floats) -> Floats:
+    """Return the parameters for prediction [D], perhaps in `room`; the next step may change them."""
+    if isinstance(state, BatchState):  # it holds them; a copy may cost a tenth of a step
+        return state.theta
+    optimizer.export(state, room)
+    return room
 
 
 def _reason_to_stop(run: RunState, patience: int) -> str:
