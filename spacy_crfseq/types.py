@@ -166,7 +166,7 @@ class Loss(Protocol):
         "minibatches" alone: its gradient is a subgradient, which makes line searches fail.
         "best_path": it is the score by which the best rival exceeds the gold labels.
         "margin": it is positive until the gold labels win by a margin.
-        "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`.
+        "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`, whose derivative is positive.
         "log_likelihood": it is the sum of -log P itself, which an optimizer may compute in a pass of its own.
         "joint": it is -log P(x, known labels) if scores are log-probabilities, also of texts without labels; the
             gradient is minus the expected counts.

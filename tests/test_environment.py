@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,14 @@ def test_the_first_texts_do_not_import_numba(tmp_path: Path) -> None:
     exec(TRAIN, names)
     names["trained"]().to_disk(tmp_path)
     assert run(FIRST_TEXTS.format(path=str(tmp_path))) == ["False", "True ['(Anna, Oslo)', '(Oslo, Bergen)']"]
+
+
+def test_the_installed_entry_points_are_those_of_the_project() -> None:
+    """Else tests miss new plug-ins and commands: run pip install -e . again."""
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf8")
+    written = set(re.findall(r'^"?([\w.-]+)"? = "(spacy_crfseq\.[\w.:]+)"$', text, re.MULTILINE))
+    installed = {(one.name, one.value) for one in distribution("spacy-crfseq").entry_points}
+    assert written == installed, "reinstall: pip install -e ."
 
 
 @pytest.mark.parametrize("name", sorted({*registry.NAMES} - {"crf_potentials"}))  # the linear one is no plug-in

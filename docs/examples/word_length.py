@@ -12,8 +12,8 @@ from spacy_crfseq import registry
 from spacy_crfseq.types import Floats, Offsets, Scores
 
 
-@registry.potentials("examples.WordLength.v1")
-class WordLength:
+@registry.potentials("examples.LengthScores.v1")
+class LengthScores:
     """Add theta [L] times the logarithm of the word's length to the emissions."""
 
     def read(self, docs: Sequence[Doc]) -> Floats:

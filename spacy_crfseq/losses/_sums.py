@@ -37,7 +37,10 @@ class _Capped:
 
 
 class Sequential(_Capped):
-    """The weighted sum over sequences of phi(-log P(y_n | x_n)), y_n being the known labels."""
+    """The weighted sum over sequences of phi(-log P(y_n | x_n)), y_n being the known labels.
+
+    A derived class may have any `phi`; those with a cap are computed in one pass, others take two more.
+    """
 
     provides: ClassVar[frozenset[str]] = _Capped.provides | {"likelihood", "candidates"}
 
@@ -46,12 +49,25 @@ class Sequential(_Capped):
         return kernels.lattice.phi(nll, self.cap)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        weights, loss = batch.weights, 0.0
+        weights, loss, is_capped = batch.weights, 0.0, type(self).phi is Sequential.phi
         if len(batch.candidates.sets) and len(partly := partly_known(batch)):
-            loss = over_partly_known(scores, batch, partly, grad, self.phi if self.cap else None)
+            loss = over_partly_known(scores, batch, partly, grad, None if is_capped and not self.cap else self.phi)
             weights = weights.copy()
             weights[partly] = 0
+        if not is_capped:
+            values, slopes = self.phi(log_losses(scores, batch))
+            kernels.lattice.log_loss(scores, batch.offsets, batch.gold, weights * slopes, grad)
+            return loss + float(weights @ values)
         return loss + kernels.lattice.log_loss(scores, batch.offsets, batch.gold, weights, grad, self.cap)
+
+
+def log_losses(scores: Scores, batch: Batch) -> NDArray[np.float64]:
+    """Return -log P of the known labels of each sequence [N], in float64."""
+    gold = batch.gold[:, None]
+    wrong = (gold >= 0) & (gold != np.arange(scores.emissions.shape[1]))
+    agreeing = scores._replace(emissions=np.where(wrong, scores.emissions.dtype.type(-np.inf), scores.emissions))
+    log_sums = [kernels.lattice.log_partitions(each, batch.offsets) for each in (scores, agreeing)]
+    return np.maximum(log_sums[0] - log_sums[1], 0)  # rounding
 
 
 class Pointwise(_Capped):

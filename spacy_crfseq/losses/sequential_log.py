@@ -26,5 +26,5 @@ class SequentialLog(Sequential):
 
     def __init_subclass__(cls) -> None:
         """Let a derived class that computes something else not provide the log-likelihood."""
-        if "__call__" in vars(cls):
+        if {"__call__", "phi"} & vars(cls).keys():
             cls.provides = cls.provides - {"log_likelihood"}

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spacy_crfseq import registry
 from spacy_crfseq.losses.pointwise_exp import PointwiseExp
+from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.types import MISSING, Candidates, CorpusLoss, Loss, Scores, TextLoss
 from tests import reference
 from tests.problems import Problem, made_losses, one_sided_differences, problems, random_problem, text_of
@@ -194,6 +195,28 @@ def test_the_likelihood_of_candidate_sets_is_that_of_all_labellings_that_agree(l
     nll = reference.partial_nll(problem.scores, problem.batch)
     value, _ = evaluate(loss, problem)
     assert value == pytest.approx(float(problem.batch.weights @ loss.phi(nll)[0]), rel=1e-9, abs=1e-9)
+
+
+class Squared(SequentialLog):
+    """A derived class with another function of -log P."""
+
+    def phi(self, nll: Any) -> tuple[Any, Any]:
+        return nll + nll**2, 1 + 2 * nll
+
+
+@settings(max_examples=20)
+@given(PROBLEMS)
+def test_any_function_of_the_likelihood(problem: Problem) -> None:
+    loss: Any = Squared()
+    assert loss.provides == SequentialLog().provides - {"log_likelihood"}
+    nll = reference.partial_nll(problem.scores, problem.batch)
+    value, _ = evaluate(loss, problem)
+    assert value == pytest.approx(problem.batch.weights @ (nll + nll**2), rel=1e-9, abs=1e-9)
+    plain = problem.without_candidates()
+    _, gradient = evaluate(loss, plain)
+    _, slopes = reference.sequential_loss(plain.scores, plain.batch, lambda u: (u + u**2, 1 + 2 * u))
+    for array, slope in zip(gradient, slopes, strict=True):
+        np.testing.assert_allclose(array, slope, rtol=1e-6, atol=1e-8)
 
 
 @every_loss("candidates")

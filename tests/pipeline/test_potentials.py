@@ -16,10 +16,10 @@ from spacy_crfseq.tools.explain import explain
 from tests.pipeline.helpers import FACTORIES, annotation, examples, inputs
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "word_length.py"
-WordLength: Any = runpy.run_path(str(EXAMPLE))["WordLength"]  # the page of the documentation shows this file
+LengthScores: Any = runpy.run_path(str(EXAMPLE))["LengthScores"]  # the page of the documentation shows this file
 
 
-class TooFew(WordLength):  # type: ignore[misc]
+class TooFew(LengthScores):  # type: ignore[misc]
     def read(self, docs: Any) -> Any:
         return super().read(docs)[1:]
 
@@ -27,7 +27,7 @@ class TooFew(WordLength):  # type: ignore[misc]
 registry.potentials.register("tests.TooFew.v1", func=TooFew)
 
 
-def trained(factory: str, name: str = "examples.WordLength.v1", optimizer: str = "LBFGS") -> Any:
+def trained(factory: str, name: str = "examples.LengthScores.v1", optimizer: str = "LBFGS") -> Any:
     nlp = spacy.blank("xx")
     config = {
         "potentials": {"lengths": {"@crf_potentials": name}},

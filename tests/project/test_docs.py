@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from importlib.metadata import distribution
 from io import StringIO
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 import catalogue
@@ -185,6 +186,32 @@ def test_links_lead_somewhere() -> None:
     links = [(file, link) for file in texts for link in re.findall(r"\]\((?!https?://)([^)\s]+)\)", texts[file])]
     assert len(links) > 10
     assert [link for file, link in links if not leads_somewhere(file, link)] == []
+
+
+ROOMS = "|".join(sorted(path.name.removesuffix(".py") for path in (ROOT / "spacy_crfseq").glob("[a-z]*")))
+"""The packages and modules of the first level."""
+OF_CONFIGS = ("training.", "corpora.")
+"""How settings of configs begin, too."""
+
+
+def test_names_of_code_exist() -> None:
+    """Dotted names and files of the package, in backticks."""
+    texts = {file: read(file) for file in [*DOCS.glob("*.md"), ROOT / "CONTRIBUTING.md"]}
+    names = [
+        (file, name)
+        for file in texts
+        for name in re.findall(rf"`(?:spacy_crfseq\.)?((?:{ROOMS})(?:\.\w+)+)`", texts[file])
+    ]
+    names = [
+        (file, name)
+        for file, name in names
+        if not name.endswith((".py", ".html", ".md", ".jsonl", ".in")) and not name.startswith(OF_CONFIGS)
+    ]
+    assert len(names) > 10
+    assert [(file.name, name) for file, name in names if locate(f"spacy_crfseq.{name}") is None] == []
+    files = [(file, name) for file in texts for name in re.findall(rf"`((?:{ROOMS})/[\w/]+\.\w+)`", texts[file])]
+    assert len(files) > 20
+    assert [(file.name, name) for file, name in files if not (ROOT / "spacy_crfseq" / name).exists()] == []
 
 
 # The loss in ten lines

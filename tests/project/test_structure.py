@@ -43,12 +43,14 @@ def test_lines_and_files(structure: ModuleType) -> None:
 
 def test_files_and_functions(structure: ModuleType) -> None:
     paths = sorted(structure.PACKAGE.rglob("*.py"))
-    assert sum(structure.size_of(path).lines > structure.LONG_FILE for path in paths) <= LONG_FILES
+    files = [path.name for path in paths if structure.size_of(path).lines > structure.LONG_FILE]
+    assert len(files) <= LONG_FILES, files
     functions = [each for path in paths for each in structure.functions_of(path) if not structure.is_command(each)]
-    lengths = [(function.end_lineno or 0) - function.lineno + 1 for function in functions]
-    assert sum(length > structure.LONG_FUNCTION for length in lengths) <= LONG_FUNCTIONS
-    parameters = [structure.n_parameters(function) for function in functions]
-    assert sum(count > structure.MANY_PARAMETERS for count in parameters) <= MANY_PARAMETERS
+    sizes = {each: (each.end_lineno or 0) - each.lineno + 1 for each in functions}
+    long = [each.name for each, size in sizes.items() if size > structure.LONG_FUNCTION]
+    assert len(long) <= LONG_FUNCTIONS, long
+    wide = [each.name for each in functions if structure.n_parameters(each) > structure.MANY_PARAMETERS]
+    assert len(wide) <= MANY_PARAMETERS, wide
 
 
 def test_docstrings_and_comments_are_not_code(structure: ModuleType, tmp_path: Path) -> None:
