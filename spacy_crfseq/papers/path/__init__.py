@@ -203,7 +203,6 @@ def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
     RETURNS (float): This strength.
     """
     from ...optimizers.lbfgs import OWLQN
-    from ...regularizers.elastic_net import ElasticNet
 
     pipe = setup.to_train[name]
     optimizer, strengths = pipe.method.optimizer, pipe.method.regularizer.strengths
@@ -220,7 +219,7 @@ def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
 
 def _save(setup: Setup, name: str, result: PathResult, rho2: float | None, output: Path) -> None:
     """Save the pipeline with the chosen model, and the page."""
-    from ...regularizers.elastic_net import ElasticNet
+    from ...tools._pages.html import render
 
     step, pipe = result.steps[result.chosen], setup.to_train[name]
     pipe.set_parameters(result.theta)
@@ -229,22 +228,9 @@ def _save(setup: Setup, name: str, result: PathResult, rho2: float | None, outpu
     setup.nlp.get_pipe_config(name)["regularizer"] = block
     score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
     setup.save(output / BEST)
-    write_text(output / PAGE, _page(name, result))
-
-
-def _page(name: str, result: PathResult) -> str:
-    from ...tools._pages.html import Series, figure, line_chart, page, section, table
-
-    steps, step = result.steps, result.steps[result.chosen]
-    scores = Series("dev score", [(one.rho1, 100 * one.score) for one in steps])
-    weights = Series("weights other than zero", [(one.rho1, one.active) for one in steps], right=True)
-    chosen = Series("chosen", [(step.rho1, 100 * end(one.score for one in steps)) for end in (min, max)])
-    chart = line_chart([scores, weights, chosen], x="rho1", y="dev score", log_x=True)
-    caption = "Score (left) and size (right) by the strength of the L1 penalty; the upright line marks the chosen model"
-    rows = [_cells(one, number == result.chosen) for number, one in enumerate(steps)]
-    body = section("The path", figure(chart, caption)) + section("Models", table(COLUMNS, rows, range(len(NAMES) - 1)))
-    about = f"rho1 = {step.rho1:.4g} is chosen: {step.active:,} weights, dev score {100 * step.score:.2f}"
-    return page(f"Regularization of {name}", body, about=about)
+    rows = [_cells(one, number == result.chosen) for number, one in enumerate(result.steps)]
+    about = {"name": name, "steps": result.steps, "step": step, "columns": COLUMNS, "rows": rows}
+    write_text(output / PAGE, render("papers/path/page.html", **about))
 
 
 class PathReporter:

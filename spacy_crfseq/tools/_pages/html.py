@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 __all__ = [
-    "Bar", "Markup", "Series", "TextStyle", "bar_chart", "columns", "figure", "heat_map", "line_chart", "made_of",
-    "page", "reliability", "render", "section", "strength", "table", "text_style",
+    "Bar", "Markup", "Series", "TextStyle", "bar_chart", "heat_map", "line_chart", "made_of", "reliability", "render",
+    "strength", "text_style",
 ]  # fmt: skip
 
 PALETTE = ("#feca74", "#8db9ff", "#f59ab5", "#8fd694", "#c887fb", "#ffe066", "#7aecec", "#ff9561", "#aa9cfc", "#c9b79c")
@@ -118,9 +118,7 @@ def _make_environment() -> Environment:
 
 
 _environment = _make_environment()
-_macros: Any = _environment.get_template("tools/_pages/macros.html").module
 _charts: Any = _environment.get_template("tools/_pages/charts.html").module
-section, table, figure, columns = _macros.section, _macros.table, _macros.figure, _macros.columns
 line_chart, bar_chart, heat_map, reliability = (
     _charts.line_chart, _charts.bar_chart, _charts.heat_map, _charts.reliability,
 )  # fmt: skip
@@ -129,8 +127,3 @@ line_chart, bar_chart, heat_map, reliability = (
 def render(template: str, **values: Any) -> str:
     """Return a page; the template is named by its place in the package, such as ``tools/top/page.html``."""
     return _environment.get_template(template).render(values)
-
-
-def page(title: str, body: str, *, about: str = "") -> str:
-    """Return a page without a template of its own; the body is HTML, made by `section`."""
-    return render("tools/_pages/frame.html", title=title, content=Markup(body), about=about)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import pytest
 from jinja2 import UndefinedError
 
-from spacy_crfseq.tools._pages.html import Markup, columns, figure, page, render, section, table
+from spacy_crfseq.tools._pages import html
+from spacy_crfseq.tools._pages.html import render
 from tests.html import Page
 
 NASTY = '<script>alert("x & y")</script>'
 
 
+TEMPLATE = """{% extends "tools/_pages/frame.html" %}{% import "tools/_pages/macros.html" as ui %}{% block body %}
+{{ ui.section(nasty, ui.table([nasty, "n"], [[nasty, "1"], ["<b>bold</b>"|safe, "2"]], [1]), nasty, anchor='a"b') }}
+{{ ui.columns(ui.figure("<p>chart</p>"|safe, nasty)) }}{% endblock %}"""
+
+
 def a_page() -> str:
-    body = section(NASTY, table([NASTY, "n"], [[NASTY, "1"], [Markup("<b>bold</b>"), "2"]], {1}), NASTY, anchor='a"b')
-    return page(NASTY, body + columns(figure(Markup("<p>chart</p>"), NASTY)), about=NASTY)
+    return html._environment.from_string(TEMPLATE).render(title=NASTY, nasty=NASTY, about=NASTY)
 
 
 def test_texts_are_escaped_and_markup_is_not() -> None:
