@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...kernels import lattice
 from ...kernels.jit import inlined, internal, kernel
-from ...kernels.sequences import PlainScores, exponentiate, largest, log_add, log_sum, padded, part, step_to
+from ...kernels.sequences import PlainScores, exponentiate, largest, padded
 from ...types import Floats, Ints, Offsets, Scores
 
 
@@ -17,37 +18,34 @@ def log_loss(scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad
     """Return the sum over sequences of ``weight * -log P(gold | x)`` and add its gradient.
 
     Shapes as in `lattice.log_loss`.  A token whose label and the one before are known needs one row of transitions,
-    L numbers of work; labels that are missing (negative) are summed out, L x L for each.  Nothing follows from
-    a missing label after which none is known.
+    L numbers of work; in sequences where labels are missing (negative), which are summed out, each token needs L x L.
     """
-    return _log_loss((*scores,), offsets, gold, weights, (*grad,))
+    if not (gold < 0).any():
+        return float(_log_loss((*scores,), offsets, gold, weights, (*grad,)))
+    lengths = np.diff(offsets)
+    missing = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[gold < 0], minlength=len(lengths))
+    loss = _log_loss((*scores,), offsets, gold, np.where(missing, 0, weights), (*grad,))
+    for s in np.flatnonzero((missing > 0) & (missing < lengths) & (weights != 0)):
+        loss += _sum_out(scores, slice(*offsets[s : s + 2]), gold, weights[s], grad)
+    return float(loss)
 
 
 @kernel
 def _log_loss(scores: PlainScores, offsets: Offsets, gold: Ints, weights: Floats, grad: PlainScores) -> float:
-    """Do the work of `log_loss`."""
+    """Do the work of `log_loss` for sequences whose labels are all known."""
     emissions, transitions, start, end = scores
     d_emissions, d_transitions, d_start, d_end = grad
     dtype, loss = emissions.dtype, 0.0
     row = np.full(padded(start.shape[0]), -np.inf, dtype)
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]
-        t, f = b, dtype.type(weights[s])
-        while t < e and weights[s] != 0:
-            last = t
-            while last < e - 1 and gold[last] < 0:
-                last += 1
-            if gold[last] < 0:
-                break
-            if last > t:
-                loss -= weights[s] * _sum_out(scores, gold, b, e, t, last, weights[s], grad)
-            else:
-                before, ends = gold[t - 1] if t > b else -1, t == e - 1
-                log_p = _fill_gradient(emissions, transitions, start, end, t, before, ends, gold[t], f, row)
-                loss -= weights[s] * log_p
-                if log_p > -np.inf:
-                    _add_row(row, t, before, ends, d_emissions, d_transitions, d_start, d_end)
-            t = last + 1
+        f = dtype.type(weights[s])
+        for t in range(b, e if f != 0 else b):
+            before, ends = gold[t - 1] if t > b else -1, t == e - 1
+            log_p = _fill_gradient(emissions, transitions, start, end, t, before, ends, gold[t], f, row)
+            loss -= weights[s] * log_p
+            if log_p > -np.inf:
+                _add_row(row, t, before, ends, d_emissions, d_transitions, d_start, d_end)
     return loss
 
 
@@ -109,66 +107,31 @@ def _add_row(
             d_end[k] += row[k]
 
 
-@internal
-def _log_softmax(scores: Scores, t: int, before: int, out: Floats) -> float:
-    """Write log P(y_t = k | y_{t-1} = before) to out [L], in float64; return the logarithm of the normaliser.
+def _sum_out(scores: Scores, place: slice, gold: Ints, weight: float, grad: Scores) -> float:
+    """Return the weighted loss of a sequence with missing labels, and add its gradient, in float64.
 
-    before is -1 at the first token.  Where every label is forbidden, all are minus infinity.
+    Its logarithms of P(y_t | y_{t-1}) are the steps of a chain with log Z = 0, so that the loss is that of a CRF, whose
+    gradient G goes back through the softmax p of each row: ``G - p sum G``.
     """
-    emissions, transitions, start, end = scores
-    source = start if before < 0 else step_to(transitions, t)[before]
-    for k in range(out.shape[0]):
-        out[k] = np.float64(emissions[t, k]) + source[k]
-        if t == emissions.shape[0] - 1:
-            out[k] += end[k]
-    normaliser = log_sum(out)
-    if normaliser > -np.inf:
-        for k in range(out.shape[0]):
-            out[k] -= normaliser
-    return normaliser
-
-
-@internal
-def _sum_out(
-    scores: PlainScores, gold: Ints, b: int, e: int, first: int, last: int, weight: float, grad: PlainScores
-) -> float:
-    """Return log P(y_last | y_{first-1}), the labels between summed out; subtract its gradient times weight.
-
-    A forward and a backward recursion over log probabilities, in float64.  The sequence has the tokens b..e-1.
-    """
-    here, (d_emissions, d_transitions, d_start, d_end) = part(scores, b, e), part(grad, b, e)
-    gold, first, last = gold[b:e], first - b, last - b
-    n, length = d_start.shape[0], last - first + 1
-    steps = np.full((length, n, n), -np.inf)
-    known = -1 if first == 0 else gold[first - 1]
-    # row p of alpha belongs to the label before token first + p: at first the known one, of row 0 if there is none
-    alpha, beta = np.full((length + 1, n), -np.inf), np.full((length, n), -np.inf)
-    alpha[0, max(known, 0)] = 0
-    for p in range(length):
-        for i in range(n):
-            if alpha[p, i] > -np.inf:
-                _log_softmax(here, first + p, i if p > 0 else known, steps[p, i])
-                for j in range(n):
-                    alpha[p + 1, j] = log_add(alpha[p + 1, j], alpha[p, i] + steps[p, i, j])
-    total = alpha[length, gold[last]]
-    if total == -np.inf:
-        return total
-    beta[length - 1, gold[last]] = 0
-    row = np.empty(n, d_emissions.dtype)
-    for p in range(length - 1, -1, -1):
-        for i in range(n):
-            if alpha[p, i] == -np.inf:
-                continue
-            onward = -np.inf
-            for j in range(n):
-                onward = log_add(onward, steps[p, i, j] + beta[p, j])
-            if p > 0:
-                beta[p - 1, i] = onward
-            # how often a path is at i, times the softmax there, less how often it goes on to j
-            visited = np.exp(alpha[p, i] + onward - total)
-            for j in range(n):
-                taken = np.exp(alpha[p, i] + steps[p, i, j] + beta[p, j] - total)
-                row[j] = weight * (visited * np.exp(steps[p, i, j]) - taken)
-            t, label = first + p, i if p > 0 else known
-            _add_row(row, t, label, t == d_emissions.shape[0] - 1, d_emissions, d_transitions, d_start, d_end)
-    return total
+    emissions, transitions, start, end = (array.astype(np.float64) for array in scores)
+    shared = len(transitions) == 1
+    local = emissions[place]
+    local[-1] += end
+    steps = (transitions if shared else transitions[place]) + local[:, None]
+    steps[0] = start + local[0]
+    tops = np.logaddexp.reduce(steps, axis=2, keepdims=True)
+    steps -= np.where(tops > -np.inf, tops, 0)
+    chain = Scores(np.zeros_like(local), steps, steps[0, 0], np.zeros_like(end))
+    d = chain.zeros_like()
+    loss = lattice.log_loss(chain, np.array([0, len(local)]), gold[place], np.array([weight]), d)
+    if not loss < np.inf:
+        return loss
+    d.transitions[0, 0] = d.start
+    d.transitions[0, 1:] = 0
+    back = d.transitions - np.exp(steps) * d.transitions.sum(2, keepdims=True)
+    rows, d_transitions = back.sum(1), back[1:].sum(0, keepdims=True) if shared else back
+    grad.emissions[place] += rows
+    grad.start[:] += rows[0]
+    grad.end[:] += rows[-1]
+    grad.transitions[slice(1) if shared else slice(place.start + 1, place.stop)] += d_transitions[0 if shared else 1 :]
+    return loss
