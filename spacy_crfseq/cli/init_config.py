@@ -22,22 +22,8 @@ import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from spacy import util
 
-from ..corpora import DOCBIN, Preset, guess
+from ..corpora import DOCBIN, Preset, guess, layouts
 from ..corpora.annotations import INCORRECT, read_annotations
-from ..corpora.layouts import (
-    ANNOTATIONS,
-    GOLD,
-    NAMES,
-    Asked,
-    Format,
-    as_options,
-    asked,
-    check_choice,
-    find_layout,
-    layout_by_ending,
-    marks_documents,
-    read_layout,
-)
 from ..corpora.outputs import STDOUT, check_output_file
 from ..corpora.word_classes import lookups_languages
 from ..corpora.xml import check_corpus
@@ -74,7 +60,7 @@ class Wanted(NamedTuple):
 
     task: str | None = None
     lang: str | None = None
-    layout: Asked = Asked()
+    layout: layouts.Asked = layouts.Asked()
     goal: str | None = None
     train: Path | None = None
     dev: Path | None = None
@@ -108,7 +94,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     for path in filter(None, (wanted.train, wanted.dev)):
         check_corpus(path)
     if wanted.goal is not None:
-        check_choice("--goal", wanted.goal, GOALS)
+        layouts.check_choice("--goal", wanted.goal, GOALS)
     known = wanted.layout.layout()
     train = wanted.train or (_ask_file("Training", ask) if ask else None)
     dev = wanted.dev or (_ask_file("Development", ask) if ask else None)
@@ -128,9 +114,9 @@ def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -
     has_sentences = "weight" in layout.columns or layout.form is not None  # which have weights, or are elements
     if "ner" not in tasks or goal != "accurate" or has_sentences:
         return "sentence"
-    if layout.name in (DOCBIN, ANNOTATIONS.name):
+    if layout.name in (DOCBIN, layouts.ANNOTATIONS.name):
         return "document"
-    return "document" if train is not None and marks_documents(train, layout) else "passage"
+    return "document" if train is not None and layouts.marks_documents(train, layout) else "passage"
 
 
 def _ask_file(which: str, ask: Ask) -> Path | None:
@@ -153,16 +139,17 @@ def _ask_language(default: str, ask: Ask) -> str:
 
 
 def _layout(train: Path | None, ask: Ask | None) -> Preset:
+    names = ", ".join(layouts.NAMES)
     if train is not None:
-        ending = layout_by_ending(train)
-        # unlike `find_layout`, with the guessed encoding
-        seems = guess(train) if ending in (None, "xml") else GOLD[ending]
+        ending = layouts.layout_by_ending(train)
+        # unlike `layouts.find_layout`, with the guessed encoding
+        seems = guess(train) if ending in (None, "xml") else layouts.GOLD[ending]
         if seems is not None or ask is None:
-            return seems or find_layout(train).layout  # which raises
+            return seems or layouts.find_layout(train).layout  # which raises
     if ask is None:
-        raise ConfigError(f"Give --format ({', '.join(NAMES)}), --columns, or --train with a file to guess it from.")
-    answer = ask(f"Format of the corpus ({', '.join(NAMES)}) or its columns, with commas", (), "conll2003")
-    layout = (Asked(columns=answer) if "," in answer else Asked(answer)).layout()
+        raise ConfigError(f"Give --format ({names}), --columns, or --train with a file to guess it from.")
+    answer = ask(f"Format of the corpus ({names}) or its columns, with commas", (), "conll2003")
+    layout = (layouts.Asked(columns=answer) if "," in answer else layouts.Asked(answer)).layout()
     assert layout is not None
     return layout
 
@@ -170,7 +157,7 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
 def _tasks(text: str) -> tuple[str, ...]:
     named, known = [part.strip() for part in text.split(",") if part.strip()], (*TASKS, ALL)
     for name in named:
-        check_choice("--task", name, known)
+        layouts.check_choice("--task", name, known)
     if not named:
         raise ConfigError(f"--task is empty. Known: {', '.join(known)}.")
     return tuple(name for name in TASKS if name in named or ALL in named)
@@ -182,9 +169,9 @@ def _check_tasks(tasks: Sequence[str], layout: Preset) -> None:
         if task not in possible:
             needed = " or ".join(name for name, of in TASK_OF.items() if of == task)
             raise ConfigError(
-                f"--task {task} learns from a column {needed}, which {as_options(layout)} does not have: it holds "
-                f"{' '.join(layout.columns)}. It can be used for: {', '.join(sorted(possible)) or 'nothing'}. Give "
-                "another --task, --format or --columns."
+                f"--task {task} learns from a column {needed}, which {layouts.as_options(layout)} does not have: it "
+                f"holds {' '.join(layout.columns)}. It can be used for: {', '.join(sorted(possible)) or 'nothing'}. "
+                "Give another --task, --format or --columns."
             )
 
 
@@ -289,7 +276,7 @@ def make_config(
     lang: Annotated[
         str | None, typer.Option("--lang", "-l", help="Language code [guessed from the training file]")
     ] = None,
-    layout: Annotated[Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
+    layout: Annotated[layouts.Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
     goal: Annotated[str | None, typer.Option("--goal", "-g", help=f"Training goal: {', '.join(GOALS)} [fast]")] = None,
     train: Annotated[
         Path | None, typer.Option(help="Training file, for the config and to guess the layout from")
@@ -324,7 +311,7 @@ def make_config(
     \f
     Return the settings, and the config, which is written unless the file is "-".
     """
-    wanted = Wanted(task, lang, asked(layout), goal, train, dev)
+    wanted = Wanted(task, lang, layouts.asked(layout), goal, train, dev)
     check_output_file(output, train, dev, force=force)  # before any prompt
     settings = complete(wanted, _ask if sys.stdin.isatty() else None)
     text = init_config(settings, output=output)
@@ -341,7 +328,7 @@ def _print(made: tuple[Settings, str], output: Path, lang: str | None, train: Pa
         return
     if lang is None and train is not None and not sys.stdin.isatty():
         printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
-    read_as = f"{as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
+    read_as = f"{layouts.as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
     printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
     if settings.goal != "small" and settings.lang in WITH_CLASSES and not lookups_languages():
         printer().info(
@@ -372,8 +359,10 @@ def _words(path: Path, layout: Preset) -> Iterator[str]:
         from ..pipeline.texts import load_docs
 
         return (token.text for doc in islice(load_docs(path, Vocab()), SENTENCES) for token in doc)
-    is_export = layout.name == ANNOTATIONS.name
-    sentences = read_annotations(path, _split, encoding=layout.encoding) if is_export else read_layout(path, layout)
+    if layout.name == layouts.ANNOTATIONS.name:
+        sentences = read_annotations(path, _split, encoding=layout.encoding)
+    else:
+        sentences = layouts.read_layout(path, layout)
     return (word for sentence in islice(sentences, SENTENCES) for word in sentence.words)
 
 

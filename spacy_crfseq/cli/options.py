@@ -16,17 +16,7 @@ import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
 
-from ..corpora import Preset
-from ..corpora.layouts import (
-    COLUMNS_HELP,
-    ENCODING_HELP,
-    FORMAT_HELP,
-    SCHEME_HELP,
-    TEXTS_HELP,
-    Asked,
-    Format,
-    find_layout,
-)
+from ..corpora import Preset, layouts
 from ..errors import ConfigError
 from ..pipeline.texts import GIVEN_HELP
 from .console import printer, reported_errors
@@ -37,13 +27,13 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package n
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
 GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
 TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
-GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
-TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=TEXTS_HELP)]
+GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=layouts.FORMAT_HELP)]
+TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=layouts.TEXTS_HELP)]
 RENAME_HELP = "Of XML: new names of labels, as in name=author,ref=O; one for several merges them"
 LAYOUT: dict[str, Any] = {
-    "columns": Annotated[str | None, typer.Option(help=COLUMNS_HELP)],
-    "scheme": Annotated[str | None, typer.Option(help=SCHEME_HELP)],
-    "encoding": Annotated[str | None, typer.Option(help=ENCODING_HELP)],
+    "columns": Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP)],
+    "scheme": Annotated[str | None, typer.Option(help=layouts.SCHEME_HELP)],
+    "encoding": Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP)],
     "rename": Annotated[str | None, typer.Option(help=RENAME_HELP)],
 }
 """Options on the layout of a file beside its format."""
@@ -98,13 +88,13 @@ class LayoutOptions(NamedTuple):
         """Return what they are in the signature of a command."""
         return [_keyword(name, kind) for name, kind in self.kinds.items()]
 
-    def taken(self, said: dict[str, Any]) -> Asked:
+    def taken(self, said: dict[str, Any]) -> layouts.Asked:
         """Return the options, taken out of what was said."""
-        return Asked(**{name: said.pop(name) for name in self.kinds})
+        return layouts.Asked(**{name: said.pop(name) for name in self.kinds})
 
 
-GoldLayout = Annotated[Format, LayoutOptions(GoldFormat)]
-TextLayout = Annotated[Format, LayoutOptions(TextFormat)]
+GoldLayout = Annotated[layouts.Format, LayoutOptions(GoldFormat)]
+TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
 
 
 @contextmanager
@@ -185,9 +175,9 @@ def _layout_options(option: Parameter) -> LayoutOptions | None:
     return info if isinstance(info, LayoutOptions) else None
 
 
-def show_layout(path: Path, layout: Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
+def show_layout(path: Path, layout: layouts.Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
     """Return the layout of a file, as `find_layout` does; one that was guessed is shown on stderr."""
-    found = find_layout(path, layout, trained, texts=texts)
+    found = layouts.find_layout(path, layout, trained, texts=texts)
     if found.guessed:
         print(found.notice(path), file=sys.stderr)
     return found.layout

@@ -14,13 +14,12 @@ import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spacy.tokens import DocBin
 
 from spacy_crfseq.corpora.annotations import Notes, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
 from spacy_crfseq.schemes import find_invalid
-from tests.commands import Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, worked
 
 TEXT = "Ada met Bo in New York."
 SPANS = [(0, 3, "PER"), (8, 10, "PER"), (14, 22, "LOC")]
@@ -205,13 +204,6 @@ def test_any_records_are_read_or_refused(records: list[Any], array: bool) -> Non
             assert len(tags) == len(sentence.words)
 
 
-def test_nothing_annotated(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"no annotated text in the file.*1 ignored"):
-        read(tmp_path, prodigy(TEXT, SPANS, answer="ignore"))
-    with pytest.raises(FormatError, match="expected an object"):
-        list(read_annotations(write(tmp_path, "cut", array=True), tokens))
-
-
 def test_docs_keep_their_text_and_wrong_spans(tmp_path: Path) -> None:
     text = "Ada  met\nBo ."
     records = prodigy(text, [(0, 3, "PER")]), prodigy(TEXT, SPANS[:1], answer="reject", _view_id="ner")
@@ -240,7 +232,7 @@ def imported(tool: str, task: dict[str, Any], spans: Spans) -> dict[str, Any]:
     return TOOLS[tool](task["text"], spans, data=task)
 
 
-@pytest.mark.parametrize("tool", ["prodigy", "doccano", "studio", "json_min"])
+@pytest.mark.parametrize("tool", ["prodigy", "studio"])
 def test_what_active_chooses_comes_back_through_every_command(
     tool: str, trained: Path, corpus: Corpus, run: Run, tmp_path: Path
 ) -> None:
@@ -291,26 +283,3 @@ def test_rejected_spans_teach(run: Run, tmp_path: Path) -> None:
     worked(run("fit", config, "--output", tmp_path / "out"))
     nlp = spacy.load(tmp_path / "out" / "model-best")
     assert [len(nlp(f"{name} ran home .").ents) for name in ("Ada", "Rome")] == [1, 0]
-
-
-def test_debug_data_lists_what_does_not_fit(run: Run, tmp_path: Path) -> None:
-    bad = doccano(TEXT, [(0, 2, "PER"), *SPANS[1:]])
-    path = write(tmp_path, *[doccano(TEXT, SPANS)] * 3, bad, prodigy(TEXT, SPANS, answer="ignore"))
-    shown = worked(run("debug-data", path)).stdout
-    assert "texts left out: 1 ignored" in shown
-    assert f"{path}:4: 'Ad' (0-2, PER) does not match the tokens 'Ada'" in shown
-    path.write_text(path.read_text().replace("[8, 10,", '["8", 10,'))
-    result = run("debug-data", path)
-    assert result.exit_code == 1
-    assert "4 lines cannot be read" in result.stdout
-
-
-def test_a_warning_names_the_spans_once(run: Run, tmp_path: Path) -> None:
-    path = write(tmp_path, doccano(TEXT, [(0, 2, "PER"), *SPANS[1:]]))
-    target = tmp_path / "a.spacy"
-    with pytest.warns(UserWarning, match=r"1 span cannot be used(.|\n)*:1: 'Ad' \(0-2, PER\)") as caught:
-        worked(run("convert", path, target), "Converted 1 doc")
-    assert len(caught) == 1
-    (doc,) = DocBin().from_disk(target).get_docs(spacy.blank("en").vocab)
-    assert [token.ent_iob_ for token in doc][:2] == ["", "O"]
-    refused(run("convert", path, tmp_path / "a.iob", "--from jsonl --to conll2000"), "jsonl can become")

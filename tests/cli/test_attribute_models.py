@@ -11,7 +11,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_crfseq.features.noted import KEY
-from tests.commands import Run, refused, worked, write_attributes
+from tests.commands import Run, worked, write_attributes
 
 READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
 path = ${{paths.{part}}}
@@ -71,12 +71,3 @@ def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) ->
     docs = list(DocBin().from_disk(tmp_path / "dev-00001.spacy").get_docs(spacy.blank("xx").vocab))
     assert all(len(doc.user_data[KEY]) == len(doc) for doc in docs)
     assert list(docs[0].spans["chunks"])
-
-
-def test_a_text_without_attributes_is_told(run: Run, folder: Path) -> None:
-    refused(run("explain", folder / "out" / "model-best", "Ada sees a dog"), "Set doc._.crf_attributes")
-    nlp = spacy.load(folder / "out" / "model-best")
-    doc = nlp.make_doc("Ada")
-    doc.user_data[KEY] = 5
-    with pytest.raises(ValueError, match="has no attributes"):
-        nlp.get_pipe("crf_chunker")(doc)

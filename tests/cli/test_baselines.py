@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,6 @@ def test_it_trains(config: Path, paths: list[str], corpus: Corpus, run: Run, tmp
     nlp = spacy.load(tmp_path / "out" / "model-best")
     assert nlp.meta["performance"]["tag_acc"] > 0.9
     assert [token.tag_ for token in nlp("Ada sees a dog .")] == ["NNP", "VBZ", "DT", "NN", "."]
-
-
-def test_its_cost_is_estimated(corpus: Corpus, run: Run) -> None:
-    result = worked(run("debug-data", corpus.train, "--format conll2003 --json --config", FOLDER / "hmm.cfg"))
-    assert json.loads(result.stdout)["components"]["crf_tagger"]["cost"]["iterations"] == 2
 
 
 @pytest.mark.parametrize("name", ["hmm", "naive_bayes"])

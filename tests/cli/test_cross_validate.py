@@ -58,11 +58,10 @@ def test_each_fold_has_one_first_stage_of_its_own(run: Run, configure: Any, path
     assert shown.count("crf_ner: First stage: part 3 of 3") == shown.count("on the whole corpus") == 2
 
 
-@pytest.mark.parametrize("support", ["observed", "all"])
 def test_sharing_the_encoded_corpus_changes_nothing(
-    support: str, configure: Any, optimizers: Any, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    configure: Any, optimizers: Any, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    block = f'support = "{support}"\n' + optimizers["lbfgs"].format(name="crf_ner")
+    block = optimizers["lbfgs"].format(name="crf_ner")
     config = configure(tmp_path / "c.cfg", "crf_ner", components=block)
     scores: list[list[float]] = []
     sizes: list[list[int]] = []
@@ -74,15 +73,6 @@ def test_sharing_the_encoded_corpus_changes_nothing(
         sizes.append([active for _, active in found])
     assert scores[0] == pytest.approx(scores[1])
     assert sizes[0] == sizes[1]
-
-
-def test_annotating_components_are_trained_on_each_fold(configure: Any, corpus: Corpus, tmp_path: Path) -> None:
-    training = 'annotating_components = ["crf_tagger"]'
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
-    setup = set_up_from(load_config(config, {"paths.train": str(corpus.train)}))
-    for fold in each_fold(setup, 2):
-        assert not any(example.predicted.has_annotation("TAG") for example in fold.held_out)
-        assert fold.scores["spans_chunks_f"] > 0.9
 
 
 def test_trained_components_are_refused(

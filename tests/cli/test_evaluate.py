@@ -9,16 +9,12 @@ from typing import Any
 import pytest
 import spacy
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, Span
 
 from spacy_crfseq.cli import evaluate
-from spacy_crfseq.cli.evaluate import Units
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.pipeline.texts import predicted_columns
-from spacy_crfseq.schemes import Span as TagSpan
-from spacy_crfseq.schemes import decode_lenient
 from tests.commands import Run, refused, worked
 
 
@@ -63,23 +59,6 @@ def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
         assert 2 * right / (found + gold) == pytest.approx(metrics[score])
         assert metrics["seen"][name]["unseen, with an unseen word"]["gold"] > 0
     assert shown.count("with an unseen word: precision:") == 3
-
-
-def test_counts_by_hand() -> None:
-    # The gold standard holds NP 0-2, VP 2-3, NP 3-6, PP 7-8; predicted are NP 0-2, VP 2-3, NP 3-5, NP 5-6, VP 7-8.
-    gold = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "I-NP", "O", "B-PP", "O", "O"]
-    found = ["B-NP", "I-NP", "B-VP", "B-NP", "I-NP", "B-NP", "O", "B-VP", "O", "O"]
-    units = Units([decode_lenient(gold)], [decode_lenient(found)], [[True] * 10])
-    assert units.report() == (
-        "processed 10 tokens with 4 phrases; found: 5 phrases; correct: 2.\n"
-        "accuracy:  80.00%; precision:  40.00%; recall:  50.00%; FB1:  44.44\n"
-        "               NP: precision:  33.33%; recall:  50.00%; FB1:  40.00  3\n"
-        "               PP: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
-        "               VP: precision:  50.00%; recall: 100.00%; FB1:  66.67  2"
-    )
-    units = Units([[TagSpan(0, 1, "A")]], [[TagSpan(0, 1, "A")]], [[True, True, False, True]])
-    assert units.tokens() == (3, 3)
-    assert units.rows() == {"A": (1, 1, 1)}
 
 
 @Language.component("cli_test_even_chunks")
@@ -172,36 +151,6 @@ def test_tags_are_given_where_only_features_need_them(
 
 def _speed(metrics: dict[str, Any]) -> dict[str, Any]:
     return {name: metrics[name] for name in ("seconds", "tokens_per_second")}
-
-
-def test_conllu(run: Run, configure: Any, tmp_path: Path) -> None:
-    rows = ["1\tIt\tit\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_", "2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_"]
-    file = tmp_path / "a.conllu"
-    file.write_text("\n".join(rows) + "\n\n")
-    nlp = spacy.blank("xx")
-    for attr in ("pos", "morph"):
-        nlp.add_pipe("crf_tagger", name=attr, config={"attr": attr})
-    nlp.initialize(lambda: list(read_examples(nlp, file, "conllu")))
-    for attr in ("pos", "morph"):
-        nlp.get_pipe(attr).fit()  # type: ignore[attr-defined]
-    nlp.to_disk(tmp_path / "model")
-    assert predicted_columns(nlp) == {"pos", "morph"}
-    metrics = evaluate(tmp_path / "model", file, "conllu").metrics
-    assert metrics["pos_acc"] == 1.0
-    assert "morph_acc" in metrics
-    assert "tag_acc" not in metrics
-
-
-def test_the_ending_of_a_file_tells_its_layout(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
-    model = trained / "model-best"
-    nlp = spacy.load(model)
-    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
-    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "dev.spacy")
-    found = worked(run("evaluate", model, tmp_path / "dev.spacy", "--json"))
-    metrics, expected = json.loads(found.stdout), evaluate(model, corpus.dev, "conll2003").metrics
-    assert {**metrics, **_speed(expected)} == expected
-    DocBin(docs=[Doc(nlp.vocab, words=["no", "annotation"])]).to_disk(tmp_path / "bare.spacy")
-    assert "Nothing to score" in run("evaluate", model, tmp_path / "bare.spacy").stderr
 
 
 @pytest.mark.parametrize(("model", "file", "layout", "message"), [

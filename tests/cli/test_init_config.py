@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 from spacy import util
-from spacy.cli._util import app as spacy_app
 from spacy.schemas import ConfigSchemaTraining
-from typer.testing import CliRunner
 
 from spacy_crfseq.cli import init_config
 from spacy_crfseq.cli.init_config import (
@@ -112,17 +110,6 @@ def test_configs_train(task: str, name: str, goal: str, corpora: Path, tmp_path:
     worked(run("init-config", tmp_path / "config.cfg", f"--task {task} --format {name} --goal {goal} -l xx", *paths))
     worked(run("fit", tmp_path / "config.cfg", "--output", tmp_path / "out"))
     assert (tmp_path / "out" / "model-best" / "config.cfg").is_file()
-
-
-@pytest.mark.parametrize(
-    ("tasks", "name", "goal"), [(("chunker", "ner"), "conll2003", "accurate"), (("ner",), "spacy", "small")]
-)
-def test_configs_train_in_spacy(tasks: tuple[str, ...], name: str, goal: str, corpora: Path, tmp_path: Path) -> None:
-    path = write_config(tmp_path, corpora, tasks, name, goal)
-    for args in (["debug", "config", path], ["train", path, "--output", tmp_path / "out", "--training.max_epochs=2"]):
-        done = CliRunner().invoke(spacy_app, [str(arg) for arg in args])
-        assert done.exit_code == 0, done.output + repr(done.exception)
-    assert (tmp_path / "out" / "model-last" / "config.cfg").is_file()
 
 
 def test_every_method_can_be_replaced_in_the_call(corpora: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 import spacy
 
 from spacy_crfseq.corpora.layouts import ANNOTATIONS, RAW, Asked, Preset, find_layout
-from spacy_crfseq.errors import FormatError
 from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [
@@ -86,25 +85,6 @@ def test_columns_and_encodings(command: str, call: Any, dev: Path, tmp_path: Pat
         assert again.stdout.split("tokens in")[0] == result.stdout.split("tokens in")[0]
 
 
-def test_evaluate_takes_columns_as_formats(call: Any, dev: Path) -> None:
-    def scores(*options: str) -> Any:
-        found = json.loads(worked(call("evaluate M F --json", dev, *options)).stdout)
-        return {name: value for name, value in found.items() if "second" not in name}
-
-    assert scores("--columns word,tag,chunk,ent") == scores("--format conll2003") == scores()
-    refused(call("evaluate M F", dev, "--columns word,tag,chunk,_"), "Nothing to score")
-    refused(call("evaluate M F", dev, "--columns word,ent"), "dev.conll:1: 2 columns expected (word ent)")
-    refused(call("evaluate M F", dev, "--columns word,entt"), "Did you mean 'ent'?")
-    refused(call("evaluate M F", dev, "--encoding latin-11"), "Unknown encoding 'latin-11'")
-
-
-def test_a_single_damaged_byte(tmp_path: Path, call: Any) -> None:
-    file = tmp_path / "damaged.data"
-    file.write_bytes("Zoë B-PER\nÅse B-PER\n\n".encode() + b"Jos\xe9 B-PER\n\n")
-    message = "damaged.data:4: byte 26 of the file is not utf8. The rest of the file looks right: correct this line."
-    refused(call("evaluate M F", file, "--columns word,ent"), message)
-
-
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32", "cp1252", "latin-1"])
 def test_raw_text_in_other_encodings(encoding: str, call: Any, tmp_path: Path) -> None:
     texts = ["Zoë sees a dog in Oslo .", "the “old” map" if encoding != "latin-1" else "the old map"]
@@ -126,13 +106,3 @@ def test_exports_are_texts_only_where_texts_are_asked_for(name: str, dev: Path, 
     assert find_layout(path, Asked(encoding="utf-16")).layout.encoding == "utf-16"
     path = two_columns(dev, tmp_path / "dev.data")
     assert find_layout(path, None, ANNOTATIONS).layout.name == "iob"
-
-
-def test_what_a_file_looks_like_is_checked_to_the_end(tmp_path: Path, call: Any) -> None:
-    (tmp_path / "a.data").write_text("Ada B-PER\nsings O\n\n" * 3000 + "a b c\n")
-    refused(call("evaluate M F", tmp_path / "a.data"), "a.data:9001: 2 columns expected (word ent), 3 found")
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="this is a folder"):
-        find_layout(tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import spacy
 from spacy.cli.train import train
@@ -60,25 +59,6 @@ def test_system_seed_and_the_seed_of_the_optimizer(run: Run, configure: Any, pat
     assert by_fit(run, own, tmp_path / "c", paths, 0) == wanted
     zero = configure(tmp_path / "zero.cfg", "crf_ner", components=OWN.format(0))
     assert by_fit(run, zero, tmp_path / "d", paths, 2) == by_fit(run, plain, tmp_path / "e", paths, 0)
-
-
-def test_in_python(trained: Path, corpus: Any) -> None:
-    from spacy_crfseq.pipeline.readers import read_examples
-
-    nlp = spacy.blank("xx")
-    pipe: Any = nlp.add_pipe("crf_ner")
-    examples = list(read_examples(nlp, corpus.train, "conll2003"))
-
-    def fit(seed: int | None) -> np.ndarray:
-        nlp.initialize(lambda: examples)
-        pipe.fit(seed=seed)
-        return pipe.crf.theta.copy()
-
-    zero, one = fit(None), fit(1)
-    assert (zero == fit(0)).all()
-    assert (one != zero).any()
-    nlp.config["training"]["seed"] = 1
-    assert (fit(None) == one).all()
 
 
 def test_every_optimizer_with_a_seed_takes_it() -> None:

@@ -106,14 +106,6 @@ def test_earlier_components_annotate_the_texts(
         assert "[crf_chunker] The texts of the term news have no TAG" in caplog.text
 
 
-def test_debug_data(write: Any, corpus: Corpus, run: Run) -> None:
-    arguments = [corpus.train, "--config", write("crf_ner"), "--no-cost"]
-    said = "Term news (corpora.news, 0.01 * Squares): 16 sentences, 96 tokens, 25.0 % not in train"
-    worked(run("debug-data", *arguments), said)
-    found = json.loads(worked(run("debug-data", *arguments, "--json")).stdout)["components"]["crf_ner"]["terms"]
-    assert found[0]["sentences"] == 16
-
-
 def test_refuses(write: Any, paths: list[str], run: Run, tmp_path: Path) -> None:
     def fit(config: Path, *parts: str) -> None:
         refused(run("fit", config, "--output", tmp_path / "out", *paths), *parts, silent=False)

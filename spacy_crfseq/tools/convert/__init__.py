@@ -16,21 +16,9 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, write_columns
+from ...corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, layouts, write_columns
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.crfsuite import WORD
-from ...corpora.layouts import (
-    ANNOTATIONS,
-    COLUMNS_HELP,
-    ENCODING_HELP,
-    GOLD,
-    SCHEMES,
-    Asked,
-    check_choice,
-    layout_by_ending,
-    own_layout,
-    trained_layout,
-)
 from ...corpora.lines import ZIPPED
 from ...corpora.outputs import check_output_file, check_output_pipeline
 from ...corpora.saved_models import read_saved_model
@@ -48,7 +36,7 @@ if TYPE_CHECKING:
 
 CRFSUITE = "crfsuite"
 CHUNKS_KEY = "chunks"
-_SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE, ANNOTATIONS.name)
+_SOURCES = (DOCBIN, *PRESETS, CUSTOM, CRFSUITE, layouts.ANNOTATIONS.name)
 _TARGETS = (DOCBIN, *(name for name in PRESETS if name not in ("conllu", "xml")), CUSTOM)
 _FROM_HELP = f"Layout of INPUT: {', '.join(_SOURCES)} [by its ending, else by its first lines]"
 
@@ -72,8 +60,8 @@ def convert_file(
         str,
         typer.Option(help="Tags that violate the scheme: error, or conlleval to read them as the CoNLL scorer does"),
     ] = "error",
-    encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
-    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
+    encoding: Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP)] = None,
+    columns: Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP)] = None,
     labels: Annotated[
         str, typer.Option(help="For --from crfsuite and models: what their labels annotate: tag, chunk or ent")
     ] = "tag",
@@ -161,7 +149,7 @@ def convert_file(
         from ...pipeline.spacy_train import fill_card
         from .imported import FACTORIES, import_pipeline
 
-        check_choice("--labels", labels, FACTORIES)
+        layouts.check_choice("--labels", labels, FACTORIES)
         check_output_pipeline(target, source, force=force)
         pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
         nlp, names = _blank(lang, pattern if tokens else None), columns.split(",") if columns else ()
@@ -170,16 +158,16 @@ def convert_file(
         return said
     if features or tokens or not numbers:
         raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
-    own = own_layout(columns).columns if columns else ()
+    own = layouts.own_layout(columns).columns if columns else ()
     read_by = load_config(config, {}).interpolate() if config else {}
     elements, block = XMLForm(), read_by.get("nlp", {})
     if from_ in (None, "xml") or rename:
-        of_source = columns if layout_by_ending(source) is None and from_ is None else None
-        asked = Asked(from_, of_source, encoding=encoding, rename=rename)
-        found = options.show_layout(source, asked, trained_layout(read_by))
+        of_source = columns if layouts.layout_by_ending(source) is None and from_ is None else None
+        asked = layouts.Asked(from_, of_source, encoding=encoding, rename=rename)
+        found = options.show_layout(source, asked, layouts.trained_layout(read_by))
         from_, elements = found.name, found.form or elements
         own = found.columns if found.name == CUSTOM else own
-        if found.name != DOCBIN and found.scheme in SCHEMES:
+        if found.name != DOCBIN and found.scheme in layouts.SCHEMES:
             from_scheme = from_scheme or found.scheme
     settings = Settings(
         from_, to or _target(target), block.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, own,
@@ -235,7 +223,7 @@ def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:
 
 
 def _target(path: Path) -> str:
-    to = layout_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
+    to = layouts.layout_by_ending(path, _TARGETS) or (path.suffix[1:] if path.suffix[1:] in _TARGETS else None)
     if to is None:
         known = ", ".join(_TARGETS)
         raise ConfigError(f"{path}: no layout that can be written has the ending {path.suffix!r}. Give --to: {known}.")
@@ -272,7 +260,7 @@ class Settings(NamedTuple):
         elif self.source == CRFSUITE:
             layout = Preset(CRFSUITE, ("word", self.labels), "IOB2", "utf8", self.labels)
         else:
-            layout = GOLD[self.source]
+            layout = layouts.GOLD[self.source]
         scheme, encoding = self.from_scheme or layout.scheme, self.encoding or layout.encoding
         return layout._replace(scheme=scheme, encoding=encoding, form=layout.form and self.form)
 
@@ -361,26 +349,26 @@ def _blank(lang: str, tokenizer: Mapping[str, Any] | None) -> Language:
 
 
 def _check(settings: Settings) -> None:
-    check_choice("--from", settings.source, _SOURCES)
+    layouts.check_choice("--from", settings.source, _SOURCES)
     if settings.target == CRFSUITE:
         raise ConfigError(
             "--to crfsuite: attribute files hold extracted features, which a corpus does not have. Write a column "
             f"file, or train on the corpus itself. --to takes: {', '.join(_TARGETS)}."
         )
-    check_choice("--to", settings.target, _TARGETS)
+    layouts.check_choice("--to", settings.target, _TARGETS)
     if bool(settings.columns) != (settings.source == CUSTOM) and settings.target != CUSTOM:
         needs = "needs --columns" if settings.source == CUSTOM else "has columns of its own; leave --columns out"
         raise ConfigError(f"--from {settings.source} {needs}, or write --from columns --columns word,tag,_,ent.")
     if settings.columns:
-        own_layout(",".join(settings.columns))
+        layouts.own_layout(",".join(settings.columns))
     for option, value, known in (
         ("--labels", settings.labels, ("tag", *SPAN_COLUMNS)),
         ("--unit", settings.unit, ("sentence", "document")),
         ("--on-invalid", settings.on_invalid, ("error", "conlleval")),
-        ("--scheme", settings.scheme, SCHEMES),
-        ("--from-scheme", settings.from_scheme or "IOB2", SCHEMES),
+        ("--scheme", settings.scheme, layouts.SCHEMES),
+        ("--from-scheme", settings.from_scheme or "IOB2", layouts.SCHEMES),
     ):
-        check_choice(option, value, known)
+        layouts.check_choice(option, value, known)
     if settings.source == settings.target == DOCBIN:
         raise ConfigError("--from spacy --to spacy would only copy the file.")
     if DOCBIN in (settings.source, settings.target):
@@ -407,7 +395,7 @@ def _recoded(sentence: Sentence, source: Path, settings: Settings) -> Sentence:
             check_scheme(sentence._replace(columns={name: tags}), name, settings.layout.scheme, source)
         new = encode(decode_lenient(tags), len(tags), settings.scheme)
         columns[name] = [was if was == MISSING_ENTITY else tag for was, tag in zip(old, new, strict=True)]
-    if settings.source != ANNOTATIONS.name:
+    if settings.source != layouts.ANNOTATIONS.name:
         return sentence._replace(columns=columns)
     kept = [i for i, word in enumerate(sentence.words) if not word.isspace()]
     columns = {name: [values[i] for i in kept] for name, values in columns.items()}

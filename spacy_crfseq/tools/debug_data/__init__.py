@@ -20,18 +20,8 @@ from spacy import util
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, cut, printer
-from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess
+from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess, layouts
 from ...corpora.annotations import Notes, read_annotations
-from ...corpora.layouts import (
-    ANNOTATIONS,
-    Format,
-    as_options,
-    asked,
-    corpus_block,
-    layout_by_ending,
-    read_layout,
-    reader_layout,
-)
 from ...corpora.splitting import PARTED, SPACES, WORDS
 from ...corpora.xml import XMLForm, check_corpus
 from ...errors import ConfigError, CrfError, DataError, FormatError
@@ -123,7 +113,7 @@ def debug_data(
     config_path: Annotated[
         Path | None, typer.Option("--config", help="Config, to examine its features and estimate the cost of training")
     ] = None,
-    layout: Annotated[Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
+    layout: Annotated[layouts.Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
     cross_validate: Annotated[
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
@@ -162,8 +152,8 @@ def debug_data(
     if cross_validate is not None and config_path is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
     source = _source(config_path, overrides or {}) if config_path else Source()
-    said = asked(layout)
-    is_export = layout_by_ending(file) == ANNOTATIONS.name  # which readers of columns read, too
+    said = layouts.asked(layout)
+    is_export = layouts.layout_by_ending(file) == layouts.ANNOTATIONS.name  # which readers of columns read, too
     preset = said.layout() or (None if is_export else said.encoded(source.layout)) or options.show_layout(file, said)
     of_dev = dev or (file if source.is_cut else None)
     report = Report(preset, {"train": file, **({"dev": of_dev} if of_dev else {})})
@@ -234,12 +224,12 @@ def _sentences(
     try:
         if layout.name == DOCBIN:
             yield from _of_docs(path, source.key, note)
-        elif layout.name == ANNOTATIONS.name:
+        elif layout.name == layouts.ANNOTATIONS.name:
             from ...pipeline.readers import tokenizer_of
 
             yield from read_annotations(path, tokenizer_of(source.blank()), notes, note, encoding=layout.encoding)
         else:
-            yield from read_layout(path, layout, note)
+            yield from layouts.read_layout(path, layout, note)
     except FormatError as error:  # of the file as a whole
         note(error)
 
@@ -290,7 +280,8 @@ def _of_errors(path: Path, layout: Preset, errors: Places) -> list[Finding]:
     seems = guess(path) if layout.name != DOCBIN else None
     alike = seems is None or (seems.name, len(seems.columns)) == (layout.name, len(layout.columns))
     if seems is not None and errors.count > 1 and not alike:
-        text += f" It was read as {as_options(layout)}, but looks like {as_options(seems)} ({' '.join(seems.columns)})."
+        read, like = layouts.as_options(layout), layouts.as_options(seems)
+        text += f" It was read as {read}, but looks like {like} ({' '.join(seems.columns)})."
     return [Finding("fail", text)]
 
 
@@ -300,7 +291,7 @@ def _of_tokens(path: Path, layout: Preset, source: Source) -> list[Finding]:
     nlp = source.blank()
 
     def differing(form: XMLForm, tokens_of: Callable[[str], list[str]]) -> list[str]:
-        sentences = read_layout(path, layout._replace(form=form), lambda _: None)
+        sentences = layouts.read_layout(path, layout._replace(form=form), lambda _: None)
         return [_place_of(path, layout, one, 0) for one in sentences if tokens_of(one.text) != one.words]
 
     places = differing(layout.form, lambda text: [token.text for token in nlp.make_doc(text)])
@@ -325,7 +316,7 @@ def _of_tokens(path: Path, layout: Preset, source: Source) -> list[Finding]:
 
 def _source(config_path: Path, overrides: dict[str, Any]) -> Source:
     config = load_config(config_path, overrides).interpolate()
-    block, dev_block = corpus_block(config, "train_corpus"), corpus_block(config, "dev_corpus")
+    block, dev_block = layouts.corpus_block(config, "train_corpus"), layouts.corpus_block(config, "dev_corpus")
     labels, key = [], "chunks"
     for name in config.get("nlp", {}).get("pipeline", []):
         settings = config.get("components", {}).get(name, {})
@@ -338,7 +329,7 @@ def _source(config_path: Path, overrides: dict[str, Any]) -> Source:
     nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
     parts = str(block.get("part", "all")), str(dev_block.get("part", "all"))
     is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
-    return Source(reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
+    return Source(layouts.reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
 
 
 @command("debug-data", "Begin", "debug", "check", calls=debug_data)

@@ -116,39 +116,11 @@ def test_it_writes_two_models_and_a_log(tuned: tuple[Path, Any], model: Path) ->
     assert (after["crf_tagger"].crf.theta != before["crf_tagger"].crf.theta).any()  # type: ignore[attr-defined]
 
 
-def test_piped_output_is_a_line_a_round(tuned: tuple[Path, Any]) -> None:
-    folder, result = tuned
-    lines = [line for line in result.stdout.splitlines() if line.startswith("round=")]
-    assert lines[0].startswith("round=0 score=")
-    assert lines[1].startswith("round=1 gold=")
-    assert lines[1].endswith(" *")
-    for said in ("gold: 120 examples with gold labels", "Ended: 4 rounds were run", f"Saved {folder / 'model-best'}"):
-        assert said in result.stdout
-    assert result.stderr == ""
-
-
-def test_overrides_are_heard(tuned: tuple[Path, Any], run: Run, model: Path, tmp_path: Path) -> None:
-    arguments = "--fine_tune.rounds 1 --fine_tune.turns 20 --fine_tune.schedule"
-    worked(run("fine-tune", model, tuned[0].parent / "a.cfg", "--output", tmp_path, arguments, '{"more": 2}'))
-    (parts,) = (entry["sets"] for entry in log_of(tmp_path) if entry["round"] == 1)
-    assert parts[1]["examples"] == 2 * parts[0]["examples"]
-
-
 def test_without_a_dev_corpus_the_last_is_the_best(tune: Run, tmp_path: Path) -> None:
     worked(tune("crf_tagger", *blocks()[:2], rounds=1, turns=50))
     best, last = (theta_of(tmp_path / "out" / name) for name in ("model-best", "model-last"))
     np.testing.assert_array_equal(best, last)
     assert [entry["round"] for entry in log_of(tmp_path / "out")] == [1]
-
-
-def test_columns_that_the_component_reads(tune: Run, tmp_path: Path) -> None:
-    sets = corpus_block("sets.gold", BUNDLED / "train.conll", limit=30)
-    result = tune("crf_chunker", sets, rounds=1)
-    assert "crf_chunker reads TAG, which no document of gold has" in " ".join(result.stdout.split())
-    first = log_of(tmp_path / "out")[0]["sets"][0]["cost"]
-    result = worked(tune("crf_chunker", sets, args=["--fine_tune.annotating_components", '["crf_tagger"]'], rounds=1))
-    assert "reads TAG" not in result.stdout
-    assert log_of(tmp_path / "out")[0]["sets"][0]["cost"] < first
 
 
 def test_ctrl_c_keeps_the_best_so_far(tune: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,17 +137,6 @@ def test_ctrl_c_keeps_the_best_so_far(tune: Run, tmp_path: Path, monkeypatch: py
     assert "Interrupted: the best parameters so far are saved" in result.stdout
     best = max(entry["score"] for entry in log_of(tmp_path / "out"))
     assert score(tmp_path / "out" / "model-best", "tag_acc") == pytest.approx(best)
-
-
-def test_ctrl_c_in_the_first_round(tune: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_: TuningReporter) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(TuningReporter, "watch", stop)
-    result = tune("crf_tagger", *blocks())
-    assert result.exit_code == 130
-    assert "nothing is saved" in result.stdout
-    assert not (tmp_path / "out" / "model-best").exists()
 
 
 LOSS = "fine_tune.sets.more.loss"

@@ -36,20 +36,6 @@ def test_it_learns_from_a_cost_alone(factory: str) -> None:
     assert result.best_score > -0.5 * seen[0]
 
 
-def test_the_component_can_be_trained_on() -> None:
-    nlp = trained("crf_tagger")
-    pipe = pipe_of(nlp)
-    pipe.set_parameters(0 * pipe.crf.theta)
-    pipe.cfg["temperature"] = 1.5
-    fine_tune(nlp, "crf_tagger", [Source("gold", examples(nlp, "crf_tagger"))], Settings(rounds=2))
-    assert pipe.cfg["temperature"] == 1
-    before = pipe.crf.theta.copy()
-    pipe.update(examples(nlp, "crf_tagger"), sgd=True)
-    assert (pipe.crf.theta != before).any()
-    pipe.fit(examples(nlp, "crf_tagger"))
-    assert [token.tag_ for token in nlp("Anna lives in New York .")] == ["NNP", "VBZ", "IN", "NNP", "NNP", "."]
-
-
 def test_a_document_is_one_example_and_empty_ones_are_none() -> None:
     nlp = trained("crf_ner")
     doc = Doc.from_docs([gold_doc(nlp, rows) for rows in SENTENCES])
@@ -108,19 +94,6 @@ def test_the_tag_dictionary_holds_for_what_is_ranked() -> None:
     tried = ranked_labels(nlp, Doc(nlp.vocab, words=["Anna", "ran"]), 5)
     assert {tags[0] for tags in tried} == {"NNP"}
     assert len({tags[1] for tags in tried}) == 5
-
-
-def test_labels_that_the_component_lacks() -> None:
-    """A gold label must be known; evidence may hold others, which no labelling meets."""
-    nlp = trained("crf_tagger")
-    words = ["Anna", "ran"]
-    corpus = [Example(Doc(nlp.vocab, words=words), Doc(nlp.vocab, words=words, tags=["NNP", "XYZ"]))]
-    with pytest.raises(DataError, match="'XYZ' is in the data but not among"):
-        fine_tune(nlp, "crf_tagger", [Source("gold", corpus)], Settings())
-    seen: list[float] = []
-    sources = [Source("cost", corpus, Hamming())]
-    fine_tune(nlp, "crf_tagger", sources, Settings(rounds=1), callback=lambda _, reports: seen.append(reports[0].cost))
-    assert seen[0] >= 1
 
 
 def test_data_and_losses_that_cannot_be_used() -> None:

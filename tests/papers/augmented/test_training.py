@@ -18,7 +18,6 @@ from spacy_crfseq.papers.augmented.training import (
     TuningRun,
     TuningSet,
     gold_set,
-    k_best,
     train,
 )
 from spacy_crfseq.regularizers.none import NoRegularizer
@@ -26,7 +25,7 @@ from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.training.dataset import Dataset
 from spacy_crfseq.types import MISSING, Bools, Floats, Ints, Scores
 from tests import reference
-from tests.problems import BIGRAM_TEMPLATES, Training, all_allowed, plain_scores, random_problem, training_problem
+from tests.problems import BIGRAM_TEMPLATES, Training, all_allowed, plain_scores, training_problem
 
 LABELS = ["O", "B-A", "I-A"]
 CASES: dict[str, dict[str, Any]] = {
@@ -164,19 +163,6 @@ def test_a_step_of_the_ranker_equals_enumeration(case: str, seed: int) -> None:
     trainer.export(trainer.start(found), found)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert trainer.reports == [SetReport("ranked", 1, int(cost(target) < cost(best[0])), cost(best[0]))]
-
-
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("lengths", [[3], [2, 0, 2], [1, 1, 1, 1], [0], []])
-def test_k_best_of_several_sequences_equal_enumeration(lengths: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    scores, batch = random_problem(rng, lengths=lengths, n_labels=3, shared=seed % 2 == 0, masked=0.3)
-    expected = slow_ranking(scores, batch.offsets, 3)
-    for k in (1, 4, 200):
-        found = k_best(scores, batch.offsets, k)
-        assert len(found) == min(k, len(expected))
-        for labels, (_, wanted) in zip(found, expected, strict=False):
-            np.testing.assert_array_equal(labels, wanted)
 
 
 def test_of_equally_cheap_labellings_the_most_probable_one_is_learnt() -> None:

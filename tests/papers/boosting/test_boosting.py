@@ -236,8 +236,8 @@ def test_steps_minimise_the_bound(case: str, bound: str, loss: str) -> None:
     theta = training.random_theta(rng)
     memory, slow = memory_of(training, theta, bound), Enumerated(training)
     memory.best_step(16)
-    grid = np.linspace(-4, 4, 401)
-    for row in [random_row(memory, rng) for _ in range(8)] + shared_rows(memory):
+    grid = np.linspace(-4, 4, 101)
+    for row in [random_row(memory, rng) for _ in range(4)] + shared_rows(memory)[::2]:
         if row is None:
             continue
         step = memory.step(row)
@@ -299,9 +299,8 @@ def test_long_sequences_are_cut_into_pieces_of_similar_lengths() -> None:
 
 @EVERY_BOUND
 @EVERY_CASE
-@pytest.mark.parametrize("loss", LOSSES)
-def test_every_round_lowers_the_loss(case: str, bound: str, loss: str) -> None:
-    training = make(case, loss=loss)
+def test_every_round_lowers_the_loss(case: str, bound: str) -> None:
+    training = make(case, loss="exp" if bound == "tight" else "log")
     found, reports = run(Boosting(bound, rounds=1, max_iterations=15), training)
     values = [report.value for report in reports]
     before = Enumerated(training).value(np.zeros_like(found))

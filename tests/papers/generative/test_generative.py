@@ -177,15 +177,6 @@ def test_several_values_of_one_template_are_refused() -> None:
         train(training._replace(objective=objective), HMM, 1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"smoothing": 0.0}, "smoothing must be positive"), ({"max_iterations": 0}, "at least 1")],
-)
-def test_settings_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=f"^NaiveBayes: .*{message}"):
-        NaiveBayes(**settings)
-
-
 def test_a_model_of_labels_alone() -> None:
     training = make(templates=())
     theta, _ = train(training, HMM, 1)

@@ -73,13 +73,6 @@ def test_degree_1_without_a_kernel_has_the_same_weights() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_no_average_is_kept_without_one_nor_a_kernel() -> None:
-    training, _ = make(1)
-    own, theta, _ = epochs(DualPerceptron(average=False), training.objective)
-    np.testing.assert_array_equal(own, epochs(AveragedPerceptron(), training.objective)[0])
-    np.testing.assert_array_equal(theta, own)
-
-
 @pytest.mark.parametrize("degree", [2, 3])
 def test_scores_are_sums_over_supports(degree: int) -> None:
     training, dual = make(degree)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.lbfgs import OWLQN
-from spacy_crfseq.papers import path
 from spacy_crfseq.papers.batch import FISTA
 from spacy_crfseq.papers.path import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
@@ -58,16 +55,6 @@ def test_the_path_begins_where_few_weights_are_active() -> None:
     assert 0 < step.active < 0.1 * len(theta)
 
 
-def test_the_start_of_a_path_counts_the_active_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 101 weights, 11 may be active; 5 are after the few iterations, so the 6 largest gradients join them."""
-    gradient = np.arange(101) / 100
-    objective: Any = SimpleNamespace(value_and_grad=lambda theta: (0.0, 0.0, gradient.copy()))
-    objective.under = lambda penalty: objective
-    monkeypatch.setattr(path, "SHARE", 0.1)
-    monkeypatch.setattr(path, "_minimise", lambda objective, optimizer, theta, *others: np.put(theta, range(5), 1.0))
-    assert sparse_start(objective, OWLQN(), np.zeros(101)) == 0.95
-
-
 @pytest.mark.parametrize(
     ("scores", "passed"),
     [
@@ -112,8 +99,3 @@ def steps_of(rows: Sequence[tuple[int, float]]) -> list[PathStep]:
 )
 def test_the_smallest_model_near_the_best_is_chosen(within: float, chosen: int) -> None:
     assert choose(steps_of([(0, 0.0), (10, 0.90), (20, 0.93), (30, 0.94), (40, 0.94), (50, 0.92)]), within) == chosen
-
-
-def test_of_equal_sizes_the_better_score_is_chosen() -> None:
-    steps = [PathStep(1.0, 0.0, 0.0, 4, 1, score, 1, 0.0) for score in (0.80, 0.82, 0.81)]
-    assert choose(steps, within=0.05) == 1

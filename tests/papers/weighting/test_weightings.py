@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import pytest
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.papers.weighting.weightings import (
-    OBSERVATIONS,
     Clusters,
     DensityRatio,
     ExactCounts,
@@ -135,21 +134,6 @@ def test_the_density_ratio_minimises_its_objective() -> None:
         step = np.eye(len(theta))[i] * 1e-6
         after = objective.value_and_grad(theta + step, np.empty_like(theta))[0]
         assert (after - value) / 1e-6 == pytest.approx(slope[i], abs=1e-5)
-
-
-def test_classes_of_length() -> None:
-    found = [[*group] for _, group in groupby(range(46), lambda n: length_class(["a"] * n))]
-    bounds = [[n] for n in range(4)] + [[4, 5], [6, 7], [*range(8, 12)], [*range(12, 16)], [*range(16, 23)]]
-    assert found[:-1] == [*bounds, [*range(23, 32)], [*range(32, 46)]][: len(found) - 1]
-
-
-def test_shapes_are_shares_in_thirds() -> None:
-    shape = OBSERVATIONS["shape"][0]
-    assert shape(["GENOA", "2", "Lazio", "won"]) == (4, 0, 0, 0)
-    assert shape(["GENOA", "AC", "2", "won"]) == (4, 1, 0, 0)
-    assert shape(["Genoa", "Lazio", "1-0", "2"]) == (4, 0, 1, 1)
-    assert shape(["LA", "AC", "UN", "won"]) == (4, 2, 0, 0)
-    assert shape([]) == (0, 0, 0, 0)
 
 
 def test_the_number_of_clusters_is_chosen_on_texts_held_out() -> None:

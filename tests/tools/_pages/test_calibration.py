@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.errors import DataError
 from spacy_crfseq.tools._pages.calibration import (
     SMALLEST,
     Bin,
@@ -73,28 +73,6 @@ def test_a_table_by_hand() -> None:
     assert found.log_loss == pytest.approx(sum(losses) / 7, abs=1e-6)
 
 
-@pytest.mark.parametrize("equal_mass", [False, True])
-def test_a_perfect_table_has_no_error(equal_mass: bool) -> None:
-    # k tenths of the predictions of probability k / 10 are right
-    p = np.repeat(np.arange(11) / 10, 10)
-    right = np.tile(np.arange(10), 11) < 10 * p - 1e-9
-    found = calibration(p, right, equal_mass=equal_mass)
-    assert found.error == pytest.approx(0, abs=1e-12)
-    assert found.predicted == found.correct == pytest.approx(0.5)
-    assert found.brier == pytest.approx((p * (1 - p)).mean())
-    assert calibration(p, ~right, equal_mass=equal_mass).error > 0.2
-
-
-def test_few_predictions() -> None:
-    nothing = calibration([], [])
-    assert nothing.total == 0
-    assert all(math.isnan(value) for value in nothing[1:])
-    assert reliability([], []) == []
-    assert math.isnan(calibration_error([]))
-    one = calibration([0.25], [True], equal_mass=True)
-    assert (one.total, one.error, one.brier) == (1, 0.75, 0.75**2)
-
-
 def test_single_precision_may_reach_beyond_the_ends() -> None:
     assert reliability([1 + 1e-6, -1e-6], [True, False], 2) == [Bin(0.0, 0.5, 1, 0.0, 0.0), Bin(0.5, 1.0, 1, 1.0, 1.0)]
     assert log_losses([1.0, 0.0], [False, True]) == pytest.approx([-math.log(SMALLEST)] * 2)
@@ -106,8 +84,3 @@ def test_single_precision_may_reach_beyond_the_ends() -> None:
 def test_what_is_no_prediction(p: list[float], right: list[bool]) -> None:
     with pytest.raises(DataError, match="Probabilities"):
         reliability(p, right)
-
-
-def test_no_bins() -> None:
-    with pytest.raises(ConfigError, match="at least 1 bin"):
-        reliability([0.5], [True], 0)

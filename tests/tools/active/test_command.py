@@ -16,7 +16,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.tools.active import MEASURES, Best, active, task_of
+from spacy_crfseq.tools.active import MEASURES, Best, task_of
 from tests import reference
 from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
@@ -199,34 +199,6 @@ def test_refused(options: list[str], message: str, run: Run, trained: Path, text
     refused(run("active", trained / "model-best", texts, *options), message)
 
 
-@pytest.mark.parametrize(("name", "content", "message"), [
-    ("a.jsonl", b'{"text": "Ada"}\n\n{"text": "cut', "a.jsonl:3: no JSON"),
-    ("a.jsonl", b"[1, 2]", 'a.jsonl:1: expected an object with a string under "text"'),
-    ("a.jsonl", b'{"txt": "Ada"}', 'a.jsonl:1: expected an object with a string under "text"'),
-    ("a.jsonl", b'{"text": 3}', 'a.jsonl:1: expected an object with a string under "text"'),
-    ("a.jsonl", b'{"text": "Ada", "meta": "x"}', 'a.jsonl:1: expected an object under "meta"'),
-    ("foreign.spacy", b"no docs", "binary format"),
-    ("latin.txt", "ni\xf1o\n".encode("latin-1"), "latin.txt:1: byte 2"),
-    ("empty.txt", b"\n\n", "holds no text"),
-])  # fmt: skip
-def test_broken_files(name: str, content: bytes, message: str, run: Run, trained: Path, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    out = tmp_path / "out.jsonl"
-    refused(run("active", trained / "model-best", tmp_path / name, "--component crf_ner -o", out), message)
-    assert not out.exists()
-
-
 @pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
 def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
     refused(run(*command, local, texts), "normalised at each token")
-
-
-def test_sentences_of_a_corpus(run: Run, trained: Path, tmp_path: Path) -> None:
-    corpus = tmp_path / "dev.conll"
-    corpus.write_text("\n\n".join("\n".join(f"{word} _ O O" for word in text.split()) for text in TEXTS))
-    found = active(trained / "model-best", corpus, "conll2003", component="crf_ner", number=2)
-    same = tmp_path / "same.txt"
-    same.write_text("\n".join(TEXTS))
-    expected = active(trained / "model-best", same, component="crf_ner", number=2)
-    assert [task["meta"] for task in found.tasks] == [task["meta"] for task in expected.tasks]
-    assert [task["spans"] for task in found.tasks] == [task["spans"] for task in expected.tasks]

@@ -123,38 +123,6 @@ def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
     assert [line.split()[0] for line in lines if " -> " in line and not line.startswith("T")].count("all") == 3
 
 
-def test_few_predictions_are_a_warning(run: Run, ner: Path, corpus: Corpus, tmp_path: Path) -> None:
-    lines = corpus.dev.read_text().split("\n\n")
-    (tmp_path / "few.conll").write_text("\n\n".join(lines[:10]) + "\n")
-    few = run("calibrate", ner, tmp_path / "few.conll", "-f conll2003")
-    assert few.exit_code == 0
-    assert "are few for a temperature" in few.stderr
-    assert "are few" not in run("calibrate", ner, corpus.train, "-f conll2003").stderr
-
-
-def test_unknown_tokens_are_not_judged(ner: Path, corpus: Corpus, tmp_path: Path) -> None:
-    lines = corpus.dev.read_text().splitlines()
-    half = len(lines) // 2
-    blind = [" ".join([*line.split()[:3], "-"]) if line else "" for line in lines[half:]]
-    (tmp_path / "half.conll").write_text("\n".join([*lines[:half], *blind]) + "\n")
-    files, new = (corpus.dev, tmp_path / "half.conll"), tmp_path / "new"
-    whole, part = (calibrate(ner, file, "conll2003", output=new, force=True).results["crf_ner"] for file in files)
-    assert 0 < part.before.whole.total < whole.before.whole.total
-    assert part.before.whole.correct == pytest.approx(whole.before.whole.correct, abs=0.15)
-
-
-@pytest.mark.parametrize("decoder", ["Posterior", "MaxExpectedF1"])
-def test_decoders_whose_predictions_move(ner: Path, corpus: Corpus, decoder: str) -> None:
-    config = {"components": {"crf_ner": {"decoder": {"@crf_decoders": f"spacy_crfseq.{decoder}.v1"}}}}
-    nlp = spacy.load(ner, config=config)
-    nlp.to_disk(ner)
-    done = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
-    assert done.after.temperature > 1.2
-    assert done.after.whole.log_loss < done.before.whole.log_loss
-    again = calibrate(ner, corpus.dev, "conll2003").results["crf_ner"]
-    assert again.before.whole == pytest.approx(done.after.whole, rel=1e-6)
-
-
 @pytest.mark.parametrize(("file", "options", "message"), [
     ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
     ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.tools._pages.calibration import calibration, log_losses
+from spacy_crfseq.tools._pages.calibration import calibration
 from spacy_crfseq.tools.calibrate import fit_temperature, golden_section
 
 
@@ -61,14 +61,3 @@ def test_golden_section(lowest: float, width: float) -> None:
 def test_nothing_to_fit_to() -> None:
     with pytest.raises(DataError, match="no predictions"):
         fit_temperature(lambda _: [], [])
-
-
-def test_the_search_ends_at_the_least_loss() -> None:
-    drawn = Drawn(1.6, size=500)
-    found = fit_temperature(drawn.at, drawn.right)
-
-    def cost(temperature: float) -> float:
-        return float(log_losses(drawn.at(temperature), drawn.right).sum() + 0.5 * math.log(temperature) ** 2)
-
-    near = [cost(found * factor) for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0)]
-    assert cost(found) <= min(near)

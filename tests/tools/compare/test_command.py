@@ -71,14 +71,6 @@ def test_what_changed_is_counted_text_by_text(done: Any, models: tuple[Path, Pat
     assert set(change.odd) == (g | a | b) - (g & a & b)
 
 
-def test_a_pipeline_equals_itself(models: tuple[Path, Path], corpus: Corpus) -> None:
-    found = compare(models[1], models[1], corpus.dev, "conll2003", samples=50)
-    for one in found.components:
-        assert one.whole[2:] == (0, 0, 0, 1)
-        assert (one.only_first, one.only_second, one.better, one.worse) == (0, 0, [], [])
-    assert found.doubts == []
-
-
 def test_tables_json_and_page(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path) -> None:
     options = [*models, corpus.dev, "-f", "conll2003", "--samples", "100", "-n", "2"]
     result = worked(run("compare", *options, "--output", tmp_path / "page.html"))

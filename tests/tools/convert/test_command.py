@@ -119,17 +119,6 @@ def test_white_space_tokens_are_left_out(tmp_path: Path) -> None:
     assert converted(tmp_path / "a.spacy", Settings("spacy", "iob")) == "Ada B-PER\nByron I-PER\nsees O\n\n"
 
 
-def test_conllu(tmp_path: Path) -> None:
-    source = tmp_path / "a.conllu"
-    source.write_text("1\tIt\tit\tPRON\tPRP\tCase=Nom\t2\tnsubj\t_\t_\n2\truns\trun\tVERB\tVBZ\t_\t0\troot\t_\t_\n\n")
-    assert convert(source, tmp_path / "a.spacy", Settings("conllu", "spacy")) == 1
-    (doc,) = docs_of(tmp_path / "a.spacy")
-    assert [(token.tag_, token.pos_, token.lemma_, token.dep_) for token in doc] == [
-        ("PRP", "PRON", "it", "nsubj"), ("VBZ", "VERB", "run", "root"),
-    ]  # fmt: skip
-    assert str(doc[0].morph) == "Case=Nom"
-
-
 def test_invalid_tags(source: Path) -> None:
     source.write_text("Ada NNP O\nsees VBZ I-VP\n\n")
     target = source.with_name("out.txt")
@@ -149,14 +138,6 @@ def test_invalid_tags(source: Path) -> None:
     assert [span.text for span in doc.spans["chunks"]] == ["sees"]
 
 
-def test_encoding(tmp_path: Path) -> None:
-    source = tmp_path / "esp.train"
-    source.write_bytes("Ana NP B-PER\nniña NC O\n\n".encode("latin-1"))
-    with pytest.raises(FormatError, match="not utf8"):
-        converted(source, Settings("conll2002", "conll2002"))
-    assert "niña NC O" in converted(source, Settings("conll2002", "conll2002", encoding="latin-1"))
-
-
 def test_docs_without_annotation(tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
     doc = Doc(nlp.vocab, words=["Ada", "sees"], tags=["NNP", "VBZ"])
@@ -167,18 +148,6 @@ def test_docs_without_annotation(tmp_path: Path) -> None:
     doc.spans["chunks"] = [Span(doc, 0, 1, "NP")]
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
     assert converted(tmp_path / "a.spacy", Settings("spacy", "conll2000")) == "Ada NNP B-NP\nsees VBZ O\n\n"
-
-
-def test_columns_of_ones_own(source: Path) -> None:
-    own = Settings("columns", "iob", columns=("word", "_", "_", "ent"), from_scheme="IOB1")
-    assert converted(source, own) == converted(source, Settings("conll2003", "iob"))
-    source.write_text("Ada\tproper\tnoun\tB-PER\nsees\tverb\tverb\tO\n")
-    named = Settings("columns", "spacy", columns=("word", "tag", "_", "ent"))
-    convert(source, source.with_name("a.spacy"), named)
-    (doc,) = docs_of(source.with_name("a.spacy"))
-    assert [(token.tag_, token.ent_type_) for token in doc] == [("proper", "PER"), ("verb", "")]
-    with pytest.raises(FormatError, match=r"in.conll:1: 3 columns expected"):
-        converted(source, Settings("columns", "iob", columns=("word", "_", "ent")))
 
 
 def test_attribute_files(tmp_path: Path) -> None:

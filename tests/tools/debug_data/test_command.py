@@ -188,27 +188,6 @@ def test_functions_of_a_token(corpus: Any, configure: Callable[..., Path], tmp_p
     assert ner.templates[0].features > len(titles)
 
 
-def test_tags_of_an_annotating_component_are_set(corpus: Any, configure: Callable[..., Path], tmp_path: Path) -> None:
-    training = 'annotating_components = ["crf_tagger"]'
-    config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", training=training)
-    report = debug_data(corpus.train, None, config, cost=False)
-    assert report.components["crf_chunker"].unset == []
-    assert report.components["crf_chunker"].dead() == []
-    assert report.expense is None
-
-
-def test_a_config_that_refuses_invalid_tags_fails(corpus: Any, configure: Any, tmp_path: Path) -> None:
-    config = configure(tmp_path / "c.cfg", "crf_ner")
-    train = write(tmp_path, "Ada NNP B-NP B-PER\n. . O O\n\nOslo NNP B-NP I-LOC\n\n")
-    report = debug_data(train, None, config)
-    assert "ent: 1 of 2 sequences have tags that are not valid IOB2" in texts(report, "fail")
-    assert not report.components
-    wrong = '[components.crf_ner.optimizer]\n@crf_optimizers = "spacy_crfseq.CoordinateDescent.v1"\n'
-    wrong += '[components.crf_ner.loss]\n@crf_losses = "spacy_crfseq.Hinge.v1"\n'
-    report = debug_data(corpus.train, None, configure(tmp_path / "c.cfg", "crf_ner", components=wrong))
-    assert "c.cfg: " in texts(report, "fail")
-
-
 def test_command(corpus: Any, run: Run, configure: Callable[..., Path], tmp_path: Path) -> None:
     config = configure(tmp_path / "c.cfg", "crf_ner")
     result = worked(run("debug-data", corpus.train, "--dev", corpus.dev, "--config", config))

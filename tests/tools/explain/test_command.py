@@ -7,18 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-import spacy
-from spacy.tokens import DocBin
 
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.console import cut_name
-from spacy_crfseq.tools.explain.command import SURE, _lines, explain
+from spacy_crfseq.tools.explain.command import SURE, explain
 from tests.commands import Run, refused, worked
 from tests.html import Page
 
 TEXT = "Ada sees a dog in Oslo ."
-UNUSUAL = "the Oslo sees a dog in Ada ."
-"""A text with tokens that the model is not sure of."""
 
 
 def tokens_of(html: str) -> list[str]:
@@ -54,21 +50,6 @@ def test_json(run: Run, trained: Path, tmp_path: Path) -> None:
     assert (tmp_path / "page.html").exists()
     few = run("explain", trained / "model-best", TEXT, "-p crf_ner --json -n 2")
     assert {len(one["contributions"]) for one in json.loads(few.stdout)[0]["tokens"]} == {2}
-
-
-def test_files(run: Run, trained: Path, tmp_path: Path) -> None:
-    model = trained / "model-best"
-    nlp = spacy.load(model)
-    (tmp_path / "texts.txt").write_text(f"{TEXT}\nBo paints .")
-    DocBin(docs=[nlp.make_doc(TEXT), nlp.make_doc("Bo paints .")]).to_disk(tmp_path / "texts.spacy")
-    (tmp_path / "dev").write_text("Ada NNP B-PER\nsings VBZ O\n\nOslo NNP B-LOC\n")
-    first, second = (explain(model, tmp_path / f"texts.{kind}", component="crf_ner") for kind in ("txt", "spacy"))
-    assert [one.explanation for one in first.texts] == [one.explanation for one in second.texts]
-    corpus = explain(model, tmp_path / "dev", "conll2002", component="crf_ner", tokens=["Oslo"])
-    assert [one.explanation.words for one in corpus.texts] == [["Oslo"]]  # the other has no such token
-    some = run("explain", model, tmp_path / "texts.txt", "-p crf_ner --limit 1")
-    assert "Explained the first 1; ask for more by --limit" in some.stdout
-    assert "line 2" not in some.stdout
 
 
 def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
@@ -133,16 +114,6 @@ def test_of_a_feature_the_value_is_kept() -> None:
     assert cut_name("LOWER[0]=" + "x" * 40, 20) == "LOWER[0]=xxxxxxxx..."
     assert cut_name("O -> U-ORG, not B-ORG -> L-ORG", 12) == "O -> U-OR..."
     assert all(len(cut_name("SUFFIX3[0]|LOWER[1]=abcdef", room)) <= room for room in range(3, 40))
-
-
-def test_a_narrow_terminal(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for wide in (80, 100, 160):
-        monkeypatch.setenv("COLUMNS", str(wide))
-        lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in _lines(found, 5, several=False, brief=False)]
-        assert max(map(len, lines)) <= wide
-        assert any("█" in line for line in lines)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
@@ -201,28 +200,6 @@ def test_names() -> None:
         assert not known & unknown
 
 
-def test_docs_of_another_vocab(ner: Language) -> None:
-    other = spacy.blank("xx").make_doc("Anna saw Zanzibar")
-    assert "Zanzibar" not in ner.vocab.strings
-    explanation = explain(helpers.pipe_of(ner), other)
-    assert "LOWER[0]=zanzibar" in explanation.tokens[2].unknown
-    assert explanation == explain(helpers.pipe_of(ner), ner.make_doc("Anna saw Zanzibar"))
-
-
-def test_names_and_weights_are_those_that_a_model_keeps() -> None:
-    nlp = helpers.trained("crf_ner", support="all", keep_names=True)
-    pipe = helpers.pipe_of(nlp)
-    table = pipe.crf.views.unigrams.reshape(-1, len(pipe.tags)).astype(float).tolist()
-    kept = dict(zip(pipe.doc_model.feature_names, table, strict=True))
-    for doc in helpers.inputs(nlp, "crf_ner"):
-        for one in explain(pipe, doc).tokens:
-            assert not set(one.unknown) & set(kept)
-            label, rival = pipe.tags.index(one.label), pipe.tags.index(one.rival)
-            for c in one.contributions:
-                if c.kind == "unigram" and c.token == one.token:
-                    assert (c.weight, c.rival_weight) == (kept[c.name][label], kept[c.name][rival])
-
-
 def test_what_cannot_be() -> None:
     nlp = helpers.trained("crf_ner", tag_dictionary_size=3, tag_dictionary_min_count=1, support="all")
     pipe = helpers.pipe_of(nlp)
@@ -243,27 +220,6 @@ def test_what_cannot_be() -> None:
     plain.clamp(doc, allowed={0: ["U-PER"]})
     (only, *_) = explain(plain, doc).tokens
     assert (only.rival, only.margin, only.impossible) == (None, inf, "")
-
-
-def test_why_not_the_label_that_it_has(ner: Language) -> None:
-    """Then the comparison is with the second most probable one."""
-    (usual,) = explained(ner, "Anna saw Oslo", tokens=[0])
-    (asked,) = explained(ner, "Anna saw Oslo", tokens=[0], against="U-PER")
-    (by_type,) = explained(ner, "Anna saw Oslo", tokens=[0], against="PER")
-    assert usual == asked == by_type
-    assert usual.label == "U-PER"
-
-
-def test_sentences_and_empty_docs(ner: Language) -> None:
-    pipe = helpers.pipe_of(ner)
-    doc = Doc(ner.vocab, words=["Anna", "saw", "New", "York", "Bob"], sent_starts=[1, 0, 1, 0, 0])
-    explanation = explain(pipe, doc)
-    kinds = [{c.kind for c in one.contributions if c.token == one.token} for one in explanation.tokens]
-    assert ["start" in found for found in kinds] == [True, False, True, False, False]
-    assert ["end" in found for found in kinds] == [False, True, False, False, True]
-    assert all(set(one.changes) <= {0, 1} for one in explanation.tokens[:2])
-    empty = explain(pipe, ner.make_doc(""))
-    assert (empty.tokens, empty.score, empty.probability) == ([], 0.0, 1.0)
 
 
 def test_preset_entities(ner: Language) -> None:

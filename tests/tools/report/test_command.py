@@ -24,7 +24,6 @@ from spacy_crfseq.tools.report import report
 from spacy_crfseq.tools.report.findings import Findings
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
-from tests.pipeline import helpers
 
 
 @pytest.fixture(scope="module")
@@ -84,21 +83,6 @@ def test_what_was_seen_in_training(trained: Path, corpus: Corpus, tmp_path: Path
     assert sum(row.right for row in tagger.familiar.values()) == round(tagger.accuracy.value * tagger.tokens)
     assert sum(row.gold for row in ner.familiar.values()) == ner.whole.gold
     assert all(ner.familiar[f"unseen, {what}"].gold for what in ("of seen words", "with an unseen word"))
-
-
-def test_weights_and_curves_are_those_of_the_model(made: Any, trained: Path) -> None:
-    pipe = helpers.pipe_of(spacy.load(trained / "model-best"), "crf_ner")
-    one = made[0]["crf_ner"]
-    assert sum(row.weights for row in one.templates) == pipe.doc_model.size.weights
-    names, table = one.transitions
-    assert names == list(pipe.tags)
-    rules = pipe.annotation.constraints(pipe.tags)
-    n = len(names)
-    np.testing.assert_array_equal(np.isfinite(table[:n, :n]), rules.step)
-    assert table[:n, :n][rules.step].tolist() == pipe.crf.views.transitions[rules.step].tolist()
-    log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
-    assert one.curve == [entry for entry in log if entry["component"] == "crf_ner"]
-    assert one.curve
 
 
 def test_worst_sentences_have_most_mistakes(made: Any, trained: Path, corpus: Corpus) -> None:

@@ -10,7 +10,7 @@ import pytest
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_crfseq.tools._pages.html import PALETTE, TextStyle, render, strength, text_style
+from spacy_crfseq.tools._pages.html import TextStyle, render, strength
 from spacy_crfseq.tools._pages.judged import Tokens
 from spacy_crfseq.tools.show import Entry, show
 from tests.commands import Run, refused, worked
@@ -106,30 +106,6 @@ def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     result = run("show", model, tmp_path / "texts.txt", "-n 2 -o", tmp_path / "page.html")
     assert "2 texts" in result.stdout
     assert "the file has more" in result.stdout
-
-
-@pytest.mark.parametrize("component", ["crf_chunker", "crf_tagger"])
-def test_other_components(run: Run, trained: Path, tmp_path: Path, component: str) -> None:
-    out = tmp_path / "page.html"
-    result = run("show", trained / "model-best", "Ada sees a dog in Oslo .", "--component", component, "-o", out)
-    assert result.exit_code == 0, result.stderr
-    marks = Marked(out.read_text(encoding="utf8")).marks
-    if component == "crf_tagger":
-        assert [mark["text"] for mark in marks] == ["Ada", "sees", "a", "dog", "in", "Oslo", "."]
-    else:
-        assert [(mark["text"], mark["label"].split()[0]) for mark in marks] == [
-            ("Ada", "NP"), ("sees", "VP"), ("a dog", "NP"), ("in", "PP"), ("Oslo", "NP"),
-        ]  # fmt: skip
-    refused(run("show", trained / "model-best", "Ada", "-o", out), "Choose one: --component crf_chunker or crf_ner")
-
-
-def test_every_label_has_a_colour_of_its_own(nlp: Language) -> None:
-    labels = ["LOC", "MISC", "ORG", "PER", *(f"L{i}" for i in range(len(PALETTE) - 4))]
-    spans = [(i, i + 1, label, 1.0) for i, label in enumerate(labels)]
-    entry = Entry(1, Tokens(labels, [True] * len(labels)), spans, 1.0)
-    html = page_of(entry, text_style(nlp))
-    colors = [re.findall("--c: (#[0-9a-f]+);", mark["style"])[0] for mark in Marked(html).marks]
-    assert len(set(colors)) == len(labels)
 
 
 @pytest.mark.parametrize(("source", "message"), [

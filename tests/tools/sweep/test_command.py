@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_crfseq.corpora import outputs
 from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools.sweep.search import (
@@ -123,25 +122,6 @@ def test_output_and_page_tell_all(swept: tuple[Path, Any]) -> None:
     assert "cannot minimise the regularizer L1" in page
     assert page.count("<svg") == 2  # score and time by optimizer and by regularizer; rho has two values: no chart
     assert "http" not in page.replace("http://www.w3.org", "")
-
-
-def test_a_run_is_the_same_as_by_fit(swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path) -> None:
-    folder, _ = swept
-    for number, optimizer, rho in ((1, None, 1), (5, "LBFGS", 0.1)):
-        expected = results_of(folder / "out")[number]
-        config = tmp_path / "c.cfg"
-        text = (folder / "c.cfg").read_text() + f"[components.crf_ner.regularizer]\nrho = {rho}\n"
-        text += '@crf_regularizers = "spacy_crfseq.L2.v1"\n'
-        if optimizer:
-            block = f'@crf_optimizers = "spacy_crfseq.{optimizer}.v1"\nmax_iterations = 30\n'
-            text += f"[components.crf_ner.optimizer]\n{block}"
-        config.write_text(text)
-        worked(run("fit", config, "--force --output", tmp_path / "out", *paths))
-        log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
-        best = [entry for entry in log if entry["best"]][-1]
-        assert best["score"] == expected["score"]
-        assert best["objective"] == pytest.approx(expected["objective"], rel=1e-6)
-        assert len(log) == expected["iterations"]
 
 
 def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any, tmp_path: Path) -> None:
@@ -357,10 +337,7 @@ def start(folder: Path, paths: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
-def test_stopped_by_a_signal_it_goes_on(
-    kind: signal.Signals, run: Run, configure: Any, paths: list[str], tmp_path: Path
-) -> None:
+def test_stopped_by_a_signal_it_goes_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
     configure(tmp_path / "c.cfg", "crf_ner")
     endless = '{"@crf_optimizers": "SGD", "max_iterations": 100000000, "tolerance": 0.0}'
     grid = f'optimizer = ["AdaGrad", {endless}]\nregularizer.rho = [1, 2]\n'
@@ -375,16 +352,14 @@ def test_stopped_by_a_signal_it_goes_on(
         line = process.stdout.readline()
         assert line
         n_done += line.startswith("optimizer=AdaGrad ")
-    process.send_signal(kind)
+    process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     out = tmp_path / "out"
-    if kind == signal.SIGINT:
-        assert process.returncode == 130, stderr
-        assert "Interrupted: run the same command again to continue" in stdout
-        assert (out / "sweep.html").is_file()
-    else:
-        with (out / "sweep.jsonl").open("a") as file:
-            file.write('{"key": "cut sh')  # what a crash in the middle of a line leaves
+    assert process.returncode == 130, stderr
+    assert "Interrupted: run the same command again to continue" in stdout
+    assert (out / "sweep.html").is_file()
+    with (out / "sweep.jsonl").open("a") as file:
+        file.write('{"key": "cut sh')  # what a crash in the middle of a line leaves
     assert spacy.load(out / "model-best")("Ada sees a dog in Oslo .").ents
     lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
     grid = grid.replace("100000000", "2")
@@ -392,21 +367,6 @@ def test_stopped_by_a_signal_it_goes_on(
     worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience 0"), "2 to train, 2 done before")
     assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
     assert len(results_of(out)) == 4
-
-
-def test_two_at_once(
-    swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second would train all again, and might put a worse model in the place of the best."""
-    pytest.importorskip("fcntl")
-    monkeypatch.setattr(outputs, "PATIENCE", 0.0)
-    folder, _ = swept
-    output = tmp_path / "out"
-    output.mkdir()
-    grid = folder / "s.cfg"
-    with outputs.locked(output / "sweep.jsonl", output):
-        refused(run("sweep", grid, "--output", output, *paths), "is being written by another process")
-    assert [path.name for path in output.iterdir()] == ["sweep.jsonl"]
 
 
 def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
@@ -507,10 +467,3 @@ def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
     assert read_results(table) == {"x": first}
     add_result(table, second)
     assert read_results(table) == {"x": first, "y": second}
-
-
-def test_a_setting_with_one_value_left_is_used(sweep_on: Run, tmp_path: Path) -> None:
-    worked(sweep_on("min_count = [3]", "--patience 1"))
-    worked(sweep_on("min_count = [1, 3]", "--patience 1"))
-    rarer, common = sorted(results_of(tmp_path / "out"), key=lambda entry: -entry["settings"]["min_count"])
-    assert rarer["weights"] < common["weights"]

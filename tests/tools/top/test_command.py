@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_crfseq.tools._pages.weights import NAMELESS, NamedWeight
-from spacy_crfseq.tools.top import Top, _lines, top
+from spacy_crfseq.tools.top import Top, top
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -124,31 +123,6 @@ def test_transitions(run: Run, named: tuple[Path, Language]) -> None:
     assert message["transitions"]["O"]["end"] == views.end[found.labels.index("O")]
 
 
-def test_transitions_that_are_not_learnt(tmp_path: Path) -> None:
-    nlp = helpers.trained("crf_ner", support="observed", boundaries=False)
-    nlp.to_disk(tmp_path / "model")
-    found = top(tmp_path / "model")
-    crf = helpers.pipe_of(nlp).crf
-    assert crf.layout.steps is not None
-    assert found.steps == (found.labels, found.labels)
-    assert found.transitions is not None
-    np.testing.assert_array_equal(np.isnan(found.transitions), ~crf.layout.steps)
-
-
-def test_many_labels_in_a_narrow_terminal(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = top(model, number=5)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "70")
-    monkeypatch.setattr(sys.modules["spacy_crfseq.tools.top"], "CELL", 20)  # as if there were more labels
-    lines = _lines(found)
-    assert max(map(len, lines)) <= 70
-    assert "  The largest ones; for all of them, write a page: --output page.html" in lines
-    assert found.transitions is not None
-    largest = np.nanmax(found.transitions)
-    i, j = np.argwhere(found.transitions == largest)[0]
-    assert any(f"{largest:+.3f}  {found.steps[0][i]} -> {found.steps[1][j]}" in line for line in lines)
-
-
 def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     message = json.loads(run("top", model, "-n 2 --json").stdout)
     found = top(model, number=2)
@@ -175,15 +149,6 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
 ])  # fmt: skip
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
     refused(run("top", model, *arguments), message)
-
-
-def test_impossible_templates_are_refused(tmp_path: Path, run: Run) -> None:
-    nlp = helpers.trained("crf_ner")
-    crf = helpers.pipe_of(nlp).crf
-    assert crf.templates is not None
-    crf.templates[0][0] = 200
-    nlp.to_disk(tmp_path / "model")
-    refused(run("top", tmp_path / "model"), "attributes of templates that are not there")
 
 
 def test_a_model_keeps_the_names_of_its_largest_weights(run: Run, trained: Path) -> None:
