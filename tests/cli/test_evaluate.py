@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 import spacy
+from spacy.cli._util import app
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Corpus as DocCorpus
+from typer.testing import CliRunner
 
 from spacy_crfseq.cli import evaluate
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.commands import Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked
 
 
 def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
@@ -176,3 +180,28 @@ def test_components_that_change_tokens(trained: Path, corpus: Any, tmp_path: Pat
     nlp.to_disk(tmp_path / "model")
     with pytest.raises(DataError, match="changes the tokens"):
         evaluate(tmp_path / "model", corpus.dev, "conll2003")
+
+
+@pytest.mark.parametrize(("component", "score"), [("crf_ner", "ents_f"), ("crf_chunker", "spans_chunks_f")])
+def test_find_threshold(trained: Path, corpus: Corpus, tmp_path: Path, component: str, score: str) -> None:
+    """Each score is that of the spans that are as probable as the threshold, at the temperature of the model."""
+    model, dev = tmp_path / "model", tmp_path / "dev.spacy"
+    others = {"crf_tagger", "crf_chunker", "crf_ner"} - {component}
+    nlp = spacy.load(trained / "model-best", exclude=sorted(others))
+    pipe = nlp.get_pipe(component)
+    assert isinstance(pipe, CRFComponent)
+    pipe.cfg["temperature"] = 4.0
+    nlp.to_disk(model)
+    DocBin(docs=[example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]).to_disk(dev)
+    command = ["find-threshold", model, dev, component, "threshold", score, "--n_trials", "5"]
+    done = CliRunner().invoke(app, [*map(str, command)])
+    assert done.exit_code == 0, done.output + repr(done.exception)
+    rows = [line.split() for line in done.stdout.splitlines() if line[:2] in ("0.", "1.")]
+    found = {float(threshold): float(value) for threshold, value in rows}
+    expected = {}
+    for threshold in (0.0, 0.25, 0.5, 0.75, 1.0):
+        pipe.cfg["threshold"] = threshold
+        expected[threshold] = nlp.evaluate(list(DocCorpus(dev)(nlp)))[score]
+    assert found == pytest.approx(expected, abs=6e-4)
+    assert len(set(found.values())) > 2
+    assert f"Best threshold: {max(expected, key=expected.__getitem__)} " in done.stdout

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq import registry
+from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.corpora.layouts import Asked
+from spacy_crfseq.errors import DataError
+from spacy_crfseq.features.encoder import Columns, Encoder
+from spacy_crfseq.features.templates import make_plan, parse
+from spacy_crfseq.schemes import Span, decode_lenient, find_invalid
 from spacy_crfseq.tools.debug_data import Report, debug_data
+from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
+from spacy_crfseq.tools.debug_data.features import template_uses
+from spacy_crfseq.tools.debug_data.label_errors import Stretch, Suspect, context, shown, stretches, worst
 from tests.commands import Run, refused, worked
 
 GOOD = "Ada B-PER\nlives O\nin O\nOslo B-LOC\n. O\n\nBo B-PER\nsees O\nthe O\nold O\nmap O\n. O\n\n"
@@ -208,3 +221,102 @@ def test_options_override_the_config(corpus: Any, run: Run, configure: Callable[
     assert "support = 'some' is not supported" in failed.stdout
     worked(run(*files, "--components.crf_ner.support all"))
     refused(run(*files[:2], "--components.crf_ner.support all"), "support changes a config, but there is none")
+
+
+TAGS = ("O", "B-A", "I-A", "B-B", "I-B", "-")
+tokens = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(TAGS)), min_size=1, max_size=7)
+corpora = st.lists(tokens, min_size=1, max_size=12)
+
+
+def sentences(corpus: list[list[tuple[str, str]]]) -> list[Sentence]:
+    found, line = [], 1
+    for rows in corpus:
+        words, tags = [word for word, _ in rows], [tag for _, tag in rows]
+        found.append(Sentence(words, {"ent": tags}, None, line, 0, {}))
+        line += len(rows) + 1
+    return found
+
+
+def count_all(corpus: list[list[tuple[str, str]]]) -> Part:
+    return count(sentences(corpus), {"ent": "IOB2"}, lambda sentence, token: str(sentence.line_of(token)))
+
+
+@given(corpora)
+def test_counts_of_a_part(corpus: list[list[tuple[str, str]]]) -> None:
+    part = count_all(corpus)
+    column = part.columns["ent"]
+    known = [["O" if tag == "-" else tag for _, tag in rows] for rows in corpus]
+    assert column.labels == Counter(span.label for tags in known for span in decode_lenient(tags))
+    assert column.invalid.count == sum(find_invalid(tags, "IOB2") is not None for tags in known)
+    assert column.n_known == sum(tag != "-" for rows in corpus for _, tag in rows)
+    words = [tuple(word for word, _ in rows) for rows in corpus]
+    assert part.repeated == len(words) - len(set(words))
+    longest, place = part.longest
+    assert longest == max(map(len, corpus))
+    assert len(corpus[[str(s.line) for s in sentences(corpus)].index(place)]) == longest
+    first: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    differ = [
+        first.setdefault(key, rows) != rows and len(key) >= COMPARED for key, rows in zip(words, corpus, strict=True)
+    ]
+    assert column.conflicts.count == sum(differ)
+
+
+@given(corpora, corpora)
+def test_what_two_parts_share(train: list[list[tuple[str, str]]], dev: list[list[tuple[str, str]]]) -> None:
+    parts = [count_all(corpus) for corpus in (train, dev)]
+    shared = overlap(*parts)
+    texts = [[tuple(word for word, _ in rows) for rows in corpus] for corpus in (train, dev)]
+    both = [text for text in texts[1] if text in texts[0]]
+    assert shared.same == sum(len(text) >= COMPARED for text in both)
+    assert shared.compared == sum(len(text) >= COMPARED for text in texts[1])
+    assert sum(shared.seen_spans["ent"]) == sum(parts[1].columns["ent"].labels.values())
+    assert set(shared.new_labels["ent"]) == set(parts[1].columns["ent"].labels) - set(parts[0].columns["ent"].labels)
+
+
+def test_templates_need_their_origins() -> None:
+    plan, none = make_plan(parse(["ORTH[0]", "ORTH[-1]"], {"ORTH"})), make_plan([])
+    orths = np.array([7, 8, 7], np.uint64)
+    text = Columns(orths, np.zeros((3, 0), np.uint64), np.array([0, 3]))
+    encoder = Encoder(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
+    with pytest.raises(DataError, match="keep names"):
+        template_uses(encoder.unigrams, encoder.encode(text).unigrams)
+    encoder = Encoder(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
+    encoder.keep_names()
+    uses = template_uses(encoder.unigrams, encoder.encode(text).unigrams)
+    assert [tuple(use) for use in uses] == [("ORTH[0]", 2, 1, 3), ("ORTH[-1]", 3, 3, 3)]
+
+
+PER, LOC = Span(0, 2, "PER"), Span(4, 5, "LOC")
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "expected"),
+    [
+        ([PER, LOC], [PER, LOC], []),
+        ([PER, LOC], [PER], [Stretch(4, 5, (LOC,), ())]),
+        ([], [LOC], [Stretch(4, 5, (), (LOC,))]),
+        ([PER], [Span(0, 2, "ORG")], [Stretch(0, 2, (PER,), (Span(0, 2, "ORG"),))]),
+        ([PER, Span(2, 3, "LOC")], [Span(1, 4, "ORG")],
+         [Stretch(0, 4, (PER, Span(2, 3, "LOC")), (Span(1, 4, "ORG"),))]),
+        ([Span(0, 1, "A"), Span(1, 2, "A")], [], [Stretch(0, 1, (Span(0, 1, "A"),), ()),
+                                                 Stretch(1, 2, (Span(1, 2, "A"),), ())]),
+    ],
+)  # fmt: skip
+def test_stretches(gold: list[Span], predicted: list[Span], expected: list[Stretch]) -> None:
+    assert stretches(gold, predicted, [True] * 6) == expected
+
+
+def test_what_is_not_annotated_is_no_mistake() -> None:
+    assert stretches([LOC], [PER], [True, False, True, True, True]) == [Stretch(4, 5, (LOC,), ())]
+
+
+def test_order_and_words() -> None:
+    cases = ((0.4, 0.5, 1), (0.01, 0.9, 2), (0.3, 0.2, 1), (0.5, 0.5, 1), (0.1, 0.8, 1), (0.0, 0.9, 1))
+    some = [Suspect("f:1", "", "", "", p, q, n) for p, q, n in cases]
+    first = worst(some, 9)
+    assert [some.index(one) for one in first] == [5, 1, 4, 0]
+    assert first[1].log_odds == pytest.approx(math.log(90) / 2)
+    assert worst(some, 1) == [some[5]]
+    words = list("abcdefghijklmnop")
+    assert (shown([PER, LOC], words), shown([], words)) == ("[a b PER] [e LOC]", "O")
+    assert context(words, Stretch(8, 9, (), ()), 2) == "... g h i j k ..."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,35 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 import spacy_crfseq
 from spacy_crfseq.cli import evaluate
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools._pages.html import render
 from spacy_crfseq.tools._pages.judged import LONGEST
 from spacy_crfseq.tools.compare import compare
 from spacy_crfseq.tools.report import report
-from spacy_crfseq.tools.report.findings import Findings
+from spacy_crfseq.tools.report.findings import (
+    BOTH,
+    BOUNDARY,
+    LABEL,
+    MISSED,
+    NOTHING,
+    RIGHT,
+    SPURIOUS,
+    Findings,
+    Pair,
+    confusion,
+    kinds_by_label,
+    pair_spans,
+    span_confusion,
+)
 from tests.commands import Corpus, Run, refused, worked, write_corpus
+from tests.evaluation.test_spans import span_lists
 from tests.html import Page
 
 
@@ -229,3 +248,56 @@ def test_refused(file: str, options: list[str], message: str, run: Run, trained:
     options = [str(tmp_path / one) if "." in one else one for one in options]
     refused(run("report", trained / "model-best", tmp_path / file, *options, "-o", tmp_path / "page.html"), message)
     assert not (tmp_path / "page.html").exists()
+
+
+def slow_kind(gold, found):
+    shared = set(range(gold.start, gold.end)) & set(range(found.start, found.end))
+    if gold == found:
+        return 0, RIGHT, shared
+    if (gold.start, gold.end) == (found.start, found.end):
+        return 1, LABEL, shared
+    if shared and gold.label == found.label:
+        return 2, BOUNDARY, shared
+    return (3, BOTH, shared) if shared else None
+
+
+def slow_pairs(gold, found):
+    """Take the best pair that is left until there is none."""
+    gold, found, pairs = list(gold), list(found), []
+    while True:
+        all_pairs = [(g, f, slow_kind(g, f)) for g in gold for f in found]
+        possible = [(k[0], -len(k[2]), gold.index(g), found.index(f), k[1], g, f) for g, f, k in all_pairs if k]
+        if not possible:
+            break
+        *_, kind, g, f = min(possible)
+        pairs.append(Pair(kind, g, f))
+        gold.remove(g)
+        found.remove(f)
+    return pairs + [Pair(MISSED, g, None) for g in gold] + [Pair(SPURIOUS, None, f) for f in found]
+
+
+@given(span_lists(), span_lists())
+def test_pairs_are_those_of_the_slow_search(gold, found):
+    pairs = pair_spans(gold, found)
+    assert Counter(pairs) == Counter(slow_pairs(gold, found))
+    assert [pair.gold for pair in pairs if pair.gold] == gold
+    assert Counter(pair.found for pair in pairs if pair.found) == Counter(found)
+
+
+def test_one_of_each_kind():
+    gold = [Span(0, 2, "A"), Span(3, 5, "A"), Span(6, 9, "A"), Span(10, 12, "A"), Span(13, 14, "B")]
+    found = [Span(0, 2, "A"), Span(3, 5, "B"), Span(7, 9, "A"), Span(11, 13, "B"), Span(15, 16, "B")]
+    pairs = pair_spans(gold, found)
+    assert [pair.kind for pair in pairs] == [RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS]
+    assert kinds_by_label(pairs) == {"A": {RIGHT: 1, LABEL: 1, BOUNDARY: 1, BOTH: 1}, "B": {MISSED: 1, SPURIOUS: 1}}
+    assert span_confusion(pairs) == {("A", "A"): 2, ("A", "B"): 2, ("B", NOTHING): 1, (NOTHING, "B"): 1}
+
+
+@given(st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 3)), max_size=20))
+def test_confusion(pairs):
+    table = confusion([a for a, _ in pairs], [b for _, b in pairs], 4)
+    expected = np.zeros((4, 4), int)
+    for a, b in pairs:
+        if a >= 0:
+            expected[a, b] += 1
+    np.testing.assert_array_equal(table, expected)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
+from functools import partial
 from itertools import product
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ import spacy
 
 from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools.sweep.jobs import at_once, run_calls
 from spacy_crfseq.tools.sweep.search import (
     Combination,
     Result,
@@ -355,7 +360,7 @@ def test_stopped_by_a_signal_it_goes_on(run: Run, configure: Any, paths: list[st
     process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     out = tmp_path / "out"
-    assert process.returncode == 130, stderr
+    assert process.returncode == 130, stdout + stderr
     assert "Interrupted: run the same command again to continue" in stdout
     assert (out / "sweep.html").is_file()
     with (out / "sweep.jsonl").open("a") as file:
@@ -467,3 +472,41 @@ def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
     assert read_results(table) == {"x": first}
     add_result(table, second)
     assert read_results(table) == {"x": first, "y": second}
+
+
+pytestmark = pytest.mark.skipif(at_once(2) < 2, reason="processes cannot be forked here")
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_all_results_come(n: int) -> None:
+    seconds = (0.2, 0.0, 0.1, 0.01)
+    results = list(run_calls(((name, partial(sleep, name)) for name in seconds), n))
+    assert all(name == result for name, result in results)
+    assert sorted(name for name, _ in results) == sorted(seconds)
+
+
+def test_failures_are_results() -> None:
+    calls: list[Any] = [lambda: 1 / 0, lambda: os._exit(3), lambda: 7]
+    results = dict(run_calls(iter(enumerate(calls)), 2))
+    assert isinstance(results[0], ZeroDivisionError)
+    assert "ended with code 3" in str(results[1])
+    assert results[2] == 7
+
+
+def test_whoever_leaves_ends_the_processes() -> None:
+    results = run_calls(((name, partial(sleep, name)) for name in (60.0, 0.0, 50.0)), 2)
+    assert next(results) == (0.0, 0.0)
+    results.close()
+    assert not active_children()
+
+
+def test_how_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores, number in ((1, 1), (16, 2)):
+        monkeypatch.setattr("spacy_crfseq.tools.sweep.jobs.available", lambda cores=cores: cores)
+        assert at_once(0) == number
+    assert at_once(5) == 5
