@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.corpora.layouts import ANNOTATIONS, RAW, Asked, Preset, find_layout
 from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [
@@ -94,15 +93,3 @@ def test_raw_text_in_other_encodings(encoding: str, call: Any, tmp_path: Path) -
     worked(call("tag M F -o tagged.jsonl --force --strict", tmp_path / "news.txt", f"--encoding {encoding}"))
     found = [json.loads(line)["text"] for line in (tmp_path / "tagged.jsonl").read_text(encoding="utf8").splitlines()]
     assert found == texts
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.data"])
-def test_exports_are_texts_only_where_texts_are_asked_for(name: str, dev: Path, tmp_path: Path) -> None:
-    path, columns = tmp_path / name, Preset("columns", ("word", "ent"), "IOB2", "utf8", "ent")
-    path.write_text('{"text": "Ada ran", "label": [[0, 3, "PER"]]}\n')
-    for trained in (None, columns, ANNOTATIONS):
-        assert find_layout(path, None, trained).layout == ANNOTATIONS
-        assert find_layout(path, None, trained, texts=True).layout == RAW["jsonl"]
-    assert find_layout(path, Asked(encoding="utf-16")).layout.encoding == "utf-16"
-    path = two_columns(dev, tmp_path / "dev.data")
-    assert find_layout(path, None, ANNOTATIONS).layout.name == "iob"

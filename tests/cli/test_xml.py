@@ -106,29 +106,6 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
 
 
-def test_small_files_have_dev_sequences_and_places(run: Run, tmp_path: Path) -> None:
-    """No file of the folder has a tenth sequence."""
-    folder, config = tmp_path / "all", tmp_path / "c.cfg"
-    folder.mkdir()
-    for i in range(60):
-        page = "<page>p</page><no>q</no>" if i % 4 == 0 else f"<vol>V</vol><no>6</no> <page>{i}</page>"
-        (folder / f"{i}.xml").write_text(f"<r>\n<s>{page}</s>\n<s><page>1</page> <no>é{'x' * 70}</no></s></r>")
-    worked(run("init-config", config, "--lang en --train", folder))
-    report = json.loads(worked(run("debug-data", folder, "--json --no-cost --config", config)).stdout)
-    assert 5 < report["parts"]["dev"]["sentences"] < 20
-    odd = report["parts"]["train"]["odd_tokens"]["first"][0]
-    file, line, _ = odd.split(":", 2)
-    assert (int(line), Path(file).parent) == (3, folder)
-    found = {finding["text"]: finding["places"] for finding in report["findings"]}
-    [(text, places)] = [(text, places) for text, places in found.items() if "the tokenizer makes other tokens" in text]
-    assert "of 60 sequences" in text
-    pattern = json.dumps(PARTED)
-    assert f"pattern = {pattern}: 15 sequences are left." in text
-    assert places[0] == f"{folder / '0.xml'}:2"
-    fitted = worked(run("fit", config, "--output", tmp_path / "out"))
-    assert f"Encoded {report['parts']['train']['sentences']} documents" in fitted.output
-
-
 def test_labels_and_tokens_of_a_config(run: Run, tmp_path: Path) -> None:
     path, config = tmp_path / "a.xml", tmp_path / "c.cfg"
     path.write_text("<r>" + "<s><a>V69,</a> <b>p1914.</b></s><s><a>V6,</a> <c>x y</c></s>" * 20 + "</r>")
@@ -145,15 +122,3 @@ def test_labels_and_tokens_of_a_config(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "b.txt").read_text().startswith("V69, one\np1914. b\n")
     refused(run("convert", path, tmp_path / "d.txt", "--to columns --rename a"), "--rename a: give labels of XML")
     refused(run("convert", tmp_path / "a.txt", tmp_path / "e.iob", "--rename a=b"), "--rename a=b: give labels of XML")
-
-
-def test_columns_for_other_programs(addresses: Path, run: Run, tmp_path: Path) -> None:
-    worked(run("convert", addresses, tmp_path / "train.txt", "--to columns"), "Converted 40 sentences")
-    lines = (tmp_path / "train.txt").read_text().split("\n")
-    assert lines[:7] == ["0 no", "Main street", "Ave street", ", O", "New town", "York town", ""]
-    worked(run("convert", addresses, tmp_path / "docs.spacy"))
-    worked(run("convert", tmp_path / "docs.spacy", tmp_path / "spans.txt", "--to columns --columns ent,word,tag"))
-    assert (tmp_path / "spans.txt").read_text().split("\n")[3:6] == ["O , O", "B-town New town", "I-town York town"]
-    worked(run("convert", addresses, tmp_path / "train.iob"))
-    assert (tmp_path / "train.iob").read_text().startswith("0 B-no\nMain B-street\nAve B-street\n, O\n")
-    refused(run("convert", addresses, tmp_path / "new.txt", "--to columns --columns word,pos"), "pos")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...kernels import rows as row_kernels
 from ...types import Batch, IndexedObjective, Loss, RowBlock
 from . import kernels
+from .kernels import Numbers
 
 CANDIDATES = 4
 """Number of features that the bound on positions compares."""
@@ -25,7 +26,7 @@ SHARED = -1
 class LikelihoodLoss(Loss, Protocol):
     """A loss that provides "likelihood": the sum over sequences of ``weight * phi(-log P(gold | x))``."""
 
-    def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def phi(self, nll: Numbers) -> tuple[Numbers, Numbers]:
         """Return phi and its derivative, which is positive, at some negative log-likelihoods [N]."""
 
 
@@ -53,18 +54,8 @@ class Memory:
     longest: Sequences of more tokens are cut; 0 for none.
     """
 
-    nll: NDArray[np.float64]
-    slopes: NDArray[np.float64]
-    masses: NDArray[np.float64]
-    values: NDArray[np.float64]
-
     def __init__(
-        self,
-        objective: IndexedObjective,
-        theta: NDArray[np.float64],
-        bound: str,
-        max_step: float | None = None,
-        longest: int = 0,
+        self, objective: IndexedObjective, theta: Numbers, bound: str, max_step: float | None = None, longest: int = 0
     ) -> None:
         blocks, batch = objective.blocks, cut(objective.batch, longest)
         self.bound, self.clip = bound, max_step is not None or bound == "position"
@@ -278,9 +269,7 @@ class Memory:
         a, b = np.maximum(up * mass - gradient, 0) / width, np.maximum(down * mass + gradient, 0) / width
         return Step(row, *kernels.minimise(a, down, b, up, self.limit, self.clip))
 
-    def _by_counting(
-        self, row: int, starts: NDArray[np.int64], slopes: NDArray[np.float64], wanted: NDArray[np.float64]
-    ) -> Step:
+    def _by_counting(self, row: int, starts: NDArray[np.int64], slopes: Numbers, wanted: Numbers) -> Step:
         """Return the best step if each number of occurrences in a sequence has its exact probability."""
         (positions, pair, owner), column = self._positions(row), self.text.cols[self.best[row]]
         ends = np.append(starts, len(positions))
@@ -307,7 +296,7 @@ class Memory:
                 break
         return x
 
-    def _probabilities(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    def _probabilities(self, row: int) -> tuple[NDArray[np.int32], Numbers, Numbers]:
         """Return the sequence of each position of a row, and p and q of its best feature there."""
         (positions, pair, owner), column = self._positions(row), self.text.cols[self.best[row]]
         probabilities = np.empty((2, len(positions)))
@@ -370,7 +359,7 @@ def _labels(batch: Batch, n_labels: int) -> tuple[list[NDArray[np.int32]], list[
     return [single, pair], [gold, pairs], (missing > 0) & known
 
 
-def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _groups(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int32], Numbers]:
     """Group sequences [N] of similar sizes; return the group of each, and the largest size in each group."""
     groups = np.ceil(np.log(sizes) / np.log(GROUPS)).astype(np.int32)
     largest = np.zeros(int(groups.max(initial=0)) + 1)

@@ -280,42 +280,29 @@ def _backward(
 
 
 @internal
-def _forward_backward(local: Floats, steps: Floats, alpha: Floats, beta: Floats) -> float:
-    """Fill log alpha [n, L] (local score included) and log beta (excluded), steps [n, L, L]; return log Z."""
-    length, n = local.shape
-    terms = np.empty(n)
+def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
+    """Fill log alpha (emission included) and log beta (excluded) of sequence s; return log Z."""
+    first, length, n = chains.offsets[s], chains.offsets[s + 1] - chains.offsets[s], lattices.steps.shape[1]
+    local, terms, steps = lattices.emissions[first : first + length].copy(), np.empty(n), lattices.steps
+    for t in range(length):
+        for k in range(n):
+            if clamped and chains.gold[first + t] >= 0 and chains.gold[first + t] != k:
+                local[t, k] = -np.inf
     for k in range(n):
         alpha[0, k], beta[length - 1, k] = local[0, k], 0
     for t in range(1, length):
         for j in range(n):
             for i in range(n):
-                terms[i] = alpha[t - 1, i] + steps[t, i, j]
+                terms[i] = alpha[t - 1, i] + steps[chains.sets[first + t], i, j]
             alpha[t, j] = local[t, j] + log_sum(terms)
     for t in range(length - 1, 0, -1):
         for i in range(n):
             for j in range(n):
-                terms[j] = steps[t, i, j] + local[t, j] + beta[t, j]
+                terms[j] = steps[chains.sets[first + t], i, j] + local[t, j] + beta[t, j]
             beta[t - 1, i] = log_sum(terms)
-    return log_sum(alpha[length - 1])
-
-
-@internal
-def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
-    """Fill log alpha (emission included) and log beta (excluded) of sequence s; return log Z."""
-    first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
-    local, steps = lattices.emissions[first:end].copy(), np.empty((end - first, n, n))
-    for t in range(first, end):
-        for i in range(n):
-            if clamped and chains.gold[t] >= 0 and chains.gold[t] != i:
-                local[t - first, i] = -np.inf
-            for j in range(n):
-                steps[t - first, i, j] = lattices.steps[chains.sets[t], i, j]
-    before, after = np.empty_like(local), np.empty_like(local)  # for parts of arrays, numba compiles what follows anew
-    log_z = _forward_backward(local, steps, before, after)
-    for t in range(end - first):
-        for k in range(n):
-            alpha[t, k], beta[t, k] = before[t, k], after[t, k]
-    return log_z
+    for k in range(n):
+        terms[k] = alpha[length - 1, k]
+    return log_sum(terms)
 
 
 @internal

@@ -254,16 +254,6 @@ def test_a_path_has_passed_its_best(scores: list[float], passed: bool) -> None:
     assert has_passed_its_best(steps_of([(i, score) for i, score in enumerate(scores)])) == passed
 
 
-def test_another_penalty_leaves_the_objective_as_it_is() -> None:
-    training = problem()
-    theta = training.random_theta(np.random.default_rng(0))
-    before = training.objective.value(theta)
-    other = training.objective.under(ElasticNet(3.0, 0.0))
-    expected = before - training.objective.regularizer.value(theta) + 3 * abs(theta).sum()
-    assert other.value(theta) == pytest.approx(expected)
-    assert training.objective.value(theta) == before
-
-
 def test_schedules() -> None:
     assert schedule(8, 1, 4) == pytest.approx([8, 4, 2, 1])
     assert schedule(8, 1, 1) == [8]

@@ -16,7 +16,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.tools.active import MEASURES, Best, diverse, task_of
@@ -154,24 +154,6 @@ def test_tasks_agree_with_their_text(tiny: Language) -> None:
         assert (span["token_start"], span["token_end"]) == (scored.start, scored.end - 1)
         assert span["label"] == scored.label
         assert span["score"] == pytest.approx(scored.probability, abs=1e-6)
-
-
-def test_files_of_all_kinds(run: Run, trained: Path, texts: Path, tmp_path: Path) -> None:
-    nlp = spacy.load(trained / "model-best")
-    docs = list(nlp.pipe(TEXTS))  # what is annotated there must not be taken for given
-    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
-    entries = [{"text": text, "meta": {"source": f"n{i}"}, "other": 1} for i, text in enumerate(TEXTS)]
-    lines = [*(json.dumps(entry) for entry in entries), '{"text": " \\n "}', '{"text": ""}']
-    (tmp_path / "texts.jsonl").write_text("\n".join([*lines, ""]), encoding="utf8")
-    found = []
-    for name in ("texts.txt", "docs.spacy", "texts.jsonl"):
-        result = worked(run("active", trained / "model-best", tmp_path / name, "--component crf_ner"))
-        found.append([json.loads(line) for line in result.stdout.splitlines()])
-    for tasks in found[1:]:
-        assert [task["spans"] for task in tasks] == [task["spans"] for task in found[0]]
-        assert [task["tokens"] for task in tasks] == [task["tokens"] for task in found[0]]
-        assert [task["meta"]["line"] for task in tasks] == [task["meta"]["line"] - 1 for task in found[0]]
-    assert all(task["meta"]["source"] == f"n{task['meta']['line'] - 1}" for task in found[2])
 
 
 def test_ctrl_c_writes_what_is_there(run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,16 +117,6 @@ def test_a_component_that_is_too_sure(ner: Path, corpus: Corpus) -> None:
     assert second.after.whole.predicted == pytest.approx(first.after.whole.predicted, abs=0.02)
 
 
-def test_report(run: Run, copy: Path, corpus: Corpus) -> None:
-    result = run("calibrate", copy, corpus.dev, "-f conll2003 --equal-mass --bins 3")
-    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    for line in (*NAMES, "before: probability spans mean right", "label tokens right mean ECE Brier"):
-        assert line in lines
-    tokens = sum(bool(line) for line in corpus.dev.read_text().splitlines())
-    assert any(line.startswith("Temperature 1.000 -> ") and line.endswith(f" {tokens} tokens") for line in lines)
-    assert [line.split()[0] for line in lines if " -> " in line and not line.startswith("T")].count("all") == 3
-
-
 @pytest.mark.parametrize(("file", "options", "message"), [
     ("none.conll", ["-f", "conll2003"], "none.conll: no such file"),
     ("dev.conll", ["-f", "conll2003", "--given", "tagg"], "'tagg' is not known"),

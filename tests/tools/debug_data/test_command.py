@@ -77,19 +77,6 @@ def test_counts(look: Callable[..., Report]) -> None:
     assert len(report.parts["train"].lengths) == 4  # what can be read is counted
 
 
-def test_undecodable_bytes_and_conllu_errors_are_told_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "train.conll"
-    path.write_bytes(GOOD.encode() + b"caf\xe9 O\n\n" + GOOD.encode() + b"th\xe9 O\n")
-    errors = debug_data(path, layout=Asked(columns="word,ent")).errors["train"]
-    assert errors.count == 2
-    assert f"{path}:14: byte 81 of the file is not utf8" in errors.first[0]
-    row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
-    path = write(tmp_path, f"{row}\n1\tAda\n\n{row}\n2{row[1:]}\n{row.replace('PROPN', 'NAME')}\n{row}", "train.conllu")
-    report = debug_data(path)
-    assert [error.split(":")[1] for error in report.errors["train"].first] == ["3", "7", "9"]
-    assert len(report.parts["train"].lengths) == 3
-
-
 OTHER = GOOD.replace("B-LOC", "B-ORG")
 NEW = "Karl B-PER\nsold O\na O\nblue O\nmap O\n\n"
 LONG = "x" * 90 + " O\n\n" + "a O\n" * 300

@@ -213,28 +213,6 @@ def test_names() -> None:
         assert not known & unknown
 
 
-def test_what_cannot_be() -> None:
-    nlp = helpers.trained("crf_ner", tag_dictionary_size=3, tag_dictionary_min_count=1, support="all")
-    pipe = helpers.pipe_of(nlp)
-    listed = {nlp.vocab.strings[int(key)] for key in pipe.crf.dictionary.words}
-    doc = nlp.make_doc("Anna lives in York .")
-    word = next(token for token in doc if token.text in listed)
-    (one,) = explain(pipe, doc, tokens=[word.i], against="ORG").tokens
-    assert one.impossible == "the tag dictionary does not have it for this word"
-    assert (one.margin, one.rival_probability) == (inf, 0.0)
-    assert sum(c.weight for c in one.contributions) == pytest.approx(one.score)
-    assert {c.token for c in one.contributions} == {word.i}
-
-    plain = helpers.pipe_of(helpers.trained("crf_ner"))
-    (first, *_) = explain(plain, doc, against="I-ORG").tokens
-    assert first.impossible == "no labelling of the sentence that keeps to the scheme has it here"
-    plain.clamp(doc, allowed={0: ["PER"]})
-    assert explain(plain, doc, against="O").tokens[0].impossible == "ruled out by what is already known about the text"
-    plain.clamp(doc, allowed={0: ["U-PER"]})
-    (only, *_) = explain(plain, doc).tokens
-    assert (only.rival, only.margin, only.impossible) == (None, inf, "")
-
-
 def test_preset_entities(ner: Language) -> None:
     doc = ner.make_doc("Anna saw Oslo")
     doc.ents = [Span(doc, 1, 2, "LOC")]
@@ -263,17 +241,6 @@ def test_refused(ner: Language) -> None:
     )
     with pytest.raises(ConfigError, match="LocalLog"):
         explain(helpers.pipe_of(local), doc)
-
-
-def test_a_temperature_changes_no_score(ner: Language) -> None:
-    pipe = helpers.pipe_of(helpers.trained("crf_ner"))
-    doc = ner.make_doc("Anna saw New York in Quux .")
-    before = explain(pipe, doc)
-    pipe.cfg["temperature"] = 3.0
-    after = explain(pipe, doc)
-    assert after.labels == before.labels
-    assert after.score == before.score
-    assert after.probability < before.probability
 
 
 LABELS = ["A", "B", "C"]

@@ -15,14 +15,12 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.tokens import Doc, DocBin
 
 import spacy_crfseq
 from spacy_crfseq.cli import evaluate
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools._pages.html import render
-from spacy_crfseq.tools._pages.judged import LONGEST
 from spacy_crfseq.tools.compare import compare
 from spacy_crfseq.tools.report import report
 from spacy_crfseq.tools.report.findings import (
@@ -121,24 +119,6 @@ def test_worst_sentences_have_most_mistakes(made: Any, trained: Path, corpus: Co
     assert alike == sorted(alike, reverse=True)
 
 
-def test_long_documents_are_shown_in_part(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    nlp = spacy.load(trained / "model-best", exclude=["crf_tagger", "crf_chunker"])
-    nlp.to_disk(tmp_path / "ner")
-    docs = [example.reference for example in read_examples(nlp, corpus.dev, "conll2003")]
-    long = Doc.from_docs(docs)
-    for token in long:
-        token.is_sent_start = token.i == 0
-    DocBin(docs=[long]).to_disk(tmp_path / "long.spacy")
-    (one,) = report(tmp_path / "ner", tmp_path / "long.spacy", tmp_path / "page.html")
-    (worst,) = one.worst
-    assert worst.cut
-    assert len(worst.tokens.words) == LONGEST < one.tokens
-    for span in worst.gold:
-        assert " ".join(worst.tokens.words[span.start : span.end]) in long.text
-    assert one.familiar is None
-    assert "--corpus" in (tmp_path / "page.html").read_text()
-
-
 def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
     options = ["-f", "conll2003", "-p", "crf_ner", "-o", tmp_path / "page.html", "--samples", "50", "-n", "3"]
     result = worked(run("report", trained / "model-best", corpus.dev, *options, "--json"))
@@ -196,18 +176,6 @@ def test_confusions_lead_to_their_sentences(made: Any) -> None:
                     sentence.gold, (span for span, _ in sentence.found),
                 ))  # fmt: skip
                 assert all(not wanted or wanted in labels for wanted, labels in zip((gold, label), sides, strict=True))
-
-
-def test_equal_sentences_are_shown_once(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    text = corpus.dev.read_text(encoding="utf8")
-    (tmp_path / "twice.conll").write_text(2 * text, encoding="utf8")
-    options = {"component": ["crf_ner"], "samples": 5}
-    (once,) = report(trained / "model-best", corpus.dev, tmp_path / "p.html", "conll2003", **options)
-    (twice,) = report(trained / "model-best", tmp_path / "twice.conll", tmp_path / "p.html", "conll2003", **options)
-    assert [one.text for one in twice.worst] == [one.text for one in once.worst]
-    for one, both in zip(once.worst, twice.worst, strict=True):
-        assert both.same == sorted([*one.same, *(n + once.texts for n in (one.text, *one.same))])
-    assert f"; the same in {twice.worst[0].same[0]}" in (tmp_path / "p.html").read_text(encoding="utf8")
 
 
 def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from spacy.language import Language
-from spacy.tokens import DocBin
 
 from spacy_crfseq.tools._pages.html import TextStyle, render, strength
 from spacy_crfseq.tools._pages.judged import Tokens
-from spacy_crfseq.tools.show import Entry, show
+from spacy_crfseq.tools.show import Entry
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -89,23 +88,6 @@ def test_foreign_signs_are_escaped() -> None:
     assert found.texts[0].split() == ["<b>", "Tom", "&", "Ann", "</article>"]
     assert "<ner>" not in html
     assert "{0}&lt;model&gt;" in html
-
-
-def test_files(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
-    texts = [TEXT, "Rain .", "Bob saw the bridge"]
-    (tmp_path / "texts.txt").write_text("\n".join(texts))
-    DocBin(docs=nlp.pipe(texts)).to_disk(tmp_path / "texts.spacy")
-    pages = []
-    for name in ("texts.txt", "texts.spacy"):
-        shown = show(model, tmp_path / name, tmp_path / "page.html")
-        assert (shown.texts, shown.more) == (3, False)
-        pages.append((tmp_path / "page.html").read_text(encoding="utf8"))
-    assert pages[0].count("<small>line ") == pages[1].count("<small>text ") == 3
-    assert pages[0].replace("<small>line ", "<small>text ") == pages[1]
-    assert len(Marked(pages[0]).texts) == 3
-    result = run("show", model, tmp_path / "texts.txt", "-n 2 -o", tmp_path / "page.html")
-    assert "2 texts" in result.stdout
-    assert "the file has more" in result.stdout
 
 
 @pytest.mark.parametrize(("source", "message"), [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 from functools import partial
@@ -20,6 +18,7 @@ import spacy
 
 from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools.sweep import Bench
 from spacy_crfseq.tools.sweep.jobs import at_once, run_calls
 from spacy_crfseq.tools.sweep.search import (
     Combination,
@@ -31,7 +30,7 @@ from spacy_crfseq.tools.sweep.search import (
     read_results,
     show,
 )
-from tests.commands import CRFSEQ, Run, refused, worked
+from tests.commands import Run, refused, worked
 
 GRID = """
 optimizer = ["AdaGrad", {"@crf_optimizers": "LBFGS", "max_iterations": 30}]
@@ -337,41 +336,29 @@ def test_a_failure_is_noted_and_the_rest_goes_on(sweep_on: Run, tmp_path: Path) 
     assert f"{len(failed)} to train, {4 - len(failed)} done before" in again.stdout
 
 
-def start(folder: Path, paths: list[str]) -> subprocess.Popen[str]:
-    command = [*CRFSEQ, "sweep", str(folder / "s.cfg"), "--output", str(folder / "out"), *paths, "--patience", "0"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_ctrl_c_keeps_what_is_there(sweep_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid, train, calls = "regularizer.rho = [1, 2, 3]", Bench.train, list[str]()
 
+    def interrupted(bench: Bench, run: Any, parent: int) -> Result:
+        calls.append(run.key)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train(bench, run, parent)
 
-def test_stopped_by_a_signal_it_goes_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
-    configure(tmp_path / "c.cfg", "crf_ner")
-    endless = '{"@crf_optimizers": "SGD", "max_iterations": 100000000, "tolerance": 0.0}'
-    grid = f'optimizer = ["AdaGrad", {endless}]\nregularizer.rho = [1, 2]\n'
-    write_grid(tmp_path / "s.cfg", f"optimizer = [{endless.replace('100000000', '1')}]\n")
-    # kernels are compiled before the signal comes: a finalizer of the compiler's may swallow it
-    assert run("sweep", tmp_path / "s.cfg", "--output", tmp_path / "warm", *paths).exit_code == 0
-    write_grid(tmp_path / "s.cfg", grid)
-    process = start(tmp_path, paths)
-    assert process.stdout is not None
-    n_done = 0
-    while n_done < 2:  # in any order
-        line = process.stdout.readline()
-        assert line
-        n_done += line.startswith("optimizer=AdaGrad ")
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(Bench, "train", interrupted)
+        result = sweep_on(grid, "--jobs 1 --patience 1")
+    assert result.exit_code == 130, result.stderr
+    assert "Interrupted: run the same command again to continue" in result.stdout
     out = tmp_path / "out"
-    assert process.returncode == 130, stdout + stderr
-    assert "Interrupted: run the same command again to continue" in stdout
     assert (out / "sweep.html").is_file()
+    assert spacy.load(out / "model-best")("Ada sees a dog in Oslo .").ents
+    (line,) = (out / "sweep.jsonl").read_text().splitlines()
     with (out / "sweep.jsonl").open("a") as file:
         file.write('{"key": "cut sh')  # what a crash in the middle of a line leaves
-    assert spacy.load(out / "model-best")("Ada sees a dog in Oslo .").ents
-    lines = (out / "sweep.jsonl").read_text().splitlines()[:2]
-    grid = grid.replace("100000000", "2")
-    write_grid(tmp_path / "s.cfg", grid)
-    worked(run("sweep", tmp_path / "s.cfg", "--output", out, *paths, "--patience 0"), "2 to train, 2 done before")
-    assert (out / "sweep.jsonl").read_text().splitlines()[:2] == lines
-    assert len(results_of(out)) == 4
+    worked(sweep_on(grid, "--jobs 1 --patience 1"), "2 to train, 1 done before")
+    assert (out / "sweep.jsonl").read_text().splitlines()[0] == line
+    assert len(results_of(out)) == 3
 
 
 def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:

@@ -164,20 +164,3 @@ def test_a_model_keeps_the_names_of_its_largest_weights(run: Run, trained: Path)
     assert 0 < sum(map(len, names)) <= 2 * 15 * len(pipe.tags) + 2 * 5 * len(pipe.method.features.plans()[0].templates)
     for template in pipe.method.features.plans()[0].templates:
         assert top(model, component="crf_ner", template=template.name, number=5).advice() == ""
-
-
-def test_names_of_the_largest_weights_are_true_and_survive(named: tuple[Path, Language], tmp_path: Path) -> None:
-    """They are those of a model that keeps all, after training, storing and pruning."""
-    nlp = helpers.trained("crf_chunker", features=PAIRS, support="all")
-    pipe, whole = helpers.pipe_of(nlp), helpers.pipe_of(named[1])
-    truth = dict(zip(np.concatenate(whole.crf.keys).tolist(), whole.doc_model.feature_names, strict=True))
-    kept = pipe.doc_model.largest_names()
-    assert len(kept[0]) > 50
-    assert len(kept[1]) > 1
-    assert {key: truth[key] for block in kept for key in block} == {**kept[0], **kept[1]}
-    nlp.to_disk(tmp_path / "model")
-    assert helpers.pipe_of(spacy.load(tmp_path / "model")).doc_model.largest_names() == kept
-    pipe.prune(0.01)
-    assert pipe.doc_model.largest_names() == kept
-    pipe.set_parameters(-pipe.crf.theta)
-    assert pipe.doc_model.largest_names() == kept
