@@ -103,9 +103,9 @@ def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
 
 
 def _token_scores(doc: Doc, component: str) -> list[float] | None:
-    from .evidence import KEY
+    from .evidence import SCORES_KEY
 
-    scores = doc.user_data.get(KEY, {}).get(component)
+    scores = doc.user_data.get(SCORES_KEY, {}).get(component)
     return scores.tolist() if scores is not None and len(scores) == len(doc) else None
 
 
