@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
-from spacy_crfseq.decoders.posterior import Posterior as MostLabelsRight
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.inference.posterior import Posterior
+from spacy_crfseq.kernels import spans
 from spacy_crfseq.potentials.protocol import tokens_of
 from spacy_crfseq.schemes import tags_of, transition_table
 from spacy_crfseq.types import Constraints, Scores
@@ -82,7 +83,7 @@ def random_case(problem: Problem, seed: int, share: float, temperature: float) -
     return make_case(problem, constraints, allowed, temperature)
 
 
-def cases(scales: tuple[float, ...] = (1.0, 100.0), dtype: type = np.float64) -> st.SearchStrategy[Case]:
+def cases(scales: tuple[float, ...] = (1.0, 100.0, 1000.0), dtype: type = np.float64) -> st.SearchStrategy[Case]:
     return st.builds(
         random_case,
         problems(maskable=False, missing=False, scales=scales, dtypes=(dtype,)),
@@ -173,16 +174,6 @@ def test_the_decoder_finds_the_spans_of_most_value(case: Case, expected_f: float
         assert values[tuple(labels.tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
 
 
-@given(problems(maskable=False, missing=False, scales=(1.0, 10.0)))
-def test_on_plain_labels_it_is_the_posterior_decoder(problem: Problem) -> None:
-    constraints = all_allowed(len(problem.scores.start))
-    arguments = problem.scores, problem.batch.offsets, constraints
-    marginals = make_case(problem, constraints, np.ones(problem.scores.emissions.shape, np.bool_)).posterior.marginals()
-    tokens = np.arange(problem.batch.n_tokens)
-    found, expected = (marginals[tokens, decoder(*arguments)] for decoder in (MaxExpectedF1(), MostLabelsRight()))
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
 def test_the_fixed_point_is_the_largest_expected_f() -> None:
     """With the F-measure that it reaches as the one that is expected, no labelling has a larger one (Dinkelbach)."""
     problem = random_problem(np.random.default_rng(5), n_labels=3, lengths=[4, 3], shared=True)
@@ -243,6 +234,26 @@ def test_long_sequences_and_large_scores(scale: float, shared: bool, dtype: type
     rival_shares = posterior.span_probabilities(rival, *posterior.spans(rival))
     value, rival_value = (2 * found.sum() - 0.8 * len(found) for found in (shares, rival_shares))
     assert value >= rival_value - len(shares) * precise
+
+
+@given(cases())
+def test_samples_are_possible_whatever_rounding_does(case: Case) -> None:
+    for draw in (0.0, 0.5, 1 - 2**-53):
+        rng: Any = SimpleNamespace(random=lambda shape, draw=draw: np.full(shape, draw))
+        assert (case.posterior.log_probabilities(case.posterior.sample(1, rng)[0]) > -np.inf).all()
+
+
+def test_a_span_as_long_as_the_text() -> None:
+    """Label 1 goes on with 0 and with itself; everything is one span, of a probability that can be told."""
+    n = 3_000
+    step = np.log([[1e-9, 1 - 1e-9], [1e-6, 1 - 1e-6]])
+    scores = Scores(np.zeros((n, 2)), step[None], np.array([0.0, -np.inf]), np.zeros(2))
+    inside = np.array([[False, True], [False, True]])
+    offsets = np.array([0, n])
+    found, log_z = spans.make_span_chain(scores, offsets, inside)
+    assert log_z[0] == pytest.approx(0, abs=1e-9)
+    labels = spans.best_spans(found, offsets, np.zeros(2, np.bool_), 2.0, 0.8)
+    assert labels.tolist() == [0] + [1] * (n - 1)
 
 
 def test_samples_come_as_often_as_they_are_probable() -> None:

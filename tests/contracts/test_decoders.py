@@ -113,7 +113,7 @@ def most_probable_by_steps(scores: Scores, path: np.ndarray, paths: np.ndarray) 
 )
 @given(PROBLEMS, st.integers(0, 2**32 - 1))
 def test_the_best_of_all_allowed_paths(name: str, values: Any, local: bool, problem: Problem, seed: int) -> None:
-    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5)
+    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, 0.5 * (seed % 4 > 0))
     decoder = registry.decoders.get(f"spacy_crfseq.{name}.v1")()
     labels = decoder(problem.scores, problem.batch.offsets, constraints, allowed)
     for first, last in problem.sequence_bounds():
@@ -125,13 +125,3 @@ def test_the_best_of_all_allowed_paths(name: str, values: Any, local: bool, prob
             # softmaxes are those of all labels: what is forbidden is forbidden to the path alone
             found, expected = values(one if local else masked, labels[first:last], paths)
             assert found == pytest.approx(expected, rel=1e-5, abs=1e-3)
-
-
-@given(PROBLEMS)
-def test_posterior_without_constraints_takes_the_most_probable_label_of_each_token(problem: Problem) -> None:
-    decoder = registry.decoders.get("spacy_crfseq.Posterior.v1")()
-    labels = decoder(problem.scores, problem.batch.offsets, all_allowed(problem.scores.start.shape[0]))
-    for first, last in problem.sequence_bounds():
-        marginals = reference.marginals(reference.sequence(problem.scores, first, last))
-        found = marginals[np.arange(last - first), labels[first:last]]
-        np.testing.assert_allclose(found, marginals.max(1), atol=1e-3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq import registry
+from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.types import Floats, Regularizer, RowBlock
 from tests.problems import finite_differences
 
@@ -131,3 +132,18 @@ def test_values_are_plain_numbers_and_dtypes_stay(penalty: Regularizer, dtype: t
     assert penalty.value(np.zeros(7, dtype)) == 0
     penalty.prox(weights, 0.1)
     assert weights.dtype == smooth_gradient(penalty, weights).dtype == dtype
+
+
+def test_the_rows_of_a_layout_are_the_groups() -> None:
+    """Sparse rows, dense ones and scores that all positions share, as `Layout.blocks` lists them."""
+    everywhere = (np.zeros(0, np.int64), np.zeros(0, np.int32))
+    blocks = [
+        RowBlock(0, 3, 0, 3, 3, np.array([0, 2, 2, 3]), np.array([0, 2, 1], np.int32)),
+        RowBlock(3, 7, 3, 2, 2, *everywhere),
+        RowBlock(7, 9, 5, 2, 1, *everywhere),
+    ]
+    x = np.random.default_rng(2).standard_normal(9)
+    groups = [x[:2], x[2:3], x[3:5], x[5:7], x[7:8], x[8:]]
+    expected = 0.7 * sum(np.sqrt(len(group)) * np.linalg.norm(group) for group in groups)
+    assert GroupLasso(0.7).over(blocks).value(x) == pytest.approx(expected)
+    assert GroupLasso(0.7).value(x) == pytest.approx(0.7 * 3 * np.linalg.norm(x))

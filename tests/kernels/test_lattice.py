@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spacy_crfseq.kernels import lattice
+from spacy_crfseq.kernels import chain, lattice
 from spacy_crfseq.types import Batch, Scores
 from tests import reference
 from tests.kernels.helpers import DTYPES, assert_close, largest, sequences
@@ -90,12 +90,25 @@ def test_posterior_equals_the_enumeration(problem: Problem) -> None:
         np.testing.assert_allclose(marginals[first:last], reference.marginals(one), **tolerance(problem))
 
 
+@given(problems(scales=(1.0, 100.0, 1000.0), missing=False))
+def test_normalised_scores_are_those_of_the_same_labellings(problem: Problem) -> None:
+    for one, first, last in sequences(problem):
+        if last > first:
+            chained, log_z = lattice.normalised(one)
+            assert log_z == pytest.approx(reference.log_partition(one), rel=1e-12, abs=1e-9)
+            for found, expected in zip(reference.probabilities(chained), reference.probabilities(one), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_forbidden_sequence_has_no_posterior(shared: bool) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 3, 1], shared=shared)
     problem.scores.emissions[3] = -np.inf
     marginals, log_z = posterior(problem)
-    assert np.isneginf(log_z).tolist() == [False, True, False]
+    entropies = chain.entropies(problem.scores, problem.batch.offsets)
+    _, of_samples = chain.sample(problem.scores, problem.batch.offsets, np.zeros((6, 1)))
+    for values in (log_z, lattice.log_partitions(problem.scores, problem.batch.offsets), entropies, of_samples):
+        assert np.isneginf(values).tolist() == [False, True, False]
     assert not marginals[2:5].any()
     np.testing.assert_allclose(marginals[[0, 1, 5]].sum(1), 1)
 

@@ -14,9 +14,7 @@ from spacy_crfseq.kernels import paths
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.kernels.helpers import DTYPES, sequences
-from tests.problems import Problem, problems, random_constraints, random_problem
-
-SEEDS = st.integers(0, 2**32 - 1)
+from tests.problems import Problem, problems, random_problem
 
 
 def best_paths(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -133,12 +131,6 @@ def test_the_best_labellings_of_every_sequence(problem: Problem, k: int) -> None
     check_all(problem, k)
 
 
-@given(problems(maskable=False), SEEDS, st.sampled_from([0.3, 0.7, 1.0]), st.sampled_from([3, 1100]))
-def test_only_labellings_that_the_constraints_allow(problem: Problem, seed: int, share: float, k: int) -> None:
-    constraints, allowed = random_constraints(np.random.default_rng(seed), problem, share)
-    check_all(problem._replace(scores=problem.scores.constrained(constraints, allowed)), k)
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_thousand_labellings_of_a_long_sequence(shared: bool) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=5, lengths=[2000], shared=shared)
@@ -171,16 +163,6 @@ def test_equal_scores_give_the_same_list_each_time(shared: bool) -> None:
     check(reference.sequence(problem.scores, 0, 4), labels[:, :4], values[:, 0])
     np.testing.assert_array_equal(labels[:, :4], labels[:, 4:])
     np.testing.assert_array_equal(labels, paths.best_labellings(problem.scores, problem.batch.offsets, 81)[0])
-
-
-def test_a_forbidden_sequence_has_no_labelling_and_the_others_have() -> None:
-    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 3, 1], shared=True)
-    expected, _ = paths.best_labellings(problem.scores, problem.batch.offsets, 3)
-    problem.scores.emissions[3] = -np.inf
-    labels, values = paths.best_labellings(problem.scores, problem.batch.offsets, 3)
-    assert np.isneginf(values).all(0).tolist() == [False, True, False]
-    assert (labels[:, 2:5] == paths.NONE).all()
-    np.testing.assert_array_equal(labels[:, [0, 1, 5]], expected[:, [0, 1, 5]])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -50,10 +50,11 @@ def test_rows_are_combined(size: int, dtype: type, limit: float, rows: int) -> N
 
 @CASES
 @pytest.mark.parametrize("size", SIZES)
-def test_dot(size: int, dtype: type, limit: float) -> None:
+def test_dot_and_l1_norm(size: int, dtype: type, limit: float) -> None:
     x, y = (random(size, dtype, seed) for seed in range(2))
     wide = x.astype(float)
     assert vectors.dot(x, y) == pytest.approx(wide @ y, rel=limit, abs=limit * max(size, 1))
+    assert vectors.absolute_sum(x) == pytest.approx(np.abs(wide).sum(), rel=limit)
 
 
 @CASES
