@@ -71,7 +71,9 @@ def make_case(seed: int, scheme: str, n_types: int, share: float, scale: float, 
         paths.append(found[kept])
         shares.append(np.exp(scores[kept] - reference.log_sum(scores[kept])))
     rules = occurrence_rules(tags, scheme, once, order)
-    return Case(Posterior(StoredScores(problem), constraints, allowed, 1.0, rules), tokens, paths, shares)
+    return Case(
+        Posterior(StoredScores(problem), problem.batch.offsets, constraints, allowed, 1.0, rules), tokens, paths, shares
+    )
 
 
 def cases(scales: Sequence[float] = (0.3, 3.0)) -> st.SearchStrategy[Case]:
@@ -151,7 +153,7 @@ def text(n_labels: int, lengths: list[int], scale: float = 1.0) -> Posterior:
     names = [f"L{number}" for number in range(n_labels)]
     problem = random_problem(np.random.default_rng(7), n_labels=n_labels, lengths=lengths, shared=True, scale=scale)
     rules = occurrence_rules(names, "plain", ["*"], [])
-    return Posterior(StoredScores(problem), transition_table(names, "plain"), None, 1.0, rules)
+    return Posterior(StoredScores(problem), problem.batch.offsets, transition_table(names, "plain"), None, 1.0, rules)
 
 
 def test_many_states_are_cut_and_said_so() -> None:

@@ -68,7 +68,7 @@ class Case(NamedTuple):
 
 
 def make_case(problem: Problem, constraints: Constraints, allowed: np.ndarray, temperature: float = 1.0) -> Case:
-    posterior = Posterior(StoredScores(problem), constraints, allowed, temperature)
+    posterior = Posterior(StoredScores(problem), problem.batch.offsets, constraints, allowed, temperature)
     sequences = []
     for first, last in problem.sequence_bounds():
         one = reference.sequence(problem.scores, first, last)
@@ -203,7 +203,7 @@ def tagged_text(lengths: list[int], scale: float, shared: bool = True, dtype: ty
     settings: dict[str, Any] = {"lengths": lengths, "shared": shared, "scale": scale, "dtype": dtype}
     problem = random_problem(np.random.default_rng(len(lengths)), n_labels=len(tags), **settings)
     allowed = np.ones((problem.batch.n_tokens, len(tags)), np.bool_)
-    posterior = Posterior(StoredScores(problem), transition_table(tags, "BILUO"), allowed, 1.0)
+    posterior = Posterior(StoredScores(problem), problem.batch.offsets, transition_table(tags, "BILUO"), allowed, 1.0)
     return Case(posterior, [])
 
 
