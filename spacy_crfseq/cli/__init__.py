@@ -8,7 +8,6 @@ The factories module is light and registers the package's functions for ``spacy 
 
 from .app import crfseq_cli  # noqa: I001 - before imports that take long
 
-from importlib import import_module
 from importlib.metadata import entry_points
 
 from spacy.cli._util import app as spacy_app
@@ -23,10 +22,7 @@ from .warmup import warmup
 __all__ = ["crfseq_cli", "evaluate", "fit", "init_config", "main", "tag", "warmup"]
 
 for _room in entry_points(group="spacy_crfseq_commands"):
-    try:
-        _room.load()
-    except ModuleNotFoundError:  # the metadata is of an older installation, with a file for each command
-        import_module(_room.module.removesuffix(".command"))
+    _room.load()
 spacy_app.add_typer(crfseq_cli)
 
 
