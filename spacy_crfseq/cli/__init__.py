@@ -8,6 +8,7 @@ The factories module is light and registers the package's functions for ``spacy 
 
 from .app import crfseq_cli  # noqa: I001 - before imports that take long
 
+import sys
 from importlib.metadata import entry_points
 
 from spacy.cli._util import app as spacy_app
@@ -22,7 +23,10 @@ from .warmup import warmup
 __all__ = ["crfseq_cli", "evaluate", "fit", "init_config", "main", "tag", "warmup"]
 
 for _room in entry_points(group="spacy_crfseq_commands"):
-    _room.load()
+    try:
+        _room.load()
+    except ImportError as error:  # the metadata is of another installation, or a package that it needs is not there
+        print(f"The command {_room.name} cannot be loaded ({error}); install its package again.", file=sys.stderr)
 spacy_app.add_typer(crfseq_cli)
 
 

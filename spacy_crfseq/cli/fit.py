@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +38,6 @@ from . import options
 from ._dask import Dask, connected
 from .app import command
 from .console import INTERRUPTED, advise, printer, say
-from .options import OVERRIDES, training
 from .progress import Reporter
 
 if TYPE_CHECKING:
@@ -51,23 +50,24 @@ COMPARED, PARAGRAPH = 100 << 20, 60
 STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience", "eval_frequency")}
 
 
-@command("fit", "Train", "train", context_settings=OVERRIDES)
-def fit_cli(
-    ctx: typer.Context,
+def fit(
     config_path: options.Config,
     output: Annotated[Path | None, options.output("Folder for model-best, model-last and log.jsonl")] = None,
     code: options.Code = None,
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
-    model: Annotated[
+    start: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
     ] = None,
     dask: Dask = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
-    verbose: options.Verbose = False,
-) -> None:
+    *,
+    overrides: dict[str, Any] | None = None,
+    checkpoint_every: float = 30.0,
+    client: Client | None = None,
+) -> Outcome | None:
     """Train the CRF components of a config.
 
     It takes the configs and overrides of 'spacy train' and writes the same folders, but works on the whole encoded
@@ -99,54 +99,8 @@ def fit_cli(
           --from training/model-best --paths.train new.conll
       python -m spacy crfseq fit config.cfg --cross-validate 5 \\
           --paths.train train.conll
-    """
-    with training(ctx, config_path, code, verbose) as overrides:
-        stopping = {"evaluate_every": evaluate_every, "patience": patience}
-        if dask is not None and (cross_validate is not None or model is not None):
-            raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
-        if cross_validate is not None:
-            if resume:
-                raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
-            if model is not None:
-                raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
-            setup = set_up(config_path, output, overrides, (BEST, LAST), force, say)
-            found = list(each_fold(setup, cross_validate, evaluate_every, patience))
-            _print_folds(found, cross_validate)
-            if len(found) < cross_validate:
-                raise typer.Exit(INTERRUPTED)
-            if output is None:
-                return
-        if output is None:
-            raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-        settings: dict[str, Any] = {
-            **stopping,
-            "overrides": overrides,
-            "force": force,
-            "start": model,
-            "resume": resume,
-        }
-        with nullcontext() if dask is None else connected(dask) as client:
-            outcome = fit(config_path, output, client=client, code=code, **settings)
-        print_outcome(outcome)
-    if outcome.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-def fit(
-    config_path: Path,
-    output: Path,
-    *,
-    overrides: dict[str, Any] | None = None,
-    evaluate_every: int | None = None,
-    patience: int | None = None,
-    force: bool = False,
-    start: str | None = None,
-    resume: bool = False,
-    checkpoint_every: float = 30.0,
-    client: Client | None = None,
-    code: Path | None = None,
-) -> Outcome:
-    """Train the CRFs of a config and save the pipeline.
+    \f
+    Train the CRFs of a config and save the pipeline; None if it is only cross-validated.
 
     start (str | None): A trained pipeline, from whose components of the same names training continues.
     client (Client | None): Of `distributed`, to train on its workers.
@@ -156,6 +110,26 @@ def fit(
     checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
+    if dask is not None and (cross_validate is not None or start is not None):
+        raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
+    if cross_validate is not None:
+        if resume:
+            raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
+        if start is not None:
+            raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
+        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
+        found = list(each_fold(setup, cross_validate, evaluate_every, patience))
+        _print_folds(found, cross_validate)
+        if len(found) < cross_validate:
+            raise typer.Exit(INTERRUPTED)
+        if output is None:
+            return None
+    if output is None:
+        raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
+    if dask is not None:
+        with connected(dask) as client:
+            how: dict[str, Any] = {"overrides": overrides, "checkpoint_every": checkpoint_every, "client": client}
+            return fit(config_path, output, code, evaluate_every, patience, force, resume=resume, **how)
     setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
     if start is not None:
         check_output_folder(output, start, pipelines=(BEST, LAST), force=force)
@@ -186,6 +160,14 @@ def fit(
         outcome = save(setup, trained, output)
         checkpoint.path.unlink(missing_ok=True)
         return outcome
+
+
+@command("fit", "Train", "train", calls=fit)
+def _print(outcome: Outcome | None) -> int:
+    if outcome is None:
+        return 0
+    print_outcome(outcome)
+    return INTERRUPTED if outcome.interrupted else 0
 
 
 def overlaps(config: Any) -> bool:

@@ -6,11 +6,12 @@ import gc
 import logging
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args
+from types import SimpleNamespace
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 from spacy import util
@@ -124,7 +125,7 @@ def as_command(function: Callable[..., Any], show: Callable[..., int | None]) ->
 
     show (Callable): Called with the result and the options that it names; returns the exit code, None for 0.
     """
-    own, shown = _options_of(function), _options_of(show)
+    own, shown = _options_of(function), _options_of(show, 1)
     overridden = "overrides" in signature(function).parameters
     extra = {"code": Code, **({"verbose": Verbose} if overridden else {})}
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)] if overridden else []
@@ -159,15 +160,16 @@ def _keyword(name: str, annotation: Any, default: Any = None) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _options_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return the parameters with an annotation for typer, with its value; types that are not imported have none."""
-    found = {}
-    for name, parameter in signature(function).parameters.items():
-        with suppress(NameError, AttributeError, SyntaxError):
-            kind = eval(str(parameter.annotation), function.__globals__)
-            if hasattr(kind, "__metadata__"):
-                found[name] = parameter.replace(annotation=kind)
-    return found
+def _options_of(function: Callable[..., Any], first: int = 0) -> dict[str, Parameter]:
+    """Return the parameters with an annotation for typer, with its value; keyword-only ones are for other callers.
+
+    RAISES NameError: If an annotation uses a name that is not imported when the program runs.
+    """
+    parameters = list(signature(function).parameters.values())[first:]
+    known = {one.name: one for one in parameters if one.kind is not one.KEYWORD_ONLY}
+    stand_in: Any = SimpleNamespace(__annotations__={name: one.annotation for name, one in known.items()})
+    kinds = get_type_hints(stand_in, function.__globals__, include_extras=True)
+    return {name: known[name].replace(annotation=kind) for name, kind in kinds.items() if hasattr(kind, "__metadata__")}
 
 
 def _layout_options(option: Parameter) -> LayoutOptions | None:

@@ -50,6 +50,7 @@ def fine_tune(
     config_path: options.Config,
     output: Annotated[Path, typer.Option("--output", "-o", help=f"Folder for {BEST}, {LAST} and {LOG}")],
     force: options.Force = False,
+    *,
     overrides: dict[str, Any] | None = None,
 ) -> FitResult:
     """Train a component further on several corpora, each with its own loss.

@@ -32,12 +32,11 @@ from numpy.typing import NDArray
 
 from ...corpora import check_file
 from ...errors import ConfigError, FormatError
-from ...features.attributes import BUILT_IN, LEXEME_FLAGS, LEXEME_HASHES
-from ...features.encoder import Active, Columns, Encoder
-from ...features.items import TEXT_FUNCTIONS
+from ...features.attributes import BUILT_IN, LEXEME_FLAGS
+from ...features.encoder import Active, Encoder
 from ...features.templates import Part, Template, make_plan, pad_names, pad_values, parse
 from ...threads import cached_property
-from ...types import Batch, Bools, Hashes, Ints, Scores
+from ...types import Batch, Bools, Ints, Scores
 from .expectation import ROUNDING, ExpectedLabels, Values, kl_divergence, tags_of
 
 _SHARE = re.compile(r"(?P<label>.+)[=:](?P<low>[0-9.eE+-]+?)(?:(?:\.\.|,)(?P<high>[0-9.eE+-]+))?")
@@ -117,27 +116,22 @@ class FeatureSets:
         templates = list(dict.fromkeys(template for template, _ in parsed))
         self._features = [(templates.index(template), values) for template, values in parsed]
         self._plan = make_plan(templates)
-        self._encoder = self._new_encoder()
+        self._encoder: Encoder | None = None
         pads = pad_names(self._plan.width), pad_values(self._plan.width).tolist()
         self._pads = dict(zip(*pads, strict=True))
 
-    def _new_encoder(self) -> Encoder:
-        return Encoder(self._plan, make_plan([]), self._values_of)
-
     def numbers_of(self, docs: Sequence[Any]) -> Ints:
         """Return the number of the set of each token of some Docs [T]."""
-        names = ["ORTH", "SENT_START", *self._encoder.columns]
-        tables = [doc.to_array(names).reshape(len(doc), len(names)) for doc in docs]
-        table = np.concatenate([np.zeros((0, len(names)), np.uint64), *tables])
-        if not len(table):
+        from ...pipeline.prediction import lexeme_reader, read_docs
+
+        if not any(map(len, docs)):
             return np.zeros(0, np.int32)
-        if docs[0].vocab is not self._vocab:
-            self._vocab, self._encoder = docs[0].vocab, self._new_encoder()
-        starts = table[:, 1] == 1
-        starts[np.cumsum([0, *map(len, docs)])[:-1][np.array([len(doc) > 0 for doc in docs])]] = True
-        offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
-        text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 2:]), offsets)
-        return self._sets(self._encoder.active(text)[0], len(table))
+        vocab = docs[0].vocab
+        if self._encoder is None or vocab is not self._vocab:
+            read = lexeme_reader(lambda: vocab, self._plan.lexical, {})
+            self._vocab, self._encoder = vocab, Encoder(self._plan, make_plan([]), read)
+        text = read_docs(docs, self._encoder.columns).text
+        return self._sets(self._encoder.active(text)[0], int(text.offsets[-1]))
 
     def _sets(self, active: list[Active], n_tokens: int) -> Ints:
         has = np.zeros((n_tokens, len(self._features)), np.bool_)
@@ -158,17 +152,6 @@ class FeatureSets:
         if part.attribute in LEXEME_FLAGS or part.attribute == "SPACY":
             return int(value == "1")
         return int(self._pads.get(value) or self._vocab.strings[value])
-
-    def _values_of(self, orths: Sequence[int]) -> Hashes:
-        lexemes, names = [self._vocab[orth] for orth in orths], self._plan.lexical
-        values = [[self._value(name, lexeme) for name in names] for lexeme in lexemes]
-        return np.array(values, np.uint64).reshape(len(orths), len(names))
-
-    def _value(self, name: str, lexeme: Any) -> int:
-        if name in LEXEME_HASHES or name in LEXEME_FLAGS:
-            return int(getattr(lexeme, name.lower()))
-        value = TEXT_FUNCTIONS[name](lexeme.text)
-        return int(self._vocab.strings[value]) if value else 0
 
 
 def _parse(name: str) -> tuple[Template, list[str]]:

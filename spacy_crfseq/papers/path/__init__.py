@@ -81,6 +81,7 @@ def find_regularization(
     ] = None,
     within: Annotated[float, typer.Option(help="Choose the smallest model within this many points of the best")] = 0.0,
     force: options.Force = False,
+    *,
     overrides: dict[str, Any] | None = None,
 ) -> PathResult | None:
     """Find a small model: train along a path of L1 strengths and choose by the dev score.

@@ -119,6 +119,7 @@ def debug_data(
         int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
     ] = None,
     number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
+    *,
     overrides: dict[str, Any] | None = None,
 ) -> Report:
     """Examine a corpus before training: labels, errors, overlap with dev, features, cost.

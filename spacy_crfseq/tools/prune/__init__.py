@@ -64,7 +64,7 @@ def _print(reports: dict[str, Pruned], output: Path, threshold: float) -> None:
         pairs = ((before.weights, after.weights), (before.features, after.features))
         cells = [cell for old, new in pairs for cell in (f"{old:,}", f"-> {new:,}")]
         rows.append((name, *cells, f"{before.n_bytes / 1e6:.2f}", f"-> {after.n_bytes / 1e6:.2f}"))
-    say, header = printer(), ("component", "weights", "", "attributes", "", "MB on disk", "")
+    say, header = printer(), ("component", "weights", "", "features", "", "MB on disk", "")
     say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
     if not any(before.weights > after.weights for before, after in reports.values()):
         say.info(f"No weight is {threshold:g} or less: give a higher --threshold, or train with an L1 penalty")

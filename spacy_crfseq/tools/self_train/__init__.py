@@ -91,6 +91,7 @@ def self_train(
     evaluate_every: options.Every = None,
     patience: options.Patience = None,
     force: options.Force = False,
+    *,
     overrides: dict[str, Any] | None = None,
 ) -> SelfTrained:
     """Learn from raw texts that the model labels itself.

@@ -102,6 +102,7 @@ def sweep(
     jobs: Annotated[
         int, typer.Option("--jobs", min=0, help="Combinations to train at once [0: two where there are two cores]")
     ] = 0,
+    *,
     overrides: dict[str, Any] | None = None,
 ) -> Sweep:
     """Train with every combination of some settings and rank them by the dev score.
