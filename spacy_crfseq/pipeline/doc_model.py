@@ -89,8 +89,7 @@ class DocModel:
         self.use_method(method)
         self.labels = LabelSet(annotation, name)
         self.feature_names: list[str] = []
-        self._largest: LargestNames | None = None  # to be found, for the present weights
-        self._origins: Origins | None = None
+        self._largest: LargestNames | Origins = ({}, {})  # of the features with the largest weights, or their origins
         self.n_sequences, self.seen_all = 0, False
         self.newer: Callable[[Floats], None] | None = None
         self._show = show
@@ -248,10 +247,10 @@ class DocModel:
         """
         self._encoder, self.n_sequences, self.seen_all, self.newer = encoder, n_sequences, seen_all, None
         self._use(crf)
-        self._origins, self._largest = None, largest
+        self._largest = largest or ({}, {})
         if names is None:
-            self._origins = Origins(encoder, strings or {}, self.place.vocab)
-            names = self._origins.all_names() if self.method.keep_names else []
+            self._largest = Origins(encoder, strings or {}, self.place.vocab)
+            names = self._largest.all_names() if self.method.keep_names else []
         self.feature_names = names
 
     def name_features(self, names: list[str], largest: LargestNames) -> None:
@@ -295,8 +294,6 @@ class DocModel:
     def _set_parameters(self, theta: Floats) -> None:
         self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones
         self.cfg["temperature"] = 1.0
-        if self._origins is not None:
-            self._largest = None
 
     def prune(self, threshold: float) -> Pruned:
         """Do what `CRFComponent.prune` says."""
@@ -339,10 +336,8 @@ class DocModel:
 
         After training, these are the names for the current weights; for a loaded model, those in its file.
         """
-        crf = self.crf
-        if self._largest is None:
-            known = None if self.feature_names else self._origins
-            self._largest = ({}, {}) if known is None else known.largest_names(crf)
+        if isinstance(self._largest, Origins):
+            return ({}, {}) if self.feature_names else self._largest.largest_names(self.crf)
         return self._largest
 
     def feature_reader(self, crf: LinearChainCRF | None = None) -> FeatureReader:
