@@ -183,8 +183,8 @@ class _Corpus:
             self._seen = self._known.copy()
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
         if self._labelled:
-            tags = [gold_tags(model.annotation, example, model.name) for example in chunk]
-            labels = self._numbered([tag for of_doc in tags for tag in of_doc])
+            # one Doc after another: lists that stay would let the garbage collector visit all Docs
+            labels = self._numbered(t for example in chunk for t in gold_tags(model.annotation, example, model.name))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(self._loss, TextLoss):
             self._inputs.append(read_inputs(self._loss, docs, model.name))
@@ -223,7 +223,7 @@ class _Corpus:
         self._present.update(functions - {*unset, *names})
         return text, missing
 
-    def _numbered(self, tags: Sequence[str | Partial | None]) -> Ints:
+    def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
         table, numbers = self._training.partials, self._numbers
         each = [
             table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
