@@ -187,7 +187,7 @@ class Phrases:
         room = len(words) + 64
         while True:
             state, found = np.zeros((5, len(table.names)), np.int64), np.empty(room, np.uint64)
-            n = kernels.hashing.longest_phrases(words, offsets, *known, values, state, sums, ptr, found)
+            n = kernels.hashing.longest_phrases(words, offsets, known, values, state, (sums, ptr, found))
             if n <= room:
                 return {block: TokenSets(sums, ptr, found[:n])}
             room = n

@@ -12,6 +12,8 @@ all phrases: a search stops where nothing in the lists begins like the tokens so
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,10 @@ AHEAD = 8
 """How many keys ahead memory is asked for."""
 BASE = np.uint64(0x5851F42D4C957F2D)
 SEED = np.uint64(0x14057B7EF767814F)
+Known: TypeAlias = tuple[Hashes, Hashes, Ints, Hashes, Ints, Hashes, Ints]
+"""What phrases are found by: hashes, powers and first [W] of words, see `first_words`; the bitmap; slots, keys [P],
+sorted, and entries [P, 2] of the phrases: a list, and twice the fewest tokens of a match, plus 1 if the next entry is
+the same phrase in another list."""
 PHRASES_AHEAD = 6
 """Tokens ahead whose place in the bitmap is asked for; most searches of phrases end there."""
 
@@ -64,16 +70,9 @@ def _beyond(p: int, b: int, e: int, half: int) -> int:
 
 @light()
 def lexeme_ids(
-    words: Ints,
-    offsets: Offsets,
-    distances: Offsets,
-    half: int,
-    table: Ints,
-    columns: Offsets,
-    bags: Ints,
-    attrs: Ints,
-    unknown: int,
-) -> int:
+    words: Ints, offsets: Offsets, distances: Offsets, half: int, table: Ints, columns: Offsets, bags: Ints,
+    attrs: Ints, unknown: int,
+) -> int:  # fmt: skip
     """Write what the words around each token switch on; return how often that was `unknown`.
 
     words [T] are rows of table [W, S], whose column s holds ids for the word at ``distances[s]``; pads as in
@@ -236,18 +235,16 @@ def first_words(hashes: Hashes, powers: Hashes, bits: Hashes, slots: Ints, keys:
 
 @kernel
 def longest_phrases(
-    words: Ints, offsets: Offsets, hashes: Hashes, powers: Hashes, first: Ints, bits: Hashes, slots: Ints, keys: Hashes,
-    entries: Ints, values: Hashes, state: Offsets, sums: Hashes, ptr: Offsets, sets: Hashes,
-) -> int:  # fmt: skip
+    words: Ints, offsets: Offsets, known: Known, values: Hashes, state: Offsets, out: tuple[Hashes, Offsets, Hashes]
+) -> int:
     """Write the set of values of each token in the longest phrases of each of K lists, from left to right.
 
-    words [T] are rows of hashes, powers and first [W] (see `first_words`), -1 for tokens without text; texts begin at
-    offsets.  keys [P], sorted, and entries [P, 2] are the phrases: a list, and twice the fewest tokens of a match, plus
-    1 if the next entry is the same phrase in another list.  values [4 K] are those of each list at the begin, inside
-    and end of a phrase, and of a single token.  state [5, K] begins as zeros.  Token t gets
-    ``sets[ptr[t]:ptr[t + 1]]``, whose sum goes to sums [T].  Returned is the number of values, of which those beyond
-    the length of sets are left out.
+    words [T] are rows of words that are known, -1 for tokens without text; texts begin at offsets.  values [4 K] are
+    those of each list at the begin, inside and end of a phrase, and of a single token.  state [5, K] begins as zeros.
+    Of out, sums [T], ptr and sets, token t gets ``sets[ptr[t]:ptr[t + 1]]``, and their sum in sums.  Returned is the
+    number of values, of which those beyond the length of sets are left out.
     """
+    (hashes, powers, first, bits, slots, keys, entries), (sums, ptr, sets) = known, out
     ends, met, until, active, begins = state[0], state[1], state[2], state[3], state[4]
     n, n_active = 0, 0
     ptr[0] = 0

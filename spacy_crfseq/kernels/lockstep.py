@@ -157,23 +157,16 @@ def _load(text: ChainText, rows: Rows, work: Work, part: int, first: int, ends: 
 
 @kernel
 def pass_over(
-    text: ChainText,
-    size: int,
-    since: int,
-    unigrams: Rows,
-    shared: Rows,
-    clock: float,
-    settings: Settings,
-    work: Work,
+    text: ChainText, size: int, since: int, rows: tuple[Rows, Rows], clock: float, settings: Settings, work: Work,
     thread: int,
-) -> None:
+) -> None:  # fmt: skip
     """Make the steps of one thread for a text, in mini-batches of `size` sequences; add their losses to `work`.
 
     since: The first sequence of the mini-batch where threads stopped, whose gradient is known by now; -1 at first.
-    unigrams, shared: The rows of features, and those of transitions, start and end scores, one number each.
+    rows: Those of features, and those of transitions, start and end scores, one number each.
     clock, settings: As in `updates.adagrad`, the clock before the first sequence.
     """
-    offsets, gold, weights, ptr, ids, trainable = text
+    (offsets, gold, weights, ptr, ids, trainable), (unigrams, shared) = text, rows
     arrivals, _, scores, gradient, own_ids, d_shared, losses, left, stop = work
     n_parts, n_shared, n_threads = d_shared.shape[0], d_shared.shape[1], own_ids.shape[0]
     own, none, given = own_ids[thread], np.empty(0), _chain(scores, shared[2])

@@ -54,7 +54,7 @@ def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best_scores: Floa
 @light()
 def _best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
     """Do the work of `best_paths`."""
-    emissions, transitions, start, end = scores
+    emissions, transitions, _, _ = scores
     n = emissions.shape[1]
     padded = (n + LANES - 1) // LANES * LANES
     length = longest(offsets)
@@ -77,35 +77,24 @@ def _best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores
         b, e = offsets[s], offsets[s + 1]
         best_scores[s] = 0
         if e > b:
-            taken_out = _best_scores(
-                emissions, transitions, start, b, e, best, reached, steps, bounds, previous, rows, lanes
-            )
-            best_scores[s] = taken_out + _trace_back(transitions, end, b, e, best, reached, back, labels)
+            taken_out = _best_scores(scores, b, e, best, reached, (steps, bounds, previous, rows, lanes))
+            best_scores[s] = taken_out + _trace_back(scores, b, e, best, reached, back, labels)
 
 
 @internal
 def _best_scores(
-    emissions: Floats,
-    transitions: Floats,
-    start: Floats,
-    b: int,
-    e: int,
-    best: Floats,
-    reached: Floats,
-    steps: Floats,
-    bounds: Floats,
-    previous: Offsets,
-    rows: Floats,
-    lanes: Floats,
-) -> float:
+    scores: PlainScores, b: int, e: int, best: Floats, reached: Floats,
+    room: tuple[Floats, Floats, Offsets, Floats, Floats],
+) -> float:  # fmt: skip
     """Fill best [*, P] for the sequence of the tokens b..e-1; return what was taken out of its scores, in float64.
 
-    reached [*, P] receives each label's score without its own emission, from which the way back is found.
+    reached [*, P] receives each label's score without its own emission, from which the way back is found.  Of room,
     steps [L, P] holds shared transitions; for per-position ones it is work space.  bounds [L, L] is filled as it is
     needed: not a number in column 0 means that a row has not been.  previous [L + GROUP] holds 0, 1, 2, ... where
     transitions are per position.  rows [3, P] and lanes are work space.
     """
     # one long function: parts that take these arrays at each token would count references to them
+    (emissions, transitions, start, _), (steps, bounds, previous, rows, lanes) = scores, room
     n = emissions.shape[1]
     padded = best.shape[1]
     shared = transitions.shape[0] == 1
@@ -193,21 +182,14 @@ def _first_largest(values: Floats, lanes: Floats) -> int:
 
 @internal
 def _trace_back(
-    transitions: Floats,
-    end: Floats,
-    b: int,
-    e: int,
-    best: Floats,
-    reached: Floats,
-    back: Floats,
-    labels: Ints,
+    scores: PlainScores, b: int, e: int, best: Floats, reached: Floats, back: Floats, labels: Ints
 ) -> float:
     """Write the best labels of the tokens b..e-1, last one first; return the score of the last.
 
     back [L, P] holds shared transitions, the label that comes second first.
     """
-    n = end.shape[0]
-    shared = transitions.shape[0] == 1
+    _, transitions, _, end = scores
+    n, shared = end.shape[0], transitions.shape[0] == 1
     last = e - b - 1
     label = 0
     for k in range(n):

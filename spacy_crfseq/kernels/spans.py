@@ -297,11 +297,11 @@ def span_probabilities(
     states [0 or T, L]: The label of each column of the scores for each token; empty if these are the labels.
     """
     out, left = np.empty(len(starts)), np.zeros(len(offsets) - 1, np.bool_)
-    _span_probabilities((*scores,), offsets, states, labels, starts, ends, inside, out, left)
+    _span_probabilities((*scores,), offsets, states, (labels, starts, ends, out), inside, left)
     for here, s, one, _ in exactly(scores, offsets, left):
         places = slice(*np.searchsorted(starts, (here.start, here.stop)))
-        spans = labels[here], starts[places] - here.start, ends[places] - here.start, inside, out[places]
-        _span_probabilities((*one,), whole(one), states[here], *spans, left[s : s + 1])
+        spans = labels[here], starts[places] - here.start, ends[places] - here.start, out[places]
+        _span_probabilities((*one,), whole(one), states[here], spans, inside, left[s : s + 1])
     return out
 
 
@@ -318,10 +318,11 @@ class Room(NamedTuple):
 
 @kernel
 def _span_probabilities(
-    scores: PlainScores, offsets: Offsets, states: Ints, labels: Ints, starts: Offsets, ends: Offsets, inside: Bools,
-    out: Floats, left: Bools,
+    scores: PlainScores, offsets: Offsets, states: Ints, spans: tuple[Ints, Offsets, Offsets, Floats], inside: Bools,
+    left: Bools,
 ) -> None:  # fmt: skip
     """Do the work of `span_probabilities` for most sequences; set left [N] for some others."""
+    labels, starts, ends, out = spans
     work, base = workspace(offsets, scores)
     n, p = scores[0].shape[1], 0
     room = Room(np.zeros((2, n)), np.zeros((2, n), np.int64))

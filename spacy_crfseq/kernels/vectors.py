@@ -75,7 +75,8 @@ def remember(
 
 
 @inlined
-def _add_four(out: Floats, a: Floats, b: Floats, c: Floats, d: Floats, f: float, g: float, h: float, i: float) -> None:
+def _add_four(out: Floats, a: Floats, b: Floats, c: Floats, d: Floats, factors: Floats) -> None:
+    f, g, h, i = factors[0], factors[1], factors[2], factors[3]
     for k in range(out.shape[0]):
         out[k] += f * a[k] + g * b[k] + h * c[k] + i * d[k]
 
@@ -96,7 +97,7 @@ def combine(basis: Floats, begin: int, end: int, coefficients: Floats, out: Floa
             f = coefficients[k : k + 4]
             if f[0] != 0 or f[1] != 0 or f[2] != 0 or f[3] != 0:
                 first, second, third, fourth = basis[k, b:e], basis[k + 1, b:e], basis[k + 2, b:e], basis[k + 3, b:e]
-                _add_four(target, first, second, third, fourth, f[0], f[1], f[2], f[3])
+                _add_four(target, first, second, third, fourth, f)
             k += 4
         while k < basis.shape[0]:
             row, factor = basis[k, b:e], coefficients[k]

@@ -174,7 +174,7 @@ class AdaGrad(GradientSteps):
         width, dtype = state.blocks[0].width, state.weights.dtype
         work = kernels.lockstep.workspace(text, size, n_parts, n, width, dtype)
         state.clock += len(text.weights)
-        since, busy, arguments = -1, False, (parts[0], parts[-1], clock, settings)
+        since, busy, arguments = -1, False, ((parts[0], parts[-1]), clock, settings)
         while True:
             tasks = [
                 partial(kernels.lockstep.pass_over, text, size, since, *arguments, work, thread)
