@@ -74,8 +74,8 @@ class Scores(NamedTuple):
         return Scores(*(np.zeros_like(array) for array in self))
 
     def wide(self) -> Scores:
-        """Return the scores in float64, without a copy if they are."""
-        return Scores(*(array.astype(np.float64, copy=False) for array in self))
+        """Return the scores in float64."""
+        return self if self.start.dtype == np.float64 else Scores(*(array.astype(np.float64) for array in self))
 
     def constrained(self, constraints: Constraints, allowed: Bools | None = None) -> Scores:
         """Return the scores with minus infinity where `constraints`, or `allowed` [T, L], forbid a label or step."""

@@ -238,7 +238,7 @@ def test_long_sequences_and_large_scores(scale: float, shared: bool, dtype: type
 
 @given(cases())
 def test_samples_are_possible_whatever_rounding_does(case: Case) -> None:
-    for draw in (0.0, 0.5, 1 - 2**-53):
+    for draw in (0.0, 0.5, 1 - 2**-53, 1.0):  # as a sum that rounding makes too small
         rng: Any = SimpleNamespace(random=lambda shape, draw=draw: np.full(shape, draw))
         assert (case.posterior.log_probabilities(case.posterior.sample(1, rng)[0]) > -np.inf).all()
 

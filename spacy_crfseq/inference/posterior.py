@@ -134,12 +134,13 @@ class Posterior(NamedTuple):
 
     def marginals(self) -> Floats:
         """Return P(y_t = k | x) [T, L]; DataError if the constraints leave a sequence without any labelling."""
-        parts: list[Floats] = [np.zeros((0, self.source.n_labels), np.float32)]
+        parts: list[Floats] = []
         for piece in self._constrained():
             shares, log_z = piece.marginals(self.source.n_labels)
             check_possible(log_z, piece.sequences.start)
             parts.append(shares)
-        return np.concatenate(parts)
+        nothing = np.zeros((0, self.source.n_labels), np.float32)
+        return parts[0] if len(parts) == 1 else np.concatenate([nothing, *parts])
 
     def missing(self) -> NDArray[np.float64]:
         """Return upper bounds of the probability [N] that all answers leave out under rules.
