@@ -193,8 +193,9 @@ class Posterior(NamedTuple):
             raise ConfigError(f"The number of labellings to find must be a whole number from 1 on, not {k}.")
         labels, values = np.empty((k, self.n_tokens), np.int32), np.empty((k, len(self.offsets) - 1))
         for piece in self._constrained():
-            wide = piece._replace(scores=piece.scores.wide())
-            log_z, (some, best) = wide.log_z(), kernels.paths.best_labellings(wide.scores, piece.offsets, k)
+            log_z = np.empty(len(piece.offsets) - 1)
+            some, best = kernels.paths.best_labellings(piece.scores, piece.offsets, k, log_z)
+            check_possible(log_z, piece.sequences.start)
             labels[:, piece.tokens] = piece.labels(some)
             values[:, piece.sequences] = np.minimum(best - log_z, 0)  # rounding
         return NBest(labels, values)

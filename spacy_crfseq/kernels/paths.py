@@ -31,8 +31,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Floats, Ints, Offsets, Scores
+from ..types import Bools, Floats, Ints, Offsets, Scores
 from .jit import inlined, internal, kernel, light
+from .lattice import exactly, solve, workspace
 from .sequences import LANES, PlainScores, add_counts, longest, part, path_score, step_to
 
 NONE = -1
@@ -281,21 +282,31 @@ class Alternatives(NamedTuple):
     deviations: Ints
 
 
-def best_labellings(scores: Scores, offsets: Offsets, k: int) -> tuple[Ints, NDArray[np.float64]]:
+def best_labellings(
+    scores: Scores, offsets: Offsets, k: int, log_z: NDArray[np.float64] | None = None
+) -> tuple[Ints, NDArray[np.float64]]:
     """Return the k best labels [k, T] of each sequence and their scores [k, N], in float64.
 
     Minus infinity forbids a label or a step.  Where a sequence has fewer than k labellings, `NONE` and minus infinity
     stand for the others.
+
+    log_z: [N] receives log Z, as `lattice.posterior` writes it.
     """
     labels, values = np.full((k, len(scores.emissions)), NONE, np.int32), np.empty((k, len(offsets) - 1))
-    _best_labellings(scores.wide(), offsets, labels, values)
+    log_z, left = np.empty(len(offsets) - 1) if log_z is None else log_z, np.zeros(len(offsets) - 1, np.bool_)
+    _best_labellings((*scores.wide(),), offsets, labels, values, log_z, left)
+    for _, s, _, total in exactly(scores, offsets, left):
+        log_z[s] = total
     return labels, values
 
 
 @kernel
-def _best_labellings(scores: Scores, offsets: Offsets, labels: Ints, values: Floats) -> None:
-    """Do the work of `best_labellings`."""
-    k, n, length = labels.shape[0], scores.start.shape[0], longest(offsets)
+def _best_labellings(
+    scores: PlainScores, offsets: Offsets, labels: Ints, values: Floats, log_z: Floats, left: Bools
+) -> None:
+    """Do the work of `best_labellings`; set left [N] for sequences whose log Z is left."""
+    k, n, length = labels.shape[0], scores[0].shape[1], longest(offsets)
+    recursions, base = workspace(offsets, scores)
     work = Alternatives(
         np.empty((length, n)),
         np.empty(n),
@@ -306,9 +317,11 @@ def _best_labellings(scores: Scores, offsets: Offsets, labels: Ints, values: Flo
     )
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        count, work.values[0] = 1, 0.0
+        count, work.values[0], log_z[s] = 1, 0.0, 0.0
         if e > b:
             here = part(scores, b, e)
+            log_z[s], exact = solve(here, labels[0, :0], base, 0.0, recursions)
+            left[s] = not exact
             _fill_best(here, work.best)
             count = _search(here, b, work, labels)
         for r in range(k):

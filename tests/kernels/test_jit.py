@@ -34,6 +34,7 @@ def scaled(x):
 """
 
 
+@pytest.mark.skipif(kernels.PLAIN, reason="numba alone looks at the file of a kernel only")
 @pytest.mark.parametrize("policy", ["kernel", "inlined"])
 def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
