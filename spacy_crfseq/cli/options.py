@@ -6,7 +6,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from difflib import get_close_matches
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -100,12 +100,16 @@ TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
 
 @contextmanager
 def training(
-    ctx: typer.Context, config: Path | None, code: Path | None, verbose: bool = False
+    ctx: typer.Context | None, config: Path | None, code: Path | None, verbose: bool | None = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield config overrides; errors inside the block are reported, and garbage is collected less often."""
+    """Yield config overrides; errors inside the block are reported, and garbage is collected less often.
+
+    ctx (typer.Context | None): None for a command without overrides.
+    """
     if verbose:
         util.logger.setLevel(logging.DEBUG)
-    overrides = read_overrides(ctx.args, [name for one in ctx.command.params for name in one.opts])
+    known = [] if ctx is None else [name for one in ctx.command.params for name in one.opts]
+    overrides = {} if ctx is None else read_overrides(ctx.args, known)
     with reported_errors(config, code):
         if overrides and config is None:
             raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
@@ -138,13 +142,9 @@ def as_command(function: Callable[..., Any], show: Callable[..., int | None]) ->
         for name, option in own.items():
             if (layout := _layout_options(option)) is not None:
                 said[name] = layout.taken(said)
-        block: AbstractContextManager[Any]
-        if overridden:
-            block = training(said["ctx"], said["config_path"], said["code"], said["verbose"])
-        else:
-            block = reported_errors(code=said["code"])
-        with block as overrides:
-            result = function(**{name: said[name] for name in own}, **({"overrides": overrides} if overridden else {}))
+        with training(said.get("ctx"), said.get("config_path"), said["code"], said.get("verbose")) as overrides:
+            more = {"overrides": overrides} if overridden else {}
+            result = function(**{name: said[name] for name in own}, **more)
             status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
         if status:
             raise typer.Exit(status)

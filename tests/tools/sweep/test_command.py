@@ -172,7 +172,7 @@ def test_settings_that_leave_the_corpus_alone(
     sweep_on: Run, run: Run, configure: Any, paths: list[str], tmp_path: Path
 ) -> None:
     grid = 'support = ["all", "observed"]\nmin_count = [1, 2]\ntraining.seed = [0, 3]'
-    result = worked(sweep_on(grid, "--patience 1"))
+    result = worked(sweep_on(grid, "--patience 1 --jobs 1"))
     assert result.stdout.count("Encoded") == 1
     results = results_of(tmp_path / "out")
     assert len({entry["weights"] for entry in results}) == 4
