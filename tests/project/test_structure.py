@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 20_800, 30_200, 212
+CORE, PACKAGE, FILES = 20_750, 30_170, 211
 """Lines of code of the core and of the package, and files of the package, at most."""
-LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 1, 5, 24
+LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 18
 """What has more lines or more parameters than the script lists; commands have an option for each parameter."""
 FLOWS = {
     "nlp(text)": (61, 18, 58),
