@@ -303,6 +303,7 @@ def test_missing_config(run: Run, tmp_path: Path) -> None:
     ('factory = "crf_ner"', 'factory = "crf_ner"\nmin_count = 0', "min_count must be at least 1"),
     ("${paths.train}", "${paths.trian}", "paths.trian"),
     ("seed = 1", 'seed = 1\ntrain_corpus = "corpora.trian"', "corpora.trian"),
+    ("seed = 1", "seed = -1", "[training] seed: the seed must be between 0"),
     ("spacy_crfseq.full_batch.v1", "spacy_crfseq.full_btch.v1", "spacy_crfseq.full_btch.v1"),
 ])  # fmt: skip
 def test_wrong_config(old: str, new: str, message: str, run: Run, configure: Any, paths: Any, tmp_path: Path) -> None:

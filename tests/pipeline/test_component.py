@@ -162,7 +162,7 @@ def test_accumulated_gradients() -> None:
         nlp = initialized("crf_ner", optimizer={"@crf_optimizers": "spacy_crfseq.SGD.v1", "rate": 0.5})
         pipe, corpus, found = pipe_of(nlp), examples(nlp, repeat=2), {}
         for first in range(0, len(corpus), len(corpus) // parts):
-            pipe.update(corpus[first : first + len(corpus) // parts], sgd=None, losses=found)
+            pipe.update(corpus[first : first + len(corpus) // parts], sgd=None if parts == 1 else False, losses=found)
         assert found == {"crf_ner": 0.0}
         pipe.finish_update(None)
         thetas.append(pipe.crf.theta)
