@@ -23,7 +23,7 @@ from ..potentials.layout import Layout, Rows, cells, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..prf import SEQUENCES
 from ..schemes import TagTable, right_spans, span_f1, spans_of
-from ..training.compatibility import needs_labels, part_name
+from ..training.compatibility import is_unlabelled, needs_labels, part_name
 from ..training.dataset import join
 from ..training.fit import Scores
 from ..training.selection import most_informative
@@ -98,7 +98,7 @@ def layout_for(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_
     With support = "observed", features of texts without labels have weights for all labels, because any label is
     possible there; those seen only with labels keep to the labels seen.
     """
-    labelled = [corpora[0], *(term for term in corpora[1:] if term.labelled)]
+    labelled = [corpora[0], *(term for term in corpora[1:] if not is_unlabelled(term.settings.loss))]
     observed = join([corpus.data._replace(encoded=corpus.found.known).observed() for corpus in labelled])
     blocks = encoder.unigrams, encoder.bigrams
     texts = [term.found.known[:2] for term in corpora[1:] if not needs_labels(term.settings.loss)]

@@ -102,11 +102,6 @@ class TermData(NamedTuple):
     found: EncodedCorpus
     data: Dataset
 
-    @property
-    def labelled(self) -> bool:
-        """Whether the loss learns from gold labels."""
-        return not is_unlabelled(self.settings.loss)
-
     def term(self) -> Term:
         """Return the term of the objective."""
         return Term(self.data, self.settings.loss, self.settings.weight, name=self.name, sample=self.data)

@@ -91,7 +91,6 @@ def fit(
     callback: Callable[[Progress], None] | None = None,
     saver: Saver | None = None,
     begun: RunState | None = None,
-    score: float = -np.inf,
 ) -> FitResult:
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
@@ -99,15 +98,13 @@ def fit(
     patience (int | None): Evaluations without improvement before stopping; 0 never stops, None means
         `ONLINE_PATIENCE` with an online optimizer and 0 with another.
     saver (Saver | None): Gets the state after each iteration, and after the loss of a cluster.
-    begun (RunState | None): A run to continue.
-    score (float): Score of theta itself, the best one until another exceeds it.
+    begun (RunState | None): A run to continue; without iterations, it may say the score of theta itself.
     After an interrupt the best parameters so far are returned.
     RAISES ClusterError: If the objective is lost, after its state was saved.
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
-    best_so_far = theta.copy() if score > -np.inf else None
-    run = begun or RunState(optimizer.start(theta), [], best_so_far, score, 0)
+    run = begun or RunState(optimizer.start(theta), [], None, -np.inf, 0)
     room, started = np.empty_like(theta), perf_counter() - (run.history[-1].seconds if run.history else 0.0)
 
     try:

@@ -39,7 +39,7 @@ from ...potentials.tag_dictionary import without_restricted
 from ...regularizers.none import NoRegularizer
 from ...training.compatibility import check_global, part_name
 from ...training.dataset import Dataset, join
-from ...training.fit import FitResult, Progress, fit
+from ...training.fit import FitResult, Progress, RunState, fit
 from ...training.objective import MiniBatch, Objective, Term
 from ...types import (
     MISSING,
@@ -165,8 +165,8 @@ def train(
     if begin is not None:
         begin(score)
     each = None if callback is None else lambda progress: callback(progress, run.reports)
-    best = -np.inf if score is None else score
-    return fit(run.objective, run, crf.theta, evaluate=evaluate, patience=patience, callback=each, score=best)
+    begun = None if score is None else RunState(run.start(crf.theta), [], crf.theta.copy(), score, 0)
+    return fit(run.objective, run, crf.theta, evaluate=evaluate, patience=patience, callback=each, begun=begun)
 
 
 class Alternating(Objective):
