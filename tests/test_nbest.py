@@ -70,7 +70,7 @@ def test_shards_of_any_size_give_the_same(bigram_templates: tuple[str, ...], mon
     np.testing.assert_array_equal(found.log_probabilities, expected.log_probabilities)
 
 
-@pytest.mark.parametrize("scale", [0.5, 5.0, 100.0])
+@pytest.mark.parametrize("scale", [0.5, 5.0, 100.0, 3000.0])
 def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scale: float) -> None:
     model, training = make_model(dtype=np.float32, scale=scale)
     found = model.posterior(training.encoded, FREE).nbest(3**6).log_probabilities

@@ -174,6 +174,20 @@ def test_the_decoder_finds_the_spans_of_most_value(case: Case, expected_f: float
         assert values[tuple(labels.tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
 
 
+@given(st.integers(0, 2**32 - 1))
+def test_improbable_spans_are_chosen_where_there_must_be_some(seed: int) -> None:
+    """Where tokens may not be outside, or the label outside may not stand beside all others."""
+    rng, tags = np.random.default_rng(seed), tags_of(["A", "B"], "IOB2")
+    problem = random_problem(rng, n_labels=len(tags), lengths=[4, 3], shared=True, scale=2.0)
+    constraints, allowed = transition_table(tags, "IOB2"), np.ones((7, len(tags)), np.bool_)
+    allowed[:, tags.index("O")] = rng.random(7) < 0.7
+    constraints.step[tags.index("O")] &= rng.random(len(tags)) < 0.8
+    case = make_case(problem, constraints, allowed)
+    for scores, labels in case.parts(case.posterior.decode(MaxExpectedF1(0.9))):
+        values = reference.span_values(scores, *case.spans, 2, 0.9)
+        assert values[tuple(labels.tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
+
+
 def test_the_fixed_point_is_the_largest_expected_f() -> None:
     """With the F-measure that it reaches as the one that is expected, no labelling has a larger one (Dinkelbach)."""
     problem = random_problem(np.random.default_rng(5), n_labels=3, lengths=[4, 3], shared=True)

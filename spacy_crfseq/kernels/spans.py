@@ -60,14 +60,6 @@ def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[Sp
     links, possible = np.argwhere(inside).astype(np.int32, order="C"), scores.transitions > -np.inf
     first_link = np.searchsorted(links[:, 0], np.arange(len(inside) + 1)).astype(np.int64)
     follows = np.where(possible & ~inside, 0.0, -np.inf)
-    *steps, log_z = span_steps(scores, offsets, inside, links)
-    return SpanChain(possible, follows, links, first_link, *steps), log_z
-
-
-def span_steps(
-    scores: Scores, offsets: Offsets, inside: Bools, links: Ints
-) -> tuple[Bools, Floats, Floats, Floats, Floats]:
-    """Return the arrays allowed, opens, closes and goes_on of `SpanChain`, and log Z of each sequence [N]."""
     shape, log_z, left = scores.emissions.shape, np.zeros(len(offsets) - 1), np.diff(offsets) > 0
     steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links)))
     apart = (~inside).astype(np.float64)
@@ -75,7 +67,7 @@ def span_steps(
     for here, s, one, log_z[s] in exactly(scores, offsets, left):
         own: Any = tuple(array[here] for array in steps)
         _span_steps((*one,), whole(one), apart, links, own, np.empty(1), left[s : s + 1])
-    return *steps, log_z
+    return SpanChain(possible, follows, links, first_link, *steps), log_z
 
 
 @kernel
@@ -83,7 +75,7 @@ def _span_steps(
     scores: PlainScores, offsets: Offsets, apart: Floats, links: Ints, steps: tuple[Bools, Floats, Floats, Floats],
     log_z: Floats, left: Bools,
 ) -> None:  # fmt: skip
-    """Do the work of `span_steps` for sequences that are left [N], and clear it for most of them.
+    """Fill the last four arrays of `SpanChain` for sequences that are left [N], and clear that for most of them.
 
     apart [L, L] is 1 where no span goes on, else 0.
     """

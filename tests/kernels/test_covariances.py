@@ -179,6 +179,17 @@ def test_an_impossible_gold_label_costs_infinitely_much(shared: bool, cap: float
     assert_finite(gradient)
 
 
+@pytest.mark.parametrize("cap", [0.0, 5.0])
+def test_a_gold_label_too_improbable_to_divide_by_counts_beside_others(cap: float) -> None:
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[3], shared=False)
+    problem.scores.emissions[1, problem.batch.gold[1]] -= 500
+    problem.batch.weights[:] = 1.5
+    value, gradient = evaluate("positions", problem, cap)
+    expected, wanted = oracle("positions", problem, cap)
+    assert value == pytest.approx(expected, rel=1e-9)
+    assert_close(gradient, wanted, rtol=1e-7, atol=1e-7)
+
+
 def test_what_scaled_numbers_cannot_hold_is_left() -> None:
     n = blocks.LANES
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[4] * n, shared=True, dtype=np.float32)

@@ -34,7 +34,10 @@ def scaled(x):
 """
 
 
-@pytest.mark.skipif(kernels.PLAIN, reason="numba alone looks at the file of a kernel only")
+PRIVATE = pytest.mark.skipif(kernels.PLAIN, reason="numba alone does not")
+
+
+@PRIVATE
 @pytest.mark.parametrize("policy", ["kernel", "inlined"])
 def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +113,7 @@ def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyP
     assert [kernel(21) for kernel in doubles] == [42, 42]
 
 
+@PRIVATE
 def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     with monkeypatch.context() as patch:  # both have read the index before either writes it
@@ -119,6 +123,7 @@ def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeyp
     assert [jit.kernel(double)(x) for x in (0.5, 21)] == [1.0, 42]
 
 
+@PRIVATE
 def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -121,6 +121,19 @@ def test_a_gold_path_that_is_forbidden_costs_infinitely_much() -> None:
     assert all(np.isfinite(array).all() for array in gradient)
 
 
+@pytest.mark.parametrize("cap", [0.0, 1.5])
+def test_known_labels_may_be_too_improbable_for_scaled_numbers_alone(cap: float) -> None:
+    """The sum over all labellings is added, only that over those with the known labels is done again."""
+    problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[4], shared=True, dtype=np.float32)
+    problem.batch.gold[:], problem.batch.weights[:] = [0, 1, -1, 2], 1.5
+    problem.scores.transitions[0, 0, 1] = -80
+    loss, gradient = log_loss(problem, cap=cap)
+    phi = reference.capped_exponential(cap) if cap else reference.logarithmic
+    expected_loss, expected = reference.sequential_loss(problem.scores, problem.batch, phi)
+    assert loss == pytest.approx(expected_loss, rel=1e-6)
+    assert_close(gradient, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n_labels", [7, 8, 9, 20])
 def test_label_counts_around_the_padding(n_labels: int, dtype: type) -> None:
