@@ -57,7 +57,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     "spacy_crfseq.LBFGS.v1".
     """
     names = sorted(known)
-    short = {_short(one): one for one in names}
+    short = {_short(name_): name_ for name_ in names}
     near = get_close_matches(_short(name), short, n=1)
     hint = f"Did you mean {short[near[0]]!r}? " if near else ""
     return f"{hint}Known: {', '.join(names) or 'none'}."

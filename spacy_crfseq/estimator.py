@@ -244,8 +244,8 @@ class CRF:
     def predict_marginals(self, X: Sequences) -> NDArray[Any]:
         """Return the probabilities of the labels at each token, as an array of lists of dictionaries; see `predict`."""
         text, offsets = _read(self._model.attributes, X, "X")
-        found = self._model.posterior(text, offsets).marginals().astype(np.float64)
-        rows = (found / found.sum(1, keepdims=True)).tolist()
+        marginals = self._model.posterior(text, offsets).marginals().astype(np.float64)
+        rows = (marginals / marginals.sum(1, keepdims=True)).tolist()
         return _split([dict(zip(self._model.crf.labels, row, strict=True)) for row in rows], offsets)
 
     def predict_single(self, xseq: Sequence[Any]) -> list[str]:
@@ -260,9 +260,9 @@ class CRF:
 
     def score(self, X: Sequences, y: Sequences) -> float:
         """Return the share of tokens whose label is correct."""
-        found = self.predict(X)
-        gold = _labels(y, np.append(0, np.cumsum([len(labels) for labels in found])), "y")
-        return float(sum(map(eq, gold, chain.from_iterable(found))) / max(1, len(gold)))
+        predicted = self.predict(X)
+        gold = _labels(y, np.append(0, np.cumsum([len(labels) for labels in predicted])), "y")
+        return float(sum(map(eq, gold, chain.from_iterable(predicted))) / max(1, len(gold)))
 
     def labels(self) -> list[str]:
         """Return the labels."""
@@ -307,8 +307,8 @@ class _Model(NamedTuple):
 
     def labels(self, text: Text, offsets: Offsets, n_threads: int = 1) -> list[str]:
         """Return the most probable label of each token [T]."""
-        found = self.posterior(text, offsets).decode(Viterbi(), n_threads)
-        return list(map(self.crf.labels.__getitem__, found.tolist()))
+        numbers = self.posterior(text, offsets).decode(Viterbi(), n_threads)
+        return list(map(self.crf.labels.__getitem__, numbers.tolist()))
 
     def saved(self) -> SavedModel:
         """Return the weights of all names."""
@@ -465,8 +465,8 @@ def _method(settings: Settings) -> tuple[Any, Any, Any]:
             raise ConfigError(f"CRF: {name} must be a whole number of at least 0, but {value!r} was given.")
     if isinstance(settings["loss"], TextLoss) or settings["precision"] not in ("float32", "float64"):
         raise ConfigError("CRF: loss must not read Docs of spaCy, and precision must be float32 or float64.")
-    found = _crfsuite_method(algorithm, {**own, **given})
-    loss, regularizer, optimizer = (settings[kind] or part for kind, part in zip(kinds, found, strict=True))
+    defaults = _crfsuite_method(algorithm, {**own, **given})
+    loss, regularizer, optimizer = (settings[kind] or part for kind, part in zip(kinds, defaults, strict=True))
     check_plugins("CRF", loss=loss, regularizer=regularizer, optimizer=optimizer, decoder=Viterbi())
     return loss, regularizer, seeded(optimizer, int(seed.randint(2**31)) if drawn else seed)
 

@@ -17,7 +17,7 @@ FAMILIAR = (SEEN, OTHER, NEW, UNSEEN)
 
 def span_counts(
     gold: Sequence[Iterable[Span]],
-    found: Sequence[Iterable[Span]],
+    predicted: Sequence[Iterable[Span]],
     labels: Sequence[str],
     label_of: Callable[[int, Span], str] = lambda _, span: span.label,
 ) -> NDArray[np.int64]:
@@ -27,7 +27,7 @@ def span_counts(
     """
     counts = np.zeros((len(gold), len(labels), 3), np.int64)
     number = {label: i for i, label in enumerate(labels)}
-    for i, (there, guessed) in enumerate(zip(gold, found, strict=True)):
+    for i, (there, guessed) in enumerate(zip(gold, predicted, strict=True)):
         for place, spans in enumerate((set(there) & set(guessed), set(guessed), set(there))):
             for span in spans:
                 counts[i, number[label_of(i, span)], place] += 1
@@ -47,20 +47,22 @@ class Familiarity(NamedTuple):
         for text, label in pairs:
             labels.setdefault(text, set()).add(label)
         inside = (word for text in labels for word in text.split(" "))
-        return cls({text: frozenset(found) for text, found in labels.items()}, frozenset((*words, *inside)))
+        return cls(
+            {text: frozenset(labels_of_text) for text, labels_of_text in labels.items()}, frozenset((*words, *inside))
+        )
 
     def status(self, text: str, label: str) -> str:
         """Return which of `FAMILIAR` applies to a text with a label."""
-        found = self.labels.get(text)
-        if found is not None:
-            return SEEN if label in found else OTHER
+        labels = self.labels.get(text)
+        if labels is not None:
+            return SEEN if label in labels else OTHER
         return NEW if self.words.issuperset(text.split(" ")) else UNSEEN
 
     def counts(
-        self, words: Sequence[Sequence[str]], gold: Sequence[Iterable[Span]], found: Sequence[Iterable[Span]]
+        self, words: Sequence[Sequence[str]], gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
     ) -> NDArray[np.int64]:
         """Return `span_counts` [N, 4, 3] with `FAMILIAR` instead of labels, given the words of N texts."""
-        return span_counts(gold, found, FAMILIAR, lambda i, span: self.status(text_of(words[i], span), span.label))
+        return span_counts(gold, predicted, FAMILIAR, lambda i, span: self.status(text_of(words[i], span), span.label))
 
 
 def text_of(words: Sequence[str], span: Span) -> str:

@@ -62,14 +62,14 @@ def collecting() -> Iterator[None]:
 
 def digest(path: Path) -> str:
     """Return a hash of a file, or of the names and contents of all files of a folder but compiled Python."""
-    found = blake2b(digest_size=16)
+    digest_ = blake2b(digest_size=16)
     for file in sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]:
         if file.suffix != ".pyc":
-            found.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+            digest_.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
             with file.open("rb") as stream:
                 while block := stream.read(1 << 20):
-                    found.update(block)
-    return found.hexdigest()
+                    digest_.update(block)
+    return digest_.hexdigest()
 
 
 def replace_folder(path: Path, write: Callable[[Path], None]) -> None:

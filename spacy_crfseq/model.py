@@ -62,10 +62,10 @@ class LinearChainCRF:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
         self.templates, self.added = templates, added
         self.small: list[Small] = [
-            one.potential(layout.n_labels, number)
-            if isinstance(one, SupportPotential)
-            else TokenScores(one, layout.n_labels, number)
-            for number, one in enumerate(added)
+            plugin.potential(layout.n_labels, number)
+            if isinstance(plugin, SupportPotential)
+            else TokenScores(plugin, layout.n_labels, number)
+            for number, plugin in enumerate(added)
         ]
         self._mask, self.linear = None if dictionary is None else EmissionMask(dictionary), Linear(layout)
         self.set_theta(theta)
@@ -85,7 +85,7 @@ class LinearChainCRF:
     @property
     def added_views(self) -> list[Floats]:
         """Parameters of each added potential, without a copy."""
-        ends = np.cumsum([self.layout.size, *(one.size for one in self.small)])
+        ends = np.cumsum([self.layout.size, *(potential.size for potential in self.small)])
         return [self.theta[begin:end] for begin, end in pairwise(ends)]
 
     @property
@@ -111,7 +111,7 @@ class LinearChainCRF:
         """Return the factor of each weight [D] given those of the labels [L]; two labels have the larger one."""
         unigrams, bigrams = (cells(rows) % max(1, rows.width) for rows in (self.layout.unigrams, self.layout.bigrams))
         pairs = np.maximum.outer(factors, factors).ravel()
-        others = [np.tile(factors, one.size // len(factors)) for one in self.small]
+        others = [np.tile(factors, potential.size // len(factors)) for potential in self.small]
         parts = [factors[unigrams], pairs[bigrams], pairs, factors, factors, *others]
         return np.concatenate(parts).astype(self.theta.dtype)
 
@@ -147,15 +147,15 @@ class LinearChainCRF:
             steps = np.full((n, n), transitions)
             steps.ravel()[pairs] = self.layout.steps.ravel()
         layout = Layout(n, unigrams, bigrams, steps, self.layout.boundaries)
-        theta = np.zeros(layout.size + sum(one.size(n) for one in self.added), self.theta.dtype)
+        theta = np.zeros(layout.size + sum(plugin.size(n) for plugin in self.added), self.theta.dtype)
         new = layout.views(theta[: layout.size])
         targets = (unigram_places, bigram_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
         wider = LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
-        for one, own, target in zip(self.added, self.added_views, wider.added_views, strict=True):
-            if isinstance(one, SupportPotential):
+        for plugin, own, target in zip(self.added, self.added_views, wider.added_views, strict=True):
+            if isinstance(plugin, SupportPotential):
                 target.reshape(-1, n)[:, moved] = own.reshape(-1, len(moved))
         return wider
 
@@ -187,13 +187,13 @@ class LinearChainCRF:
         """Return the model with the features [F] of each block that are wanted, and their weights."""
         kept = np.ones(self.layout.size, np.bool_)
         blocks = self.layout.unigrams, self.layout.bigrams
-        for rows, part, mine in zip(blocks, self.layout.views(kept), wanted, strict=False):
-            part[:] = mine[cells(rows) // max(1, rows.width)]
+        for rows, part, kept_rows in zip(blocks, self.layout.views(kept), wanted, strict=False):
+            part[:] = kept_rows[cells(rows) // max(1, rows.width)]
         return self if kept.all() else self._restricted(kept)
 
     def _restricted(self, kept: Bools, threshold: float = -1.0) -> LinearChainCRF:
         """Return the model with these weights [size of the layout], and the features that have any."""
-        if any(one.needs_features for one in self.small):
+        if any(potential.needs_features for potential in self.small):
             return self
         layout, theta = self.layout.restricted(kept), self.layout.move(self.theta[: self.layout.size], kept)
         theta[np.abs(theta) <= threshold] = 0
@@ -231,7 +231,7 @@ class LinearChainCRF:
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
-        states = [one.to_state() for one in self.added if isinstance(one, Stateful)]
+        states = [plugin.to_state() for plugin in self.added if isinstance(plugin, Stateful)]
         if states:
             message["kernels"] = states  # the first of these were kernels
         data: bytes = srsly.msgpack_dumps(message)
@@ -259,14 +259,14 @@ class LinearChainCRF:
             layout = Layout(n, unigrams, bigrams, steps, bool(message["boundaries"]))
             theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
-            own = [one for one in added if isinstance(one, Stateful)]
-            for one, state in zip(own, message.get("kernels", ()), strict=True):
-                one.from_state(state)
+            own = [plugin for plugin in added if isinstance(plugin, Stateful)]
+            for plugin, state in zip(own, message.get("kernels", ()), strict=True):
+                plugin.from_state(state)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             raise ModelFileError(
                 f"{source}: the stored model is damaged ({error!r}); train or copy it again."
             ) from error
-        _check(layout, theta, source, sum(one.size(n) for one in added))
+        _check(layout, theta, source, sum(plugin.size(n) for plugin in added))
         templates = None if numbers is None or pair_numbers is None else (numbers, pair_numbers)
         return cls(labels, layout, theta, (keys, pair_keys), dictionary, templates, added)
 

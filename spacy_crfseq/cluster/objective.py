@@ -93,8 +93,8 @@ class Distributed(Objective):
 
 
 def _totals(names: Sequence[str], objective: Objective, theta: Floats, memory: dict[str, Any]) -> tuple[Any, ...]:
-    found = objective.totals(theta)
-    return tuple(found.get(name, 0.0) for name in names)
+    totals = objective.totals(theta)
+    return tuple(totals.get(name, 0.0) for name in names)
 
 
 def _losses(

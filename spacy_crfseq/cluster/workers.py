@@ -151,21 +151,21 @@ class Cluster:
 
     def _settle(self) -> None:
         """Give the shards of workers that have died to others, and make them there."""
-        here, until = alive(self._client), monotonic()
-        while not here or (len(here) < self._size and monotonic() < until + RETURN):
+        living, until = alive(self._client), monotonic()
+        while not living or (len(living) < self._size and monotonic() < until + RETURN):
             if monotonic() > until + WAIT:
                 raise ClusterError(f"The Dask cluster has had no worker for {WAIT:.0f} seconds.")
             sleep(TICK)
-            here = alive(self._client)
-        self._size, loads = len(here), Counter(dict.fromkeys(here, 0))
-        loads.update(home for home in self._homes if home in here)
+            living = alive(self._client)
+        self._size, loads = len(living), Counter(dict.fromkeys(living, 0))
+        loads.update(home for home in self._homes if home in living)
         for number, home in enumerate(self._homes):
-            if home not in here:
-                self._homes[number] = min(here, key=lambda worker: (loads[worker] + 1) / here[worker])
+            if home not in living:
+                self._homes[number] = min(living, key=lambda worker: (loads[worker] + 1) / living[worker])
                 loads[self._homes[number]] += 1
                 self._losses += 1
             future = self._futures[number]
-            if home not in here or future is None or future.status in ("lost", "cancelled", "error"):
+            if home not in living or future is None or future.status in ("lost", "cancelled", "error"):
                 self._futures[number], self._applied[number] = None, 0
         for number, done in enumerate(self._applied):
             for function, arguments in self._steps[done:]:
@@ -179,9 +179,9 @@ class Cluster:
         while True:
             try:
                 self._settle()
-                found = self._gathered(submit(), done)
+                results = self._gathered(submit(), done)
                 self._failures = 0
-                return found
+                return results
             except _WorkerLostError as error:
                 self._failures, self._losses = self._failures + 1, self._losses + 1
                 if self._failures >= FAILURES:
@@ -202,8 +202,8 @@ class Cluster:
                 done(ready)
 
         try:
-            found: list[Any] = self._awaited(partial(self._client.gather, futures), look)
-            return found
+            results: list[Any] = self._awaited(partial(self._client.gather, futures), look)
+            return results
         except BaseException as error:
             if self._client.status == "running":
                 self._client.cancel(futures, force=True)
@@ -287,10 +287,10 @@ def _add_to(so_far: Summed | None, function: Function, shard: Any, theta: Any, *
 
     began = perf_counter()
     values = function(shard, theta, *arguments)
-    mine = Summed(values, {get_worker().address: perf_counter() - began})
-    return mine if so_far is None else _added(so_far, mine)
+    summed = Summed(values, {get_worker().address: perf_counter() - began})
+    return summed if so_far is None else _added(so_far, summed)
 
 
-def _added(one: Summed, other: Summed) -> Summed:
-    values = tuple(a + b for a, b in zip(one.values, other.values, strict=True))
-    return Summed(values, dict(Counter(one.seconds) + Counter(other.seconds)))
+def _added(first: Summed, other: Summed) -> Summed:
+    values = tuple(a + b for a, b in zip(first.values, other.values, strict=True))
+    return Summed(values, dict(Counter(first.seconds) + Counter(other.seconds)))

@@ -190,7 +190,7 @@ def _annotated(entry: Mapping[str, Any]) -> Annotated:
         return Annotated(_text_of(entry["data"]), _of_label_studio(entry))
     text, meta = _text_of(entry), entry.get("meta")
     if "annotation_id" in entry or "annotator" in entry:  # JSON-MIN
-        regions = [one for value in entry.values() if isinstance(value, list) for one in value]
+        regions = [region for value in entry.values() if isinstance(value, list) for region in value]
         return Annotated(text, _of_regions(regions))
     if "answer" in entry:
         return _of_prodigy(text, entry)
@@ -223,23 +223,25 @@ def _of_prodigy(text: str, entry: Mapping[str, Any]) -> Annotated:
 
 
 def _of_label_studio(task: Mapping[str, Any]) -> list[CharSpan]:
-    annotations = [one for key in ("annotations", "completions") for one in _listed(task, key) if isinstance(one, dict)]
-    kept = [one for one in annotations if not one.get("was_cancelled")]
+    annotations = [
+        item for key in ("annotations", "completions") for item in _listed(task, key) if isinstance(item, dict)
+    ]
+    kept = [item for item in annotations if not item.get("was_cancelled")]
     if not kept:
         raise _SkippedError("cancelled" if annotations else "not annotated")
-    chosen = next((one for one in kept if one.get("ground_truth")), kept[-1])  # several annotators
-    return _of_regions([one.get("value") for one in _listed(chosen, "result") if isinstance(one, dict)])
+    chosen = next((item for item in kept if item.get("ground_truth")), kept[-1])  # several annotators
+    return _of_regions([item.get("value") for item in _listed(chosen, "result") if isinstance(item, dict)])
 
 
 def _of_regions(values: Sequence[Any]) -> list[CharSpan]:
     """Return the spans among Label Studio's values, which may also be choices or relations."""
-    found = []
+    spans = []
     for value in values:
         if isinstance(value, dict) and ("labels" in value or "hypertextlabels" in value):
             text = value["text"] if isinstance(value.get("text"), str) else ""
             labels = _listed(value, "labels" if "labels" in value else "hypertextlabels")
-            found += [_span({**value, "label": label})._replace(text=text) for label in labels]
-    return found
+            spans += [_span({**value, "label": label})._replace(text=text) for label in labels]
+    return spans
 
 
 def _span(item: Any, start: str = "start", end: str = "end") -> CharSpan:
@@ -273,30 +275,30 @@ def _text_of(data: Mapping[str, Any]) -> str:
 # From characters to tokens
 
 
-def _sentence(found: Annotated, words: list[str], spaces: list[bool], line: int, number: int, notes: Notes) -> Sentence:
+def _sentence(text: Annotated, words: list[str], spaces: list[bool], line: int, number: int, notes: Notes) -> Sentence:
     sizes = [len(word) + space for word, space in zip(words, spaces, strict=True)]
     starts = [0, *accumulate(sizes)][:-1]
     tokens = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
-    spans = list(dict.fromkeys(_placed(found.text, span) for span in found.spans))
-    tags = ["O" if found.complete else MISSING_ENTITY] * len(words)
+    spans = list(dict.fromkeys(_placed(text.text, span) for span in text.spans))
+    tags = ["O" if text.complete else MISSING_ENTITY] * len(words)
     bad = _overlapping(spans)
     for span in spans:
-        place, reason = _place(span, tokens, words, found.text)
+        place, reason = _place(span, tokens, words, text.text)
         reason = "overlaps another span" if span in bad else reason
         if reason:
-            notes.spans.append((line, _described(span, found.text, reason)))
+            notes.spans.append((line, _described(span, text.text, reason)))
         for i in place:
             tags[i] = MISSING_ENTITY if reason else f"{'B' if i == place.start else 'I'}-{span.label}"
     columns = {"ent": tags}
-    for span in found.wrong:
-        place, reason = _place(_placed(found.text, span), tokens, words, found.text)
+    for span in text.wrong:
+        place, reason = _place(_placed(text.text, span), tokens, words, text.text)
         if reason:
-            notes.spans.append((line, _described(span, found.text, reason)))
+            notes.spans.append((line, _described(span, text.text, reason)))
         else:
             marks = [f"{'B' if i == place.start else 'I'}-{span.label}" for i in place]
             columns[INCORRECT] = ["O"] * place.start + marks + ["O"] * (len(words) - place.stop)
-    if found.weight != 1:
-        columns["weight"] = [str(found.weight), *["_"] * (len(words) - 1)]
+    if text.weight != 1:
+        columns["weight"] = [str(text.weight), *["_"] * (len(words) - 1)]
     return Sentence(words, columns, spaces, line, number, on_one_line=True)
 
 
@@ -326,14 +328,14 @@ def _place(span: CharSpan, tokens: Sequence[tuple[int, int]], words: Sequence[st
 
 
 def _overlapping(spans: Sequence[CharSpan]) -> set[CharSpan]:
-    found: set[CharSpan] = set()
+    overlapping: set[CharSpan] = set()
     last: CharSpan | None = None  # the one that reaches farthest
     for span in sorted(spans):
         if last is not None and span.start < last.end:
-            found |= {last, span}
+            overlapping |= {last, span}
         if last is None or span.end > last.end:
             last = span
-    return found
+    return overlapping
 
 
 def _described(span: CharSpan, text: str, reason: str) -> str:

@@ -163,9 +163,9 @@ def check_columns(columns: Sequence[str]) -> None:
 
 
 def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[str]) -> FormatError:
-    found = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
+    what = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
     hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config `columns`."
-    return FormatError(path, number, f"{found}{hint}")
+    return FormatError(path, number, f"{what}{hint}")
 
 
 def _check_values(name: str, values: Sequence[str], separator: str) -> None:

@@ -69,8 +69,8 @@ def _word(attributes: Attributes, prefix: str) -> str:
 
 
 def _item(path: Path, number: int, line: str) -> tuple[str, Attributes]:
-    (label, valued), *found = (_field(path, number, field) for field in line.split("\t"))
-    attributes = [name for name, _ in found]
+    (label, valued), *items = (_field(path, number, field) for field in line.split("\t"))
+    attributes = [name for name, _ in items]
     if valued not in (None, 1.0):
         raise FormatError(path, number, f"the label {label!r} has a value. Write \\: for a colon in a label.")
     if not label:
@@ -82,7 +82,7 @@ def _item(path: Path, number: int, line: str) -> tuple[str, Attributes]:
         twice = next(name for i, name in enumerate(attributes) if name in attributes[:i])
         what = f"the attribute {twice!r} occurs twice, which CRFsuite counts as the value 2; keep it once."
         raise FormatError(path, number, what)
-    return label, [name if value is None else (name, value) for name, value in found]
+    return label, [name if value is None else (name, value) for name, value in items]
 
 
 def _field(path: Path, number: int, field: str) -> tuple[str, float | None]:

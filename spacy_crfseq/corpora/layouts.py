@@ -166,13 +166,13 @@ class Asked(NamedTuple):
         if scheme is not None and columns is None:
             raise ConfigError("--scheme goes with --columns; a --format has its own.")
         check_encoding(encoding or "utf8")
-        found = None
+        chosen = None
         if name is not None:
             check_choice("--format", name, known, " format")
-            found = known[name]
+            chosen = known[name]
         elif columns is not None:
-            found = own_layout(columns, scheme or "IOB2")
-        return self.encoded(found)
+            chosen = own_layout(columns, scheme or "IOB2")
+        return self.encoded(chosen)
 
     def encoded(self, layout: Preset | None) -> Preset | None:
         """Return a layout in the encoding and with the new labels that are asked for."""
@@ -240,19 +240,26 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
     said, known = asked(layout), TEXTS if texts else GOLD
     if path != STDIN:
         check_corpus(path)
-    found = known["xml"] if path.is_dir() else said.layout(known)
-    if found is None and path == STDIN:
-        found = RAW["txt"]
+    chosen = known["xml"] if path.is_dir() else said.layout(known)
+    if chosen is None and path == STDIN:
+        chosen = RAW["txt"]
     unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
-    if found is None and (name := layout_by_ending(unpacked, known)) is not None:
-        found = known[name]
+    if chosen is None and (name := layout_by_ending(unpacked, known)) is not None:
+        chosen = known[name]
     if trained is not None and trained.form is not None:  # which only XML can have
-        found, trained = (trained if found is not None and found.form is not None else found), None
-    elif found is not None and found.form is not None and (seems := guess(path)) is not None and seems.form is not None:
-        found = found._replace(form=found.form._replace(pattern=seems.form.pattern))  # as `init-config` does
-    if found is None and trained is not None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained):
-        found = trained
-    if (settled := said.encoded(found)) is not None:
+        chosen, trained = (trained if chosen is not None and chosen.form is not None else chosen), None
+    elif (
+        chosen is not None and chosen.form is not None and (seems := guess(path)) is not None and seems.form is not None
+    ):
+        chosen = chosen._replace(form=chosen.form._replace(pattern=seems.form.pattern))  # as `init-config` does
+    if (
+        chosen is None
+        and trained is not None
+        and trained.name not in (DOCBIN, ANNOTATIONS.name)
+        and fits(path, trained)
+    ):
+        chosen = trained
+    if (settled := said.encoded(chosen)) is not None:
         return Found(settled)
     if (seems := guess(path)) is None:
         if path != STDIN and not path.stat().st_size:
@@ -270,8 +277,8 @@ def find_layout(path: Path, layout: Format = None, trained: Preset | None = None
 
 def trained_layout(config: Mapping[str, Any]) -> Preset | None:
     """Return the layout of the corpora in the config of a trained pipeline, interpolated; None if it is unknown."""
-    found = (reader_layout(corpus_block(config, name)) for name in ("dev_corpus", "train_corpus"))
-    return next((layout for layout in found if layout is not None), None)
+    layouts = (reader_layout(corpus_block(config, name)) for name in ("dev_corpus", "train_corpus"))
+    return next((layout for layout in layouts if layout is not None), None)
 
 
 def corpus_block(config: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -189,9 +189,9 @@ class Part(NamedTuple):
             return None
         with self.path.open("rb") as file:
             file.seek(self.begin)
-            found = PartBytes(file.read() if self.end is None else file.read(self.end - self.begin))
-        found.begin = self.begin
-        return found
+            stream = PartBytes(file.read() if self.end is None else file.read(self.end - self.begin))
+        stream.begin = self.begin
+        return stream
 
     def line_in_file(self, line: int) -> int:
         """Return the number in the file of a line of this part; both from 1."""

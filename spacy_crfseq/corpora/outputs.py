@@ -53,7 +53,7 @@ def check_output_file(output: str | Path | None, *inputs: str | Path | None, for
     if path.is_dir():
         raise ConfigError(f"{path} is a folder. Give the name of a file to write.")
     _check_parents(path)
-    if any(one is not None and _same(path, one) for one in inputs):
+    if any(source is not None and _same(path, source) for source in inputs):
         raise ConfigError(f"{path} is read by this command; the output would replace it. Give another name.")
     _check_new(path, force)
 
@@ -80,11 +80,11 @@ def check_output_pipeline(output: Path, *inputs: str | Path, force: bool = False
     RAISES ConfigError: If it is, holds or is inside one of the inputs, if there is a file or folder that is no
         pipeline, or a pipeline without `force`.
     """
-    for one in inputs:
-        new, old = output.resolve(), Path(one).resolve()
-        if old.exists() and (_same(output, one) or new in (old, *old.parents) or old in new.parents):
+    for source in inputs:
+        new, old = output.resolve(), Path(source).resolve()
+        if old.exists() and (_same(output, source) or new in (old, *old.parents) or old in new.parents):
             how = "is inside" if old in new.parents else "holds" if new in old.parents else "is"
-            where = "the model" if how == "is" else one
+            where = "the model" if how == "is" else source
             raise ConfigError(f"The output folder {output} {how} {where} that this command reads. Give another folder.")
     if output.exists() and not all((output / name).is_file() for name in PIPELINE):
         raise ConfigError(f"{output} exists and is not a pipeline. Give a folder that does not exist yet.")

@@ -327,15 +327,15 @@ def _matched(pattern: re.Pattern[bytes], data: bytes, at: int) -> re.Match[bytes
 
 def _strings(data: bytes, at: int, number: int) -> tuple[list[str], int]:
     """Return so many strings ``length:text,``, and the place behind them; Wapiti may have cut the last character."""
-    found: list[str] = []
+    strings: list[str] = []
     for _ in range(number):
         match = _matched(_LENGTH, data, at)
         end = match.end() + int(match[1])
         if data[end : end + 1] != b",":
             raise ValueError(f"there is no string of a length and a comma at byte {at}")
-        found.append(data[match.end() : end].decode("utf8", "backslashreplace"))
+        strings.append(data[match.end() : end].decode("utf8", "backslashreplace"))
         at = end + 2
-    return found, at
+    return strings, at
 
 
 def _wapiti_model(

@@ -42,14 +42,14 @@ def read_classes(path: Path | str) -> dict[str, str]:
         rows.append((number, first, second))
     if not rows:
         raise FormatError(path, 0, "no word in the file. A line is for example: 0110<tab>house<tab>25")
-    _, one, other = zip(*rows, strict=True)
-    first_is_class = _first_is_class(one, other)
-    found: dict[str, str] = {}
+    _, left, other = zip(*rows, strict=True)
+    first_is_class = _first_is_class(left, other)
+    classes: dict[str, str] = {}
     for number, first, second in rows:
         name, word = (first, second) if first_is_class else (second, first)
-        if found.setdefault(word, name) != name:
-            raise FormatError(path, number, f"the word {word!r} is in class {found[word]} already. Remove a line.")
-    return found
+        if classes.setdefault(word, name) != name:
+            raise FormatError(path, number, f"the word {word!r} is in class {classes[word]} already. Remove a line.")
+    return classes
 
 
 def _first_is_class(first: Sequence[str], second: Sequence[str]) -> bool:

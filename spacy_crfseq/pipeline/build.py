@@ -158,9 +158,9 @@ def _common_weights(
     rows: Rows, new_rows: Rows, keys: Hashes, new_keys: Hashes
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places in two blocks of the weights that both have."""
-    _, here, there = np.intersect1d(keys, new_keys, assume_unique=True, return_indices=True)
+    _, places, there = np.intersect1d(keys, new_keys, assume_unique=True, return_indices=True)
     moved = np.full(len(keys), -1, np.int64)
-    moved[here] = there
+    moved[places] = there
     old_cells, new_cells = cells(rows), cells(new_rows)
     row, column = np.divmod(old_cells, max(1, rows.width))
     wanted = np.where(moved[row] >= 0, moved[row] * rows.width + column, -1)
@@ -191,7 +191,7 @@ def label_factors(source: DocModel, model: DocModel) -> Floats:
 def check_source(source: DocModel, model: DocModel) -> None:
     """RAISES ConfigError: If a model cannot begin with the weights of another."""
     crf, _ = source.trained()
-    tasks = [(type(one.annotation).__name__, one.annotation.scheme) for one in (source, model)]
+    tasks = [(type(plugin.annotation).__name__, plugin.annotation.scheme) for plugin in (source, model)]
     where = f"Component {model.name!r}: training cannot continue from the trained component"
     if tasks[0] != tasks[1]:
         (task, scheme), (own, own_scheme) = tasks
@@ -199,15 +199,17 @@ def check_source(source: DocModel, model: DocModel) -> None:
             f"{where}, whose task is {task} with the scheme {scheme}; the config says {own} with {own_scheme}. "
             "Use the factory and the scheme of the trained component."
         )
-    for one in (*crf.added, *model.method.potentials.values()):
-        if not getattr(one, "transferable", True) or not isinstance(one, SupportPotential):
-            raise ConfigError(f"{where} with the potential {part_name(one)}. Train on all texts.")
+    for plugin in (*crf.added, *model.method.potentials.values()):
+        if not getattr(plugin, "transferable", True) or not isinstance(plugin, SupportPotential):
+            raise ConfigError(f"{where} with the potential {part_name(plugin)}. Train on all texts.")
     if model.method.optimizer.requires & {"likelihood", "log_likelihood", "joint"}:
         name = part_name(model.method.optimizer)
         raise ConfigError(f"{where} with {name}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
     if model.method.max_features:
         raise ConfigError(f"{where} with max_features, which selects among new features only. Set max_features = 0.")
-    had, has = ({one.name for plan in part.features.plans() for one in plan.templates} for part in (source, model))
+    had, has = (
+        {plugin.name for plan in part.features.plans() for plugin in plan.templates} for part in (source, model)
+    )
     if had and not had & has:
         hint = "Copy its block of features, or use its config.cfg."
         raise ConfigError(f"{where}: the config has none of its templates, such as {min(had)}. {hint}")
@@ -218,11 +220,11 @@ def aligned(source: DocModel, model: DocModel) -> LinearChainCRF:
     crf = known_part(source, model.features.plans())[0]
     views = dict(zip(source.method.potentials, crf.added_views, strict=True))
     added, weights = list[Added](), [crf.theta[: crf.layout.size]]
-    for name, one in model.method.potentials.items():
-        old = source.method.potentials.get(name, one)
-        shared = name in views and type(old) is type(one)
-        added.append(old if shared else copy(one))
-        weights.append(views[name] if shared else np.zeros(one.size(crf.layout.n_labels), crf.theta.dtype))
+    for name, potential in model.method.potentials.items():
+        old = source.method.potentials.get(name, potential)
+        shared = name in views and type(old) is type(potential)
+        added.append(old if shared else copy(potential))
+        weights.append(views[name] if shared else np.zeros(potential.size(crf.layout.n_labels), crf.theta.dtype))
     same = crf.keys, crf.dictionary, crf.templates
     crf = LinearChainCRF(crf.labels, crf.layout, np.concatenate(weights), *same, tuple(added))
     return crf.with_labels(model.labels.tags, model.method.transitions)
@@ -256,7 +258,7 @@ def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> N
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
     crf, old, known = model.crf, source.crf, known_part(source, model.features.plans())[0]
-    total, had, kept = (sum(map(len, one.keys)) for one in (crf, old, known))
+    total, had, kept = (sum(map(len, model_.keys)) for model_ in (crf, old, known))
     left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
     return (
         f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
@@ -289,35 +291,40 @@ class Evaluator:
 
     def __call__(self, theta: Floats) -> float:
         """Return the score of parameters."""
-        found, gold, known = self._decode(theta), self._gold, self._known
+        predicted, gold, known = self._decode(theta), self._gold, self._known
         if self._table is None:
-            return float((found == gold)[known].mean()) if known.any() else 0.0
-        return span_f1(np.where(known, found, MISSING), gold, self._encoded.offsets, self._table).f1
+            return float((predicted == gold)[known].mean()) if known.any() else 0.0
+        return span_f1(np.where(known, predicted, MISSING), gold, self._encoded.offsets, self._table).f1
 
     def scores(self, theta: Floats) -> Scores:
         """Return the scores that `nlp.evaluate` finds on the Docs, None where they are not plain (`_is_plain`)."""
         if not self._plain:
             return None
-        found, gold, offsets = self._decode(theta), self._gold, self._encoded.offsets
+        predicted, gold, offsets = self._decode(theta), self._gold, self._encoded.offsets
         name = self._model.annotation.score_name  # tag_acc or ents_f
         prefix = name.rpartition("_")[0]
-        right = ~np.logical_or.reduceat(found != gold, offsets[:-1])
+        right = ~np.logical_or.reduceat(predicted != gold, offsets[:-1])
         sequences = {f"{prefix}_{SEQUENCES}": int(right.sum()) / len(right)}
         of_tokens = dict.fromkeys(("token_acc", "token_p", "token_r", "token_f"), 1.0 if self._spaced else None)
         if self._table is None:
-            n_right = int((found == gold).sum())
+            n_right = int((predicted == gold).sum())
             n_wrong = len(gold) - n_right
             return {**of_tokens, name: PRFScore(tp=n_right, fp=n_wrong, fn=n_wrong).fscore, **sequences}
-        spans, wanted = (spans_of(labels, offsets, self._table) for labels in (found, gold))
+        spans, wanted = (spans_of(labels, offsets, self._table) for labels in (predicted, gold))
         kinds = spans.type[right_spans(spans, wanted, len(gold))], spans.type, wanted.type
-        counts = [np.bincount(one, minlength=len(self._table.types)).tolist() for one in kinds]
+        counts = [np.bincount(types, minlength=len(self._table.types)).tolist() for types in kinds]
         of_type = {
             kind: PRFScore(tp=tp, fp=n_found - tp, fn=n_gold - tp)
             for kind, tp, n_found, n_gold in zip(self._table.types, *counts, strict=True)
             if n_found or n_gold
         }
         total = sum(of_type.values(), PRFScore())
-        values = (total.precision, total.recall, total.fscore, {kind: one.to_dict() for kind, one in of_type.items()})
+        values = (
+            total.precision,
+            total.recall,
+            total.fscore,
+            {kind: types.to_dict() for kind, types in of_type.items()},
+        )
         names = (f"{prefix}_{what}" for what in ("p", "r", "f", "per_type"))
         return {**of_tokens, **dict(zip(names, values if of_type else [None] * 4, strict=True)), **sequences}
 

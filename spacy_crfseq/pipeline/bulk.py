@@ -200,16 +200,16 @@ class Tagger:
             except Exception:  # find the text that causes it
                 done = (self._alone(part.source, text, given, write) for text in texts)
             for text in batch:
-                found = text if isinstance(text, FormatError) else next(done)
-                if isinstance(found, CrfError):
+                result = text if isinstance(text, FormatError) else next(done)
+                if isinstance(result, CrfError):
                     if self.settings.strict:
-                        raise found
-                    messages.append(str(found))
+                        raise result
+                    messages.append(str(result))
                     continue
-                lines.append(found[1])
-                n_texts, n_tokens = n_texts + 1, n_tokens + len(found[0])
+                lines.append(result[1])
+                n_texts, n_tokens = n_texts + 1, n_tokens + len(result[0])
                 if binary is not None:
-                    binary.add(found[0])
+                    binary.add(result[0])
         data = "".join(lines).encode("utf8") if binary is None else binary.to_bytes() if n_texts else b""
         self._change_zone()
         return Annotated(data, Counts(n_texts, n_tokens, len(messages)), tuple(messages))

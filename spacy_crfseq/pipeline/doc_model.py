@@ -475,7 +475,7 @@ def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureS
 
 
 def _states(plugins: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one.to_state() for name, one in plugins.items() if isinstance(one, Stateful)}
+    return {name: plugin.to_state() for name, plugin in plugins.items() if isinstance(plugin, Stateful)}
 
 
 def _names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:

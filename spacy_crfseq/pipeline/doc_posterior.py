@@ -175,8 +175,8 @@ class DocPosterior:
         tags, spans = [self.tags[label] for label in labelling.labels], []
         if self._scheme is not None:
             table = tag_table(self.tags, self._scheme)
-            found = spans_of(labelling.labels, np.array([0, len(doc)]), table)
-            each = zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True)
+            arrays = spans_of(labelling.labels, np.array([0, len(doc)]), table)
+            each = zip(arrays.start.tolist(), arrays.end.tolist(), arrays.type.tolist(), strict=True)
             spans = [Span(doc, start, end, table.types[kind]) for start, end, kind in each]
         return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
 
@@ -222,15 +222,15 @@ def facts_of(pipe: Any) -> list[tuple[str, str]]:
     """Return what a `CRFComponent`, which imports this module, is: name and value of each fact."""
     model, method = pipe.doc_model, pipe.method
     plugins = (method.loss, method.regularizer, method.optimizer)
-    found = [("labels", _listed(pipe.labels, MOST_LABELS)), ("state", "not trained")]
+    facts = [("labels", _listed(pipe.labels, MOST_LABELS)), ("state", "not trained")]
     if model.has_weights:
         layout, active = model.crf.layout, model.n_active
         n_features = layout.unigrams.n_rows + layout.bigrams.n_rows
-        found[1] = ("state", "trained" if active else "initialized, all weights are zero")
-        found.append(("size", f"{n_features:,} features, {layout.size:,} weights, {active:,} of them not zero"))
-    found.append(("templates", f"{sum(len(plan.templates) for plan in model.features.plans())}"))
-    found.append(("method", ", ".join(type(one).__name__ for one in plugins)))
-    return found
+        facts[1] = ("state", "trained" if active else "initialized, all weights are zero")
+        facts.append(("size", f"{n_features:,} features, {layout.size:,} weights, {active:,} of them not zero"))
+    facts.append(("templates", f"{sum(len(plan.templates) for plan in model.features.plans())}"))
+    facts.append(("method", ", ".join(type(plugin).__name__ for plugin in plugins)))
+    return facts
 
 
 def line_of(pipe: Any) -> str:
@@ -244,8 +244,8 @@ def posterior_table(answers: Any) -> str:
     sure = answers.has_probabilities
     logarithms = answers.log_probabilities() if sure else [0.0] * len(answers)
     spans = answers.spans()[:MOST_DOCS] if sure else [[] for _ in range(min(len(answers), MOST_DOCS))]
-    for number, (labels, found) in enumerate(zip(answers.labels, spans, strict=False)):
-        words = [f"{start}\N{EN DASH}{end} {label} {p:.2f}" for start, end, label, p in found]
+    for number, (labels, scored) in enumerate(zip(answers.labels, spans, strict=False)):
+        words = [f"{start}\N{EN DASH}{end} {label} {p:.2f}" for start, end, label, p in scored]
         if not sure:
             words = [answers.tags[label] for label in labels.tolist()]
         whole = f"{np.exp(logarithms[number]):.3f}" if sure else ""

@@ -236,9 +236,9 @@ class _Corpus:
         gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
         data = Dataset(encoded, gold, weights, table.candidates, inputs=read_by_loss)
         never = [name for name in self._absent if name not in self._present]
-        found = [tag for tag in self._numbers if tag is not None]
+        tags = [tag for tag in self._numbers if tag is not None]
         unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
-        return EncodedCorpus(data, joined, found + table.new_tags(found), never, unset, self._n_docs)
+        return EncodedCorpus(data, joined, tags + table.new_tags(tags), never, unset, self._n_docs)
 
 
 def type_for(labels: Ints) -> np.dtype[Any]:
@@ -357,7 +357,9 @@ class CorpusEncoder:
         reader = self.model.reader(strings)._replace(held_out=self.held_out)
         if not networks:
             each = reader.potentials.items()
-            potentials = {name: None if isinstance(one, NetworkPotential) else one for name, one in each}
+            potentials = {
+                name: None if isinstance(potential, NetworkPotential) else potential for name, potential in each
+            }
             reader = reader._replace(potentials=potentials)
         self.model.place.use(docs)
         return reader.read(docs, columns)
@@ -406,19 +408,19 @@ class CorpusEncoder:
         examples = examples if self.plan.watch is None else self.plan.watch(name, examples)
         where = f"Component {self.model.name!r}: the"
         try:
-            found = self.encode(examples, encoder, strings, settings)
+            encoded = self.encode(examples, encoder, strings, settings)
         except NoExamplesError:
-            found = None
-        if found is None or not found.data.encoded.n_tokens:
+            encoded = None
+        if encoded is None or not encoded.data.encoded.n_tokens:
             source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
             raise DataError(f"{where} term {name!r} has no text. Check {source}.")
-        if needs_labels(settings.loss) and not found.tags:
+        if needs_labels(settings.loss) and not encoded.tags:
             raise DataError(
                 f"{where} loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but its texts have "
                 "none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
                 "a reader of an annotated corpus."
             )
-        return found
+        return encoded
 
     def warn(self, absent: Sequence[str], nlp: Language | None) -> None:
         """Warn of columns, scores and losses that do not fit the training."""
@@ -457,15 +459,15 @@ def find_texts(
                 f"Component {component!r} has no term {name!r}. {suggest(name, settings)} Terms are blocks such as "
                 f"[components.{component}.terms.{name}] with a loss."
             )
-    found: dict[str, Callable[[], Iterator[Example]]] = {}
+    readers: dict[str, Callable[[], Iterator[Example]]] = {}
     for name, term in settings.items():
         if name in given:
-            found[name] = partial(_examples, component, name, given[name], is_unlabelled(term.loss))
+            readers[name] = partial(_examples, component, name, given[name], is_unlabelled(term.loss))
         elif term.corpus is not None and nlp is not None:
             reader = reader_of(f"[components.{component}.terms.{name}]", term.corpus, nlp)
             read = partial(getattr(reader, "stream", reader), nlp)
-            found[name] = partial(_examples, component, name, read, is_unlabelled(term.loss))
-    return found
+            readers[name] = partial(_examples, component, name, read, is_unlabelled(term.loss))
+    return readers
 
 
 def reader_of(where: str, corpus: str, nlp: Language) -> Callable[[Language], Iterator[Example]]:

@@ -89,12 +89,12 @@ def weight_of(doc: Doc) -> float:
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
     """Return what a user says about a Doc.  RAISES DataError: If a label is given in the place of a list of labels."""
-    found: dict[int, list[str]] = {}
+    labels_of: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
             raise DataError(f"allowed = {{{token}: {labels!r}}}: give a list of labels, such as [{labels!r}].")
-        found[int(token)] = [str(label) for label in labels]
-    return DocEvidence([SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans], found)
+        labels_of[int(token)] = [str(label) for label in labels]
+    return DocEvidence([SpanLike(int(span.start), int(span.end), str(span.label_)) for span in spans], labels_of)
 
 
 def of_docs(
@@ -259,8 +259,8 @@ def token_score(token: Token) -> float | None:
 
 def _components_of(doc: Doc, suits: Callable[[Any], Any]) -> list[Any]:
     """Return the trained components that suit and have annotated a Doc; if there are none, those that use its vocab."""
-    found = [pipe for each in ANNOTATED.get(doc, ()) if (pipe := each()) is not None and pipe.tags and suits(pipe)]
-    return found or [pipe for pipe in list(_alive) if pipe.works_on(doc.vocab) and pipe.tags and suits(pipe)]
+    pipes = [pipe for each in ANNOTATED.get(doc, ()) if (pipe := each()) is not None and pipe.tags and suits(pipe)]
+    return pipes or [pipe for pipe in list(_alive) if pipe.works_on(doc.vocab) and pipe.tags and suits(pipe)]
 
 
 def _missing(kind: str, factories: str) -> str:

@@ -164,7 +164,7 @@ class DocBuilder:
         if unclear or any(INCORRECT in sentence.columns for sentence in sentences):
             return None
         keys = {c: [k for s in sentences for k in self._column(c, s)] for c in self._columns if c in ATTRIBUTES}
-        if not all(any(keys[one]) for one in inputs):
+        if not all(any(keys[column]) for column in inputs):
             return None
         spans = {c: [self._spans(s, c) for s in sentences] for c in self._columns if c in SPANS}
         gold: list[str | None] = [tag for sentence in sentences for tag in sentence.columns[name]]
@@ -175,7 +175,7 @@ class DocBuilder:
             pairs = zip(spans[name], sizes, strict=True)
             gold = [tag for each, size in pairs for tag in encode(each, size, annotation.scheme)]
         orths = np.array([self._strings[word] for sentence in sentences for word in sentence.words], np.uint64)
-        context = np.array([keys[one] for one in inputs], np.uint64).reshape(len(inputs), len(orths)).T
+        context = np.array([keys[column] for column in inputs], np.uint64).reshape(len(inputs), len(orths)).T
         offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
         weights = np.array([self._settings.weight * self._weight([sentence]) for sentence in sentences])
         from ..features.encoder import Columns
@@ -232,8 +232,8 @@ class DocBuilder:
     def _group(self, sentences: list[Sentence], column: str) -> list[Span]:
         spans, base = [], 0
         for sentence in sentences:
-            found = self._spans(sentence, column) if column in sentence.columns else []
-            spans += [Span(base + s, base + e, label) for s, e, label in found]
+            spans_of_sentence = self._spans(sentence, column) if column in sentence.columns else []
+            spans += [Span(base + s, base + e, label) for s, e, label in spans_of_sentence]
             base += len(sentence.words)
         return spans
 

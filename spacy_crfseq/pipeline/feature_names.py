@@ -68,12 +68,12 @@ class Origins:
 
     def largest_names(self, crf: LinearChainCRF) -> LargestNames:
         """Return the names of the features selected by `features_with_largest_weights`."""
-        found: LargestNames = ({}, {})
+        largest: LargestNames = ({}, {})
         for block, numbers in enumerate(features_with_largest_weights(crf)):
             keys = crf.keys[block][numbers].tolist()
             names = zip(keys, self.names(block, numbers), strict=True)
-            found[block].update((key, name) for key, name in names if name is not None)
-        return found
+            largest[block].update((key, name) for key, name in names if name is not None)
+        return largest
 
     def names(self, block: int, numbers: Offsets) -> list[str | None]:
         """Return the names of features of a block; their numbers are sorted.  None if the vocab has lost a text."""
@@ -82,14 +82,14 @@ class Origins:
         names: list[str | None] = []
         for home in np.unique(homes).tolist():
             template, values = parts[home]
-            mine = values[:, numbers[homes == home] - ends[home] + values.shape[1]]
+            own = values[:, numbers[homes == home] - ends[home] + values.shape[1]]
             if template == KNOWN:
-                names += map(self._strings.get, mine[0].tolist())
+                names += map(self._strings.get, own[0].tolist())
                 continue
             try:
-                names += names_of(self._plans[block], template, mine, self._text_of)
+                names += names_of(self._plans[block], template, own, self._text_of)
             except KeyError:  # a word of a memory zone that has ended
-                names += [None] * mine.shape[1]
+                names += [None] * own.shape[1]
         return names
 
     def _text_of(self, value: int) -> str:
@@ -146,8 +146,8 @@ class FeatureReader:
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:
         """Yield block, number and name of the `wanted` features [F] of each block, and unmark those that are found."""
         for text in texts:
-            for block, (missing, found) in enumerate(zip(wanted, text, strict=True)):
-                for active in found:
+            for block, (missing, actives) in enumerate(zip(wanted, text, strict=True)):
+                for active in actives:
                     hits = np.flatnonzero((active.features >= 0) & np.append(missing, False)[active.features])
                     hits = hits[np.unique(active.features[hits], return_index=True)[1]]
                     names = self.names(block, active._replace(values=active.values[:, hits]))
@@ -191,9 +191,9 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
                 left = numbers[groups] - np.arange(len(groups)) + np.searchsorted(groups, groups)
                 least[groups[left == 1]] = values[left == 1]  # smaller ones of the group are no longer needed
                 groups, values, items = groups[left > 0], values[left > 0], items[left > 0]
-    found = np.unique(items)
-    split = int(np.searchsorted(found, base))
-    return found[:split], found[split:] - base
+    largest = np.unique(items)
+    split = int(np.searchsorted(largest, base))
+    return largest[:split], largest[split:] - base
 
 
 def _cells(rows: Rows, places: Offsets) -> tuple[Offsets, Offsets]:

@@ -56,7 +56,7 @@ def read_gold(
         examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
         columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
     else:
-        usual = {unit_of(one) for one in (nlp, *others)}
+        usual = {unit_of(pipeline) for pipeline in (nlp, *others)}
         marked = (documents or "document" in usual) and marks_documents(path, layout)
         unit = "document" if marked else "passage" if "passage" in usual else "sentence"
         examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
@@ -104,15 +104,17 @@ def score_raw(
     texts: list[Any] = bare if words else [doc.text for doc in bare]
     list(nlp.pipe([doc.copy() if words else doc for doc in texts[:WARM_UP]]))
     started = perf_counter()
-    found = list(nlp.pipe(texts))
+    annotated = list(nlp.pipe(texts))
     seconds = perf_counter() - started
     counts = {name: [0, 0, 0] for name in (TOKENS, *columns)}
-    for gold_doc, of_gold, doc, of_found in zip(docs, map(_places, bare), found, map(_places, found), strict=True):
+    for gold_doc, of_gold, doc, of_found in zip(
+        docs, map(_places, bare), annotated, map(_places, annotated), strict=True
+    ):
         for name, total in counts.items():
             gold, unknown = set(_items(gold_doc, of_gold, name, key)), set(_unknown(gold_doc, of_gold, name))
-            mine = {item for item in _items(doc, of_found, name, key) if unknown.isdisjoint(range(*item[:2]))}
-            total[:] = [a + len(b) for a, b in zip(total, (gold & mine, mine, gold), strict=True)]
-    return RawScores({name: prf(*total) for name, total in counts.items()}, sum(map(len, found)), seconds)
+            predicted = {item for item in _items(doc, of_found, name, key) if unknown.isdisjoint(range(*item[:2]))}
+            total[:] = [a + len(b) for a, b in zip(total, (gold & predicted, predicted, gold), strict=True)]
+    return RawScores({name: prf(*total) for name, total in counts.items()}, sum(map(len, annotated)), seconds)
 
 
 def guess_spaces(words: Sequence[str]) -> list[bool]:

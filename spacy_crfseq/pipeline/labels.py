@@ -53,8 +53,8 @@ class LabelSet:
         """Return gold labels [T] for gold tags.  RAISES DataError: If the component does not have a tag."""
         numbers: dict[str | None, int] = {None: MISSING, **{tag: number for number, tag in enumerate(self.tags)}}
         try:
-            found = [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags]
-            return np.array(found, np.int32)
+            gold = [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags]
+            return np.array(gold, np.int32)
         except KeyError as error:
             label = (*self.annotation.public_labels([error.args[0]]), error.args[0])[0]
             raise DataError(
@@ -118,13 +118,13 @@ _rules = lru_cache(maxsize=16)(occurrence_rules)
 
 def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str]) -> list[int]:
     """Return the numbers of the tags that labels (tags or types) stand for.  RAISES DataError: If there are none."""
-    found: list[int] = []
+    numbers: list[int] = []
     for label in labels:
         meant = [i for i, tag in enumerate(tags) if label == tag or (label,) == annotation.public_labels([tag])]
         if not meant:
             raise DataError(f"The model has no label {label!r}. {suggest(label, annotation.public_labels(tags))}")
-        found += meant
-    return found
+        numbers += meant
+    return numbers
 
 
 class PartialTable:

@@ -100,8 +100,8 @@ class Neural:
 
         model, ops, lengths = self.model, self.model.ops, [len(doc) for doc in docs]
         set_dropout_rate(model, drop)
-        found, backprop = model.begin_update(list(docs))
-        emissions = np.asarray(ops.to_numpy(ops.flatten(found)))
+        outputs, backprop = model.begin_update(list(docs))
+        emissions = np.asarray(ops.to_numpy(ops.flatten(outputs)))
 
         def take(gradient: Floats) -> None:
             whole: Any = ops.asarray_f(gradient)  # type: ignore[arg-type]

@@ -75,9 +75,9 @@ class FrameAnnotator:
         there = [i for i, text in enumerate(texts) if isinstance(text, str)]
         rows, places = list[dict[str, Any]](), list[int]()
         for i, entry in zip(there, self.entries([texts.iloc[i] for i in there]), strict=True):
-            found = self._rows(entry)
-            rows += found
-            places += [i] * len(found)
+            new_rows = self._rows(entry)
+            rows += new_rows
+            places += [i] * len(new_rows)
         kept = frame[self._keep].iloc[places]
         columns = {name: [row.get(name) for row in rows] for name in self._types}
         dtypes = {name: DTYPES[kind] for name, kind in self._types.items()}

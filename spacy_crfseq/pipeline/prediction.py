@@ -298,7 +298,7 @@ def _sets(
 
 
 def with_labels(
-    found: DocColumns,
+    columns: DocColumns,
     docs: Sequence[Doc],
     features: FeatureSet,
     labels: Ints,
@@ -306,24 +306,24 @@ def with_labels(
     strings: dict[int, str] | None = None,
 ) -> DocColumns:
     """Add the attributes that depend on the labels of a first stage [T], numbers of `names`, to columns of Docs."""
-    sets = dict(found.text.sets)
+    sets = dict(columns.text.sets)
     for block, plugin in features.doc_attributes.items():
         if isinstance(plugin, LabelAttributes):
             read = plugin.read_labels(block, docs, labels, names, strings)
             sets.update(_checked(block, plugin, read, len(labels)))
-    return found._replace(text=found.text._replace(sets=sets))
+    return columns._replace(text=columns.text._replace(sets=sets))
 
 
 def _checked(
-    block: str, plugin: DocAttributes | LabelAttributes, found: Mapping[str, TokenSets], n_tokens: int
+    block: str, plugin: DocAttributes | LabelAttributes, sets: Mapping[str, TokenSets], n_tokens: int
 ) -> Mapping[str, TokenSets]:
-    if found.keys() != set(plugin.names(block)) or any(len(one.keys) != n_tokens for one in found.values()):
-        sizes = {name: len(one.keys) for name, one in found.items()}
+    if sets.keys() != set(plugin.names(block)) or any(len(sets_of.keys) != n_tokens for sets_of in sets.values()):
+        sizes = {name: len(sets_of.keys) for name, sets_of in sets.items()}
         raise ConfigError(
             f"The attributes {block.lower()!r} ({type(plugin).__name__}) have values for {sizes} tokens of "
             f"{n_tokens}; read must return a set for each token under each of {list(plugin.names(block))}."
         )
-    return found
+    return sets
 
 
 def _token_sets(

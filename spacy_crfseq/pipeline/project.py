@@ -330,7 +330,9 @@ def _warn_of_sentences(setup: Setup, name: str, pipe: CRFComponent) -> None:
     from .texts import unit_of
 
     plugins = pipe.method.attributes.values()
-    if unit_of(setup.nlp) == "sentence" and any(isinstance(one, DocumentWords | LabelAttributes) for one in plugins):
+    if unit_of(setup.nlp) == "sentence" and any(
+        isinstance(plugin, DocumentWords | LabelAttributes) for plugin in plugins
+    ):
         setup.say(
             "warn",
             f'{name} has attributes of whole documents, but learns from single sentences: set unit = "document" in '

@@ -402,11 +402,11 @@ class CorpusReader:
                 yield from work(builder, self._sentences(nlp, part))
             if builder.invalid and part.path not in self._warned:
                 self._warned.add(part.path)
-                one = builder.invalid == 1
-                held = "a sentence holds" if one else f"{builder.invalid:,} sentences, the first at this line, hold"
+                single = builder.invalid == 1
+                held = "a sentence holds" if single else f"{builder.invalid:,} sentences, the first at this line, hold"
                 where = f"{part.path}:{part.line_in_file(builder.first_invalid)}"
                 what = f"{held} tags that are not valid {self._settings.layout.scheme}"
-                how = f"{'it is' if one else 'they are'} read as conlleval does"
+                how = f"{'it is' if single else 'they are'} read as conlleval does"
                 warnings.warn(f"{where}: {what}; {how}.", stacklevel=3)
 
     def _docs(self, sentences: Iterator[Sentence]) -> Iterator[tuple[list[Sentence], list[Starts]]]:
@@ -418,7 +418,7 @@ class CorpusReader:
 
         if settings.unit != "sentence":
             most = PASSAGE if settings.unit == "passage" else sys.maxsize
-            for _, group in groupby(enumerate(sentences), key=lambda one: (one[1].document, one[0] // most)):
+            for _, group in groupby(enumerate(sentences), key=lambda item: (item[1].document, item[0] // most)):
                 doc = [sentence for _, sentence in group]
                 yield doc, forms(len(doc), [i == 0 or draw() >= settings.joined for i in range(len(doc))])
             return
@@ -467,7 +467,7 @@ class TextReader:
         """Return an iterator over the examples, both docs of which are the same."""
         parts = [Part(file) for file in files_of(self._path)] if self._part is None else [self._part]
         layouts = [self._layout(part.path) for part in parts]
-        texts = chain.from_iterable(read_texts(nlp, *one) for one in zip(parts, layouts, strict=True))
+        texts = chain.from_iterable(read_texts(nlp, *pair) for pair in zip(parts, layouts, strict=True))
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))
 
     def _layout(self, file: Path) -> Preset:

@@ -73,13 +73,13 @@ def crfs_of(pipes: Mapping[str, object], wanted: Sequence[str], model: str) -> d
     """
     from .component import CRFComponent
 
-    found = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
-    unknown = [name for name in wanted if name not in found]
-    if unknown or not found:
-        if unknown and found:
-            raise ConfigError(f"{model} has no CRF component {unknown[0]!r}. {suggest(unknown[0], found)}")
+    crfs = {name: pipe for name, pipe in pipes.items() if isinstance(pipe, CRFComponent)}
+    unknown = [name for name in wanted if name not in crfs]
+    if unknown or not crfs:
+        if unknown and crfs:
+            raise ConfigError(f"{model} has no CRF component {unknown[0]!r}. {suggest(unknown[0], crfs)}")
         raise ConfigError(f"{model} has no CRF component. Its components are {', '.join(pipes) or 'none'}.")
-    return {name: pipe for name, pipe in found.items() if name in wanted or not wanted}
+    return {name: pipe for name, pipe in crfs.items() if name in wanted or not wanted}
 
 
 def one_crf_of(nlp: Language, wanted: str | None, model: str, *, spans_first: bool = False) -> tuple[str, CRFComponent]:
@@ -88,12 +88,12 @@ def one_crf_of(nlp: Language, wanted: str | None, model: str, *, spans_first: bo
     spans_first (bool): Without a name, take the only one that predicts spans, if there is one.
     RAISES ConfigError: If there is none, or several and no name.
     """
-    found = crfs_of(dict(nlp.pipeline), [wanted] if wanted else [], model)
+    crfs = crfs_of(dict(nlp.pipeline), [wanted] if wanted else [], model)
     if spans_first and not wanted:
-        found = {name: pipe for name, pipe in found.items() if "scheme" in pipe.cfg} or found
-    if len(found) > 1:
-        raise ConfigError(f"{model} has several CRF components. Choose one: --component {' or '.join(found)}.")
-    return next(iter(found.items()))
+        crfs = {name: pipe for name, pipe in crfs.items() if "scheme" in pipe.cfg} or crfs
+    if len(crfs) > 1:
+        raise ConfigError(f"{model} has several CRF components. Choose one: --component {' or '.join(crfs)}.")
+    return next(iter(crfs.items()))
 
 
 def run_between(nlp: Language, docs: Iterable[Doc], first: str | None, last: str) -> list[Doc]:

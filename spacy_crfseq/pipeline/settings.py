@@ -156,7 +156,7 @@ class Method(NamedTuple):
 
     def feature_set(self) -> FeatureSet:
         """Return the features, with those of the attribute plug-ins; errors as in `FeatureSet.with_attributes`."""
-        numbers = any(getattr(one, "reads_numbers", False) for one in self.potentials.values())
+        numbers = any(getattr(potential, "reads_numbers", False) for potential in self.potentials.values())
         return replace(self.features.with_attributes(self.attributes), numbers=numbers)
 
     def first_stage(self) -> "Method | None":
@@ -173,14 +173,14 @@ class Method(NamedTuple):
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""
-        found = {}
+        terms = {}
         for name, block in self.terms.items():
             where = f"[components.{component}.terms.{name}]"
             if not isinstance(block, dict) or "loss" not in block:
                 raise ConfigError(f'{where} has no loss. Add a block {where[:-1]}.loss] with @crf_losses = "...".')
             for key in set(block) - set(TermSettings._fields):
                 raise ConfigError(f"{where} has no setting {key!r}. {suggest(key, TermSettings._fields)}")
-            found[name] = term = TermSettings(**block)
+            terms[name] = term = TermSettings(**block)
             if isinstance(term.weight, bool) or not isinstance(term.weight, int | float):
                 raise ConfigError(f"{where}: weight must be a number, but {term.weight!r} was given.")
             if not 0 <= term.weight < math.inf:
@@ -190,7 +190,7 @@ class Method(NamedTuple):
                     f"{where}: corpus must name a block of the config, such as corpora.{name}, but {term.corpus!r} was "
                     "given. In Python, give texts to fit or initialize."
                 )
-        return found
+        return terms
 
     def check_transitions(self, component: str) -> None:
         """RAISES ConfigError: If a template file and the settings disagree about transitions."""

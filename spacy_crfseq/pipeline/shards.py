@@ -87,18 +87,18 @@ def corpora_of(
     """
     names = {TRAIN: str(nlp.config.interpolate()["training"]["train_corpus"])}
     names |= {name: term.corpus for name, term in settings.items() if term.corpus is not None}
-    found: dict[str, list[ConfigPart]] = {}
+    corpora: dict[str, list[ConfigPart]] = {}
     for name, corpus in names.items():
         reader: Any = reader_of("[training]", corpus, nlp)
         if not hasattr(reader, "parts"):
-            found[name], n_shards = [ConfigPart(corpus, None)], n_shards or n_threads
+            corpora[name], n_shards = [ConfigPart(corpus, None)], n_shards or n_threads
             continue
         whole = sum(ConfigPart(corpus, part).n_bytes for part in reader.parts(0))
         n_shards = n_shards or n_threads * min(MOST, -(-max(1, whole) // (n_threads * SHARD_BYTES)))
         parts = reader.parts(min(PART_BYTES, whole // (PARTS * n_shards) + 1))
         # workers may have another working directory
-        found[name] = [ConfigPart(corpus, part and part._replace(path=part.path.absolute())) for part in parts]
-    return found, n_shards
+        corpora[name] = [ConfigPart(corpus, part and part._replace(path=part.path.absolute())) for part in parts]
+    return corpora, n_shards
 
 
 # On workers
@@ -235,14 +235,14 @@ def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]
         readers = [part(nlp) for part in parts[TRAIN]]
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
-        found = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
-        found.encoder.end()
-        return Shard(found.encoder, found.corpora, training.partials, found.strings)
+        data = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
+        data.encoder.end()
+        return Shard(data.encoder, data.corpora, training.partials, data.strings)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
     readers = (part(nlp) for part in parts)
-    examples: Iterable[Example] = chain.from_iterable(getattr(one, "stream", one)(nlp) for one in readers)
+    examples: Iterable[Example] = chain.from_iterable(getattr(reader, "stream", reader)(nlp) for reader in readers)
     return iter(reduce(lambda each, pipe: annotated(pipe, each), annotators, examples))
 
 
@@ -309,10 +309,10 @@ def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Plan)
     with LOCK:
         if shard.objective is None:
             shard.objective = _objective(shard, recipe, plan, get_worker().state.nthreads)
-    found = work(shard.objective, theta.copy(), shard.memory)  # what comes from another process cannot be written
+    result = work(shard.objective, theta.copy(), shard.memory)  # what comes from another process cannot be written
     if _is_short_of_memory(get_worker()):
         shard.objective = None  # it takes two thirds of a shard, and less time to make than to read from disk
-    return found
+    return result
 
 
 def _is_short_of_memory(worker: Any) -> bool:
@@ -368,12 +368,12 @@ def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], d
     encoder = copy(shard.encoder)  # from which the origins of features can be moved
     encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
     origins = Origins(encoder, shard.strings, recipe.nlp.vocab)
-    found: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    names_of: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for block, ids in enumerate(shard.ids):
-        mine = np.flatnonzero(np.isin(ids, numbers[block]))
-        names = zip(ids[mine].tolist(), origins.names(block, mine), strict=True)
-        found[block].update((number, text) for number, text in names if text is not None)
-    return found
+        own = np.flatnonzero(np.isin(ids, numbers[block]))
+        names = zip(ids[own].tolist(), origins.names(block, own), strict=True)
+        names_of[block].update((number, text) for number, text in names if text is not None)
+    return names_of
 
 
 # On the driver
@@ -448,8 +448,8 @@ class Shards:
         groups = {name: _groups(each, n_shards) for name, each in parts.items()}
 
         def arguments(shard: int) -> tuple[Any, dict[str, list[ConfigPart]]]:
-            mine = {name: each[shard] for name, each in groups.items() if each[shard] or name == TRAIN}
-            return self._recipe, mine
+            parts_of_shard = {name: each[shard] for name, each in groups.items() if each[shard] or name == TRAIN}
+            return self._recipe, parts_of_shard
 
         cluster.make(encode, arguments, lambda n: self._made(n, n_shards))
         facts = cluster.each(describe, method.min_count > 1)
@@ -468,20 +468,22 @@ class Shards:
         model = training.model
         observed = self.cluster.each(observe, self._recipe, model.labels.tags)
         layout = observed[0].layout
-        if any(one.layout.steps is None for one in observed):
+        if any(vocabulary.layout.steps is None for vocabulary in observed):
             layout = layout._replace(steps=None)
         elif layout.steps is not None:
-            layout = layout._replace(steps=np.logical_or.reduce([one.layout.steps for one in observed]))
+            layout = layout._replace(steps=np.logical_or.reduce([vocabulary.layout.steps for vocabulary in observed]))
         rows = list[Rows]()
         for places, keys, block in zip(
-            zip(*(one.places for one in observed), strict=True), self._keys, layout[1:3], strict=True
+            zip(*(vocabulary.places for vocabulary in observed), strict=True), self._keys, layout[1:3], strict=True
         ):
             there = [each for each in places if each is not None]
             width = block.width
             rows.append(rows_of(there, len(keys), width) if there else DenseRows(len(keys), width))
         layout = layout._replace(unigrams=rows[0], bigrams=rows[1])
-        states = [_state(model.name, each) for each in zip(*(one.states for one in observed), strict=True)]
-        dictionary = _dictionary(model, [one.words for one in observed if one.words is not None])
+        states = [
+            _state(model.name, each) for each in zip(*(vocabulary.states for vocabulary in observed), strict=True)
+        ]
+        dictionary = _dictionary(model, [vocabulary.words for vocabulary in observed if vocabulary.words is not None])
         plan = Plan(model.labels.tags, layout, dictionary, states, sum(self._n_sequences))
         self._plan, crf = Share(plan), plan.crf(training, self._keys, self._templates)
         model.start(crf, model.encoder_of(crf), self._n_sequences[0], names=[])
@@ -508,8 +510,8 @@ class Shards:
         sizes = crf.layout.unigrams.n_rows, crf.layout.bigrams.n_rows
         numbers = (np.arange(sizes[0]), np.arange(sizes[1])) if keep else features_with_largest_weights(crf)
         names: tuple[dict[int, str], dict[int, str]] = ({}, {})
-        for found in self.cluster.each(name, self._recipe, numbers):
-            for known, more in zip(names, found, strict=True):
+        for names_of_shard in self.cluster.each(name, self._recipe, numbers):
+            for known, more in zip(names, names_of_shard, strict=True):
                 known.update(more)
         if keep:
             each = zip(names, sizes, strict=True)

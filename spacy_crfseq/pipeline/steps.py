@@ -51,14 +51,14 @@ def update(training: Training, examples: Sequence[Example], losses: dict[str, fl
             if model.networks:
                 run.begin_without_networks(training.corpus.data)
         docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
-        found = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
+        passes = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
         run.add(examples, keys)
         training.corpus = None
         run.sinks.append(losses)
-        if found:
-            given = {number: Given(emissions, number) for number, (emissions, _) in found.items()}
+        if passes:
+            given = {number: Given(emissions, number) for number, (emissions, _) in passes.items()}
             run.work(given)
-            for number, (_, backprop) in found.items():
+            for number, (_, backprop) in passes.items():
                 backprop(given[number].gradient)
 
 
@@ -301,7 +301,7 @@ class _Cache:
             self._keys.add(key)
         for key in keys:
             self._entries.move_to_end(key)
-        found = [self._entries[key] for key in keys]
+        cached = [self._entries[key] for key in keys]
         while self._n_tokens > MAX_CACHED_TOKENS and len(self._entries) > 1:
             self._n_tokens -= self._entries.popitem(last=False)[1].encoded.n_tokens
-        return found
+        return cached

@@ -86,15 +86,15 @@ def _pointers(objects: Sequence[Any], word: int) -> Addresses:
     """Return what a word of each object points to."""
     memory, shift = _MEMORY["<u8"]
     places = np.fromiter(map(id, objects), np.int64, len(objects)) + (8 * word - BASE)
-    found: Addresses = memory[places >> shift].view(np.int64)
-    return found
+    pointers: Addresses = memory[places >> shift].view(np.int64)
+    return pointers
 
 
 def _lists(first: Addresses, sizes: Offsets, struct: Any) -> Addresses:
     """Return the addresses of the structs of consecutive lists, which have these sizes and begin at these addresses."""
     before = np.cumsum(sizes) - sizes
-    found: Addresses = np.repeat(first - before * struct.itemsize, sizes) + np.arange(sizes.sum()) * struct.itemsize
-    return found
+    addresses: Addresses = np.repeat(first - before * struct.itemsize, sizes) + np.arange(sizes.sum()) * struct.itemsize
+    return addresses
 
 
 @cache
@@ -115,16 +115,16 @@ def layout() -> Layout | None:
         words = [int(_pointers([thing], word)[0]) for word in range(type(thing).__basicsize__ // 8)]
         return words.index(id(member)) + 1 if id(member) in words else 0
 
-    found = Layout(after(doc, doc.spans), after(group, group.attrs))
-    first, (begin, end) = _pointers([doc], found.tokens)[0], (_pointers([group], found.spans + i) for i in range(2))
+    layout_ = Layout(after(doc, doc.spans), after(group, group.attrs))
+    first, (begin, end) = _pointers([doc], layout_.tokens)[0], (_pointers([group], layout_.spans + i) for i in range(2))
     # what may be no address of a struct is not followed
     room = [n for a, n in doc.mem.addresses.items() if a <= first < a + n]
     if end - begin != 2 * _SPAN.itemsize or not room or room[0] % _TOKEN.itemsize:
         return None
-    tokens, spans = _tokens([doc], found), _lists(begin, np.array([2]), _SPAN)
+    tokens, spans = _tokens([doc], layout_), _lists(begin, np.array([2]), _SPAN)
     same = all(np.array_equal(_read(tokens, names), doc.to_array([*names])) for names in (_TOKEN_FIELDS, READABLE))
     read = [tuple(row) for row in zip(*(_get(_SPAN, name, spans).tolist() for name in _SPAN_FIELDS), strict=True)]
-    return found if same and read == [tuple(getattr(span, name) for name in _SPAN_FIELDS) for span in group] else None
+    return layout_ if same and read == [tuple(getattr(span, name) for name in _SPAN_FIELDS) for span in group] else None
 
 
 def _usable(docs: Sequence[Doc]) -> Layout | None:

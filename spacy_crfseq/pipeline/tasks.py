@@ -326,9 +326,9 @@ class SpanGroups(Spans):
         spans: Iterable[Span] = reference.spans[self.spans_key]
         if not same_words:
             spans = example.get_aligned_spans_y2x(list(spans))
-        found = [(span.start, span.end, span.label_) for span in spans]
+        triples = [(span.start, span.end, span.label_) for span in spans]
         try:
-            return list(encode(found, len(example.predicted), self.scheme))
+            return list(encode(triples, len(example.predicted), self.scheme))
         except DataError as error:
             text = example.reference.text[:60]
             raise DataError(f"doc.spans[{self.spans_key!r}] of the gold document {text!r}...: {error}") from None
@@ -428,14 +428,14 @@ class Entities(Spans):
         return {number: self._preset(docs[number], tags) for number in numbers}
 
     def _preset(self, doc: Doc, tags: Sequence[str]) -> DocEvidence:
-        outside, found = _blocked(doc), []
+        outside, entities = _blocked(doc), []
         for entity in doc.ents:
             known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
             if known and not crosses_sentences(doc, entity.start, entity.end):
-                found.append(SpanLike(entity.start, entity.end, entity.label_))
+                entities.append(SpanLike(entity.start, entity.end, entity.label_))
             else:  # predicted spans must not overlap with it
                 outside += range(entity.start, entity.end)
-        return DocEvidence(found, {token: ["O"] for token in outside})
+        return DocEvidence(entities, {token: ["O"] for token in outside})
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         spans, labels, scores = self.predicted(prediction, docs, tags)

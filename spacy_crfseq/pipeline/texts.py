@@ -151,14 +151,16 @@ def make_doc(nlp: Language, document: Document, given: Sequence[str] = ()) -> Do
     sentences = document.sentences
     if not sentences:
         return nlp.make_doc(document.text)
-    columns: dict[str, Any] = {name: [v for one in sentences for v in one.columns[name]] for name in given}
+    columns: dict[str, Any] = {name: [v for sentence in sentences for v in sentence.columns[name]] for name in given}
     if "pos" in columns:
         columns["pos"] = [value.replace("_", "") for value in columns["pos"]]
-    spaces = None if sentences[0].spaces is None else [space for one in sentences for space in one.spaces or ()]
-    starts: Any = [i == 0 for one in sentences for i in range(len(one.words))] if document.marked else None
+    spaces = (
+        None if sentences[0].spaces is None else [space for sentence in sentences for space in sentence.spaces or ()]
+    )
+    starts: Any = [i == 0 for sentence in sentences for i in range(len(sentence.words))] if document.marked else None
     doc = Doc(
         nlp.vocab,
-        words=[word for one in sentences for word in one.words],
+        words=[word for sentence in sentences for word in sentence.words],
         spaces=spaces,
         sent_starts=starts,
         tags=columns.get("tag"),
@@ -167,7 +169,7 @@ def make_doc(nlp: Language, document: Document, given: Sequence[str] = ()) -> Do
         lemmas=columns.get("lemma"),
     )
     if sentences[0].attributes is not None:
-        doc.user_data[KEY] = [names for one in sentences for names in one.attributes]
+        doc.user_data[KEY] = [names for sentence in sentences for names in sentence.attributes]
     return doc
 
 

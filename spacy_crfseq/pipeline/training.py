@@ -139,9 +139,9 @@ class Training(CorpusEncoder):
         else:
             self._learn_first(None if made_up else get_examples, labels)
             data = self.collect(examples)
-            found = {name: corpus.tags for name, corpus in data.corpora.items()}
-            made_up = made_up and not found[TRAIN]
-            tags = self._choose_tags(found, labels, made_up)
+            tags_of = {name: corpus.tags for name, corpus in data.corpora.items()}
+            made_up = made_up and not tags_of[TRAIN]
+            tags = self._choose_tags(tags_of, labels, made_up)
             self.warn(data.corpora[TRAIN].absent, nlp)
             self.kept = data._replace(tags=tags)
             self.begin_anew()
@@ -152,7 +152,7 @@ class Training(CorpusEncoder):
         if made_up:
             self.forget()
 
-    def _choose_tags(self, found: Mapping[str, list[str]], labels: Sequence[str] | None, made_up: bool) -> list[str]:
+    def _choose_tags(self, tags_of: Mapping[str, list[str]], labels: Sequence[str] | None, made_up: bool) -> list[str]:
         """Return the tags of the model to be, given those of each corpus, which spaCy may have made up.
 
         RAISES DataError: If there are none.
@@ -162,14 +162,14 @@ class Training(CorpusEncoder):
             labels = labels or model.labels.tags
             if model.has_weights and model.crf.theta.any():
                 util.logger.warning("[%s] initialized again without examples: its weights are gone.", model.name)
-        if not found[TRAIN] and not (made_up and (labels or annotation.scheme)):
+        if not tags_of[TRAIN] and not (made_up and (labels or annotation.scheme)):
             what = ", ".join(f"{key} = {value!r}" for key, value in annotation.settings().items())
             raise DataError(
                 f"Component {model.name!r}: the training data hold no gold annotation for it ({what}). "
                 "Check the columns of the corpus reader, or that the documents were annotated; in Python, call "
                 "nlp.initialize(lambda: examples), or add_label before nlp.initialize()."
             )
-        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted(set().union(*found.values())))
+        tags = annotation.all_tags(labels) if labels else annotation.found_tags(sorted(set().union(*tags_of.values())))
         return tags if source is None else list(dict.fromkeys([*source.labels.tags, *tags]))
 
     def begin_anew(self, sequences: Offsets | None = None) -> None:
@@ -276,8 +276,8 @@ class Training(CorpusEncoder):
                 training.initialize(lambda: _noted(get_examples(), keys, sizes), labels, None)
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return
-            found = training.jackknife(keys, sizes, k, self.plan.seed or 0, self.report)
-            self.held_out = found if not keep else _renamed(found, first.labels.tags, model.first.labels.tags)
+            held_out = training.jackknife(keys, sizes, k, self.plan.seed or 0, self.report)
+            self.held_out = held_out if not keep else _renamed(held_out, first.labels.tags, model.first.labels.tags)
             if not keep:
                 self.report("First stage: training on the whole corpus")
                 training.train_on(None)
@@ -572,4 +572,4 @@ def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> It
 def _renamed(labels: Mapping[int, Ints], tags: Sequence[str], others: Sequence[str]) -> dict[int, Ints]:
     """Return the labels of Docs, numbers of `tags`, as numbers of other tags; those without one are missing."""
     numbers = np.array([others.index(tag) if tag in others else MISSING for tag in tags] + [MISSING], np.int32)
-    return {key: numbers[found] for key, found in labels.items()}
+    return {key: numbers[old] for key, old in labels.items()}

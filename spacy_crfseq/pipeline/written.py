@@ -92,14 +92,14 @@ def sentences_of(doc: Doc) -> list[tuple[int, int]]:
 
 def _scores(form: Form, doc: Doc, name: str) -> list[float | None]:
     """Return the probability of each token's value in a column, of spans of each token in one; None for none."""
-    found: list[float | None] = [None] * len(doc)
+    scores: list[float | None] = [None] * len(doc)
     if name in SPAN_COLUMNS:
         for key in form.homes if name == "ent" else (form.key,):
             for start, end, _, score in _scored_spans(doc, key):
-                found[start:end] = [score] * (end - start)
-        return found
+                scores[start:end] = [score] * (end - start)
+        return scores
     stored = _token_scores(doc, form.taggers.get(name, ""))
-    return found if stored is None else [None if isnan(score) else score for score in stored]
+    return scores if stored is None else [None if isnan(score) else score for score in stored]
 
 
 def _token_scores(doc: Doc, component: str) -> list[float] | None:
@@ -214,8 +214,8 @@ def _text(doc: Doc, ends: Sequence[int], document: Document) -> str:
 
 
 def _span(starts: list[int], ends: list[int], start: int, end: int, label: str, score: float | None) -> dict[str, Any]:
-    found = {"start": starts[start], "end": ends[end - 1], "label": label}
-    return found if score is None else {**found, "score": round(score, DIGITS)}
+    entry = {"start": starts[start], "end": ends[end - 1], "label": label}
+    return entry if score is None else {**entry, "score": round(score, DIGITS)}
 
 
 class ColumnWriter:

@@ -74,10 +74,13 @@ class Checkpoint:
         checkpoint = cls(path, every)
         try:
             loaded = _unpack(path.read_bytes())
-            facts = {str(name): {str(key): str(one[key]) for key in one} for name, one in loaded["facts"].items()}
+            facts = {
+                str(name): {str(key): str(facts_of[key]) for key in facts_of}
+                for name, facts_of in loaded["facts"].items()
+            }
             checkpoint.content = Content(facts, {}, str(loaded["component"]))
             results = [*loaded["trained"].values(), *filter(None, [loaded["run"]])]
-            checkpoint.n_iterations = sum(len(one["history"]) for one in results)
+            checkpoint.n_iterations = sum(len(facts_of["history"]) for facts_of in results)
         except FileNotFoundError:
             raise ConfigError(
                 f"There is no checkpoint {path} to resume from: a run writes the first one after {every:.0f} seconds "
@@ -159,11 +162,11 @@ class Checkpoint:
         parts = [np.ascontiguousarray(array) for array in arrays.values()]
         stored["arrays"] = [[part.dtype.str, part.shape] for part in parts]
         header = json.dumps(stored).encode()
-        found = blake2b(header, digest_size=16)
+        digest = blake2b(header, digest_size=16)
         for part in parts:
-            found.update(part.data.cast("B") if part.size else b"")
+            digest.update(part.data.cast("B") if part.size else b"")
         with replacing(self.path) as temporary, temporary.open("wb") as file:
-            file.write(MAGIC + found.digest() + len(header).to_bytes(8, "little") + header)
+            file.write(MAGIC + digest.digest() + len(header).to_bytes(8, "little") + header)
             for part in parts:
                 part.tofile(file)
             file.flush()
@@ -185,11 +188,11 @@ def _plain(value: Any, arrays: dict[int, NDArray[Any]]) -> Any:
     if isinstance(value, np.random.Generator):
         return value.bit_generator.state
     if isinstance(value, dict):
-        return {name: _plain(one, arrays) for name, one in value.items()}
+        return {name: _plain(item, arrays) for name, item in value.items()}
     if names := _names(value):
         return {name: _plain(getattr(value, name), arrays) for name in names}
     if isinstance(value, list | tuple):
-        return [_plain(one, arrays) for one in value]
+        return [_plain(item, arrays) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
@@ -197,7 +200,7 @@ def _plain(value: Any, arrays: dict[int, NDArray[Any]]) -> Any:
 
 def _names(record: Any) -> list[str]:
     """Return the stored fields of a named tuple or dataclass; none for anything else."""
-    names = [one.name for one in fields(record)] if is_dataclass(record) else getattr(record, "_fields", ())
+    names = [field.name for field in fields(record)] if is_dataclass(record) else getattr(record, "_fields", ())
     return [name for name in names if name not in DERIVED]
 
 
@@ -246,7 +249,7 @@ class _Reader:
         if isinstance(like, list):
             first = like[0] if like else 0.0
             each = value if isinstance(first, Progress) or not like else zip(value, like, strict=True)
-            return [self(*one) if isinstance(one, tuple) else self(one, first) for one in each]
+            return [self(*item) if isinstance(item, tuple) else self(item, first) for item in each]
         if isinstance(like, tuple):
             return like
         if type(value) is not type(like) and not (isinstance(like, float) and type(value) is int):
@@ -264,18 +267,18 @@ class _Reader:
         names = _names(like)
         if value.keys() != set(names):
             raise ValueError(f"it has {', '.join(value)}, not {', '.join(names)}")
-        kinds = {one.name: one.type for one in fields(like)} if is_dataclass(like) else type(like).__annotations__
+        kinds = {field.name: field.type for field in fields(like)} if is_dataclass(like) else type(like).__annotations__
         self._varying = getattr(like, "varying", self._varying)
-        found = {}
+        restored_fields = {}
         for name in names:
             old = getattr(like, name)
             if old is None and value[name] is not None:
                 kind = getattr(kinds[name], "__forward_arg__", kinds[name])
                 old = self._optional[kind.split()[0]]
-            found[name] = None if old is None else self(value[name], old, name)
+            restored_fields[name] = None if old is None else self(value[name], old, name)
         if not is_dataclass(like):
-            return like._replace(**found)
+            return like._replace(**restored_fields)
         if hasattr(like, "blocks"):
-            found["blocks"] = self._blocks
-        restored = replace(like, **found)  # type: ignore[type-var]
+            restored_fields["blocks"] = self._blocks
+        restored = replace(like, **restored_fields)  # type: ignore[type-var]
         return restored

@@ -121,17 +121,17 @@ class Dataset(NamedTuple):
         numbers = MISSING - 1 - self.gold[partly]
         marked = np.where(2 * sets.sum(1, keepdims=True) > sets.shape[1], ~sets, sets)
         places, labels = np.nonzero(marked[numbers])
-        tokens, found = [partly[places]], [labels]
+        tokens, golds = [partly[places]], [labels]
         for span in incorrect:
             steps, labels = np.nonzero(span.labels[: span.n_tokens])
             begins = partly[(numbers == span.number) & (partly + span.n_tokens <= len(self.gold))]
             tokens.append((begins[:, None] + steps).ravel())
-            found.append(np.tile(labels, len(begins)))
+            golds.append(np.tile(labels, len(begins)))
         each, offsets = (self.encoded.unigrams.plain(), self.encoded.bigrams.plain()), np.arange(len(self.gold) + 1)
         unigrams, bigrams = (ids._replace(offsets=offsets) for ids in each)
         every_token = self.encoded._replace(unigrams=unigrams, bigrams=bigrams, offsets=offsets)
         encoded, chosen = take_sequences(every_token, np.concatenate(tokens))
-        extra = Dataset(encoded, np.concatenate(found).astype(np.int32), np.ones(len(chosen)), self.table)
+        extra = Dataset(encoded, np.concatenate(golds).astype(np.int32), np.ones(len(chosen)), self.table)
         return join([plain, extra])
 
 
@@ -165,8 +165,8 @@ def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
     if len(groups) < k:
         raise DataError(f"--cross-validate {k}: the training corpus has only {len(groups)} different documents.")
     order = np.random.default_rng(seed).permutation(len(groups))
-    found: list[list[int]] = [[] for _ in range(k)]
+    numbers_of: list[list[int]] = [[] for _ in range(k)]
     each = list(groups.values())
     for group in sorted((each[i] for i in order), key=len, reverse=True):  # each into the smallest fold so far
-        min(found, key=len).extend(group)
-    return [np.array(sorted(numbers), np.int64) for numbers in found]
+        min(numbers_of, key=len).extend(group)
+    return [np.array(sorted(numbers), np.int64) for numbers in numbers_of]

@@ -80,13 +80,13 @@ class Term(NamedTuple):
             part = self.data.take(sequences)
             plan.load(part.encoded)
             for first in range(0, len(ends) - 1, size):
-                here = int(ends[first]), int(ends[min(first + size, len(ends) - 1)])
-                batch, words = part.batch(*here), None
+                bounds = int(ends[first]), int(ends[min(first + size, len(ends) - 1)])
+                batch, words = part.batch(*bounds), None
                 if self.data.groups is not None:
-                    batch = batch._replace(sequences=sequences[slice(*here)])
+                    batch = batch._replace(sequences=sequences[slice(*bounds)])
                 if mask is not None and part.encoded.words is not None:
-                    words = part.encoded.words[tokens_of(part.encoded.offsets, here)]
-                yield MiniBatch(plan, self.loss, here, batch, mask, words)
+                    words = part.encoded.words[tokens_of(part.encoded.offsets, bounds)]
+                yield MiniBatch(plan, self.loss, bounds, batch, mask, words)
 
     def blocks(self, size: int, rng: np.random.Generator | None) -> list[Offsets]:
         """Return the numbers of all sequences, or groups, shuffled by `rng`, in blocks for whole mini-batches."""

@@ -70,8 +70,8 @@ def mutual_information(counts: Counts) -> NDArray[np.float64]:
     """
     out = np.empty(len(counts.both))
     for first in range(0, len(out), _BLOCK_WEIGHTS):
-        here = slice(first, first + _BLOCK_WEIGHTS)
-        out[here] = _information(*(part[here] / max(counts.total, 1e-300) for part in counts[:3]))
+        weights_of = slice(first, first + _BLOCK_WEIGHTS)
+        out[weights_of] = _information(*(part[weights_of] / max(counts.total, 1e-300) for part in counts[:3]))
     return out
 
 
@@ -85,8 +85,8 @@ def _information(
         (1 - feature - label + both, 1 - feature, 1 - label),
     )
     total = np.zeros_like(both)
-    for joint, one, other in cells:
-        independent = one * other
+    for joint, first, other in cells:
+        independent = first * other
         real = (joint > 0) & (independent > 0)  # events that never happen add nothing
         total[real] += joint[real] * np.log(joint[real] / independent[real])
     return total

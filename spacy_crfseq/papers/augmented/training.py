@@ -386,14 +386,14 @@ class _Maker:
         """Return the examples with evidence, without their gold labels."""
         pipe = self._pipe
         loss.check(pipe.tags, self._scheme)
-        found = [(example, cost) for example in examples if (cost := loss(self._evidence(name, example))) is not None]
-        if not found:
+        costed = [(example, cost) for example in examples if (cost := loss(self._evidence(name, example))) is not None]
+        if not costed:
             raise DataError(
                 f"The data set {name!r} holds no evidence for {part_name(loss)} in any of its "
                 f"{len(examples)} documents. Check its corpus and the settings of the loss."
             )
-        docs = [example.predicted for example, _ in found]
-        costs = [self._on_numbers(cost, name, loss) for _, cost in found]
+        docs = [example.predicted for example, _ in costed]
+        costs = [self._on_numbers(cost, name, loss) for _, cost in costed]
         encoded, columns, allowed = self._encode(docs)
         if allowed is not None and encoded.words is not None:  # these restrictions replace those of a tag dictionary
             constraints = pipe.annotation.constraints(pipe.tags)

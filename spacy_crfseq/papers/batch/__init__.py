@@ -100,15 +100,15 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
             state.direction = np.negative(old.gradient, state.direction if len(state.direction) else None)
             slope = -(state.gradient_norm**2)
         step = 1.0 / max(1.0, state.gradient_norm) if not state.expected else state.expected / slope
-        found, length, count = search(objective, state, state.direction, slope, step, CURVATURE)
-        if found is None:
+        point, length, count = search(objective, state, state.direction, slope, step, CURVATURE)
+        if point is None:
             if restarted:
                 state.done = OPTIMUM
             state.direction, state.expected = state.direction[:0], 0.0
         else:
             state.expected = length * slope
-            self._turn(state, old, found, threads)
-        return found, count
+            self._turn(state, old, point, threads)
+        return point, count
 
     def _turn(self, state: ConjugateGradientState, old: Point, new: Point, n_threads: int) -> None:
         """Compute the direction that starts from the new point."""
@@ -219,10 +219,10 @@ class FISTA(BatchMethod[FISTAState]):
         return None, count
 
 
-def _choose_start(state: FISTAState, found: Floats, start: Point, before: float, work: Floats, n_threads: int) -> None:
+def _choose_start(state: FISTAState, point: Floats, start: Point, before: float, work: Floats, n_threads: int) -> None:
     """Choose the next y; `before` is the curvature of the last step."""
-    add_scaled(found, -1.0, state.theta, work, n_threads)
-    uphill = dot(work, start.theta, n_threads) > dot(work, found, n_threads)  # (y - z) . (z - x) > 0
+    add_scaled(point, -1.0, state.theta, work, n_threads)
+    uphill = dot(work, start.theta, n_threads) > dot(work, point, n_threads)  # (y - z) . (z - x) > 0
     state.free.append(work)
     last = 1.0 if uphill else state.momentum
     _drop_momentum(state)

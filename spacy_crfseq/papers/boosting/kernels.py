@@ -160,12 +160,12 @@ def _advance(before: Numbers, logs: Numbers, powers: Numbers, base: float, row: 
 def _retreat(ahead: Numbers, logs: Numbers, powers: Numbers, base: float, row: Numbers) -> None:
     """Write ``log sum_j exp(step_ij + ahead_j)`` to the row [L]."""
     n = row.shape[0]
-    here, terms = np.empty(n), np.empty(n)
-    shift = _exponentials(ahead, here)
+    exponentials, terms = np.empty(n), np.empty(n)
+    shift = _exponentials(ahead, exponentials)
     for i in range(n):
         total = 0.0
         for j in range(n):
-            total += here[j] * powers[i, j]
+            total += exponentials[j] * powers[i, j]
         if total > TINY:
             row[i] = np.log(total) + base + shift
         else:
@@ -387,7 +387,7 @@ def count_occurrences(
     starts [n + 1]: Where the positions of each sequence begin.  owner [T]: The sequence of each token.
     """
     n, most = chains.local.shape[1], out.shape[1]
-    here, mass, new = np.empty(n), np.zeros((n, most)), np.zeros((n, most))
+    exponentials, mass, new = np.empty(n), np.zeros((n, most)), np.zeros((n, most))
     for s in range(starts.shape[0] - 1):
         at, last = starts[s], int(np.int64(positions[starts[s + 1] - 1]))
         begin = int(np.int64(positions[at]))
@@ -400,23 +400,23 @@ def count_occurrences(
             on = t == positions[at]
             at += on
             step = powers[t - begin if powers.shape[0] > 1 else 0]
-            _exponentials(chains.local[t], here)
+            _exponentials(chains.local[t], exponentials)
             new[:] = 0
             for j in range(n):
                 for i in range(n if t > first else 1):
                     hit = int(on and (i * n + j == column if pair else j == column))
                     if t == first:
-                        new[j, hit] = here[j]
+                        new[j, hit] = exponentials[j]
                     else:
                         for c in range(most - hit):
-                            new[j, c + hit] += mass[i, c] * here[j] * step[i, j]
+                            new[j, c + hit] += mass[i, c] * exponentials[j] * step[i, j]
             _divide(new.reshape(n * most))
             mass, new = new, mass
-        _exponentials(chains.backward[0, last], here)
+        _exponentials(chains.backward[0, last], exponentials)
         for c in range(most):
             out[s, c] = 0
             for j in range(n):
-                out[s, c] += mass[j, c] * here[j]
+                out[s, c] += mass[j, c] * exponentials[j]
         _divide(out[s])
 
 

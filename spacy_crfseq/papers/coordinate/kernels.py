@@ -78,9 +78,9 @@ def _add(g: Floats, h: Floats, column: int, w: float, p: float) -> None:
 
 
 @inlined
-def _count_labels(lattices: Lattices, t: int, here: int, sound: bool, log_z: float, w: float, work: Work) -> None:
-    """Add w P(label) of token t, number `here` of its sequence, to g, and if w > 0 w P (1 - P) to h."""
-    n, alpha, beta, total = lattices.emissions.shape[1], work.alpha[here], work.beta[here], 0.0
+def _count_labels(lattices: Lattices, t: int, place: int, sound: bool, log_z: float, w: float, work: Work) -> None:
+    """Add w P(label) of token t, number `place` of its sequence, to g, and if w > 0 w P (1 - P) to h."""
+    n, alpha, beta, total = lattices.emissions.shape[1], work.alpha[place], work.beta[place], 0.0
     for k in range(n):
         total += alpha[k] * beta[k]
     for k in range(n):
@@ -89,18 +89,18 @@ def _count_labels(lattices: Lattices, t: int, here: int, sound: bool, log_z: flo
 
 @inlined
 def _count_pairs(
-    lattices: Lattices, s: int, t: int, here: int, sound: bool, log_z: float, w: float, work: Work, m: int, gold: int
+    lattices: Lattices, s: int, t: int, place: int, sound: bool, log_z: float, w: float, work: Work, m: int, gold: int
 ) -> None:
     """Do the same for the label pairs of the step to token t, of which the first m of work.cols are wanted.
 
     gold: The label that token t is known to have, -1 for none.
     """
-    n, before, beta, mass = lattices.emissions.shape[1], work.alpha[here - 1], work.beta[here], work.mass
+    n, before, beta, mass = lattices.emissions.shape[1], work.alpha[place - 1], work.beta[place], work.mass
     steps, matrix, total, factor = lattices.steps[s], lattices.factors[s], 0.0, 1.0
     if sound:
         for k in range(n):
-            total += work.alpha[here, k] * beta[k]
-        factor = work.stretch[here] / total
+            total += work.alpha[place, k] * beta[k]
+        factor = work.stretch[place] / total
         weigh(beta, lattices.potentials[t], gold, mass)
     if m * LANES < n * n or not sound:
         for e in range(m):

@@ -277,11 +277,11 @@ def _sets(on: Occurrences, inner: Bools) -> tuple[Offsets, list[Ints]]:
         tokens = np.flatnonzero(inner & (sizes == size))
         first = on.ptr[tokens] if size else np.zeros(len(tokens), np.int64)
         lists = np.sort(on.ids[first[:, None] + np.arange(size)], axis=1)
-        found, numbers = lists[:1], np.zeros(len(tokens), np.int64)
+        distinct, numbers = lists[:1], np.zeros(len(tokens), np.int64)
         if size:
-            found, numbers = np.unique(lists, axis=0, return_inverse=True)
+            distinct, numbers = np.unique(lists, axis=0, return_inverse=True)
         sets[tokens] = len(members) + numbers.reshape(-1)
-        members += list(found)
+        members += list(distinct)
     return sets, members
 
 

@@ -223,25 +223,25 @@ def _forward(
     potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
     logarithm, total = 0.0, 0.0
     for t in range(first, stop):
-        here = alpha[t - first]
+        row = alpha[t - first]
         if t == first:
-            for k in range(here.shape[0]):
-                here[k] = 1
+            for k in range(row.shape[0]):
+                row[k] = 1
         else:
             q = sets[t]
             if kinds[q] == FAR:
                 return 0.0, False
             few = sizes[q] if kinds[q] == SPARSE else 0
             entries = (rows[q, :few], cols[q, :few], values[q, :few])
-            _from_left(alpha[t - first - 1], total, kinds[q] == SPARSE, entries, factors[q], here)
-        total = weigh(here, potentials[t], gold[t] if clamped else -1, here)
+            _from_left(alpha[t - first - 1], total, kinds[q] == SPARSE, entries, factors[q], row)
+        total = weigh(row, potentials[t], gold[t] if clamped else -1, row)
         logarithm += shift[t]
         stretch[t - first] = 1
         if not (SMALL < total < LARGE):
             if not (TINY < total < HUGE):
                 return 0.0, False
             stretch[t - first] = 1 / total
-            _divide(here, total)
+            _divide(row, total)
             logarithm += np.log(total)
             total = 1.0
     return logarithm + np.log(total), True
@@ -308,13 +308,13 @@ def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha
 @internal
 def partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[float, float]:
     """Return log Z of sequence s and, if gold labels are missing, that of the labellings that agree with the others."""
-    found = 0.0, 0.0
+    sums = 0.0, 0.0
     for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
         log_z, sound = _forward(chains, lattices, s, chains.offsets[s + 1], clamped, work.alpha, work.stretch)
         if not sound:
             log_z = in_log_space(chains, lattices, s, clamped, work.alpha, work.beta)
-        found = (found[0], log_z) if clamped else (log_z, 0.0)
-    return found
+        sums = (sums[0], log_z) if clamped else (log_z, 0.0)
+    return sums
 
 
 @inlined
@@ -330,8 +330,8 @@ def marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, cla
         for k in range(work.mass.shape[0]):
             inner += work.alpha[last - first, k] * work.beta[last - first, k]
             total += work.alpha[last - first, k]
-        found = before + after + np.log(inner / total)
-        sound = abs(found - log_z) <= AGREEMENT * (1 + abs(log_z))
+        log_sum = before + after + np.log(inner / total)
+        sound = abs(log_sum - log_z) <= AGREEMENT * (1 + abs(log_z))
     if not sound:
         in_log_space(chains, lattices, s, clamped, work.alpha, work.beta)
     return sound

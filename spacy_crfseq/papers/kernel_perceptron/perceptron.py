@@ -153,10 +153,10 @@ class KernelScores(Small):
         counts, touched = np.zeros((2, len(coefs)), np.int32)
 
         def scores(tokens: slice) -> Floats:
-            here = ptr[tokens.start : None if tokens.stop is None else tokens.stop + 1]
-            out = np.zeros((len(here) - 1, self.n_labels), coefs.dtype)
+            bounds = ptr[tokens.start : None if tokens.stop is None else tokens.stop + 1]
+            out = np.zeros((len(bounds) - 1, self.n_labels), coefs.dtype)
             used: Bools = np.any(coefs, axis=1)  # it changes in training
-            add_products(here, ids, row_ptr, supports, used, coefs, self.plugin.degree, counts, touched, out)
+            add_products(bounds, ids, row_ptr, supports, used, coefs, self.plugin.degree, counts, touched, out)
             return out
 
         return scores
@@ -185,7 +185,7 @@ class DualPerceptron(AveragedPerceptron):
 
     def _pass(self, objective: Any, state: MistakeState) -> tuple[float, int]:
         small = getattr(objective.potential, "small", ())
-        kernel = next((one for one in small if isinstance(one, KernelScores)), None)
+        kernel = next((potential for potential in small if isinstance(potential, KernelScores)), None)
         if kernel is None:
             return super()._pass(objective, state)
         blocks, batch, allowed, n = objective.blocks, objective.batch, objective.allowed, kernel.n_labels

@@ -111,9 +111,9 @@ def tags_of(names: Sequence[str], labels: Sequence[str], scheme: str | None, whe
 
     RAISES ConfigError: If a name is no label, or two names share a tag.
     """
-    found = np.zeros((len(names), len(labels)), np.bool_)
+    table = np.zeros((len(names), len(labels)), np.bool_)
     types = [split_tag(tag)[1] if scheme not in (None, "plain") else "" for tag in labels]
-    for row, name in zip(found, names, strict=True):
+    for row, name in zip(table, names, strict=True):
         row[:] = [tag == name for tag in labels]
         if not row.any():
             row[:] = [type_ == name != "" for type_ in types]
@@ -121,13 +121,13 @@ def tags_of(names: Sequence[str], labels: Sequence[str], scheme: str | None, whe
             raise ConfigError(
                 f"{where}: the component has no label {name!r}. {suggest(name, {*types, *labels} - {''})}"
             )
-    shared = np.flatnonzero(found.sum(0) > 1)
+    shared = np.flatnonzero(table.sum(0) > 1)
     if len(shared):
-        both = [name for name, row in zip(names, found, strict=True) if row[shared[0]]]
+        both = [name for name, row in zip(names, table, strict=True) if row[shared[0]]]
         raise ConfigError(
             f"{where}: {' and '.join(map(repr, both))} both contain {labels[shared[0]]!r}. List one of them."
         )
-    return found
+    return table
 
 
 def kl_divergence(wanted: Values, tags: Bools, totals: Values) -> tuple[float, Values]:

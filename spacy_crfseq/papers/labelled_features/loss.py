@@ -60,7 +60,7 @@ def read_features(path: Path | str) -> list[LabelledFeature]:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise FormatError(path, 0, f"the file is not in UTF-8 ({error}).") from error
-    found: dict[str, LabelledFeature] = {}
+    features: dict[str, LabelledFeature] = {}
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text == "#" or text.startswith("# "):
@@ -71,11 +71,11 @@ def read_features(path: Path | str) -> list[LabelledFeature]:
             template, values = _parse(feature.name)
         except ConfigError as error:
             raise FormatError(path, number, str(error)) from None
-        if (first := found.setdefault(f"{template.name}={values}", feature)) is not feature:
+        if (first := features.setdefault(f"{template.name}={values}", feature)) is not feature:
             raise FormatError(path, number, f"the feature {name!r} is in line {first.line} already. Merge the lines.")
-    if not found:
+    if not features:
         raise FormatError(path, 0, "no labelled feature. A line is for example: university<tab>ORG=0.8")
-    return list(found.values())
+    return list(features.values())
 
 
 def _shares(items: list[str], path: Path, line: int) -> dict[str, tuple[float, float]]:
@@ -137,8 +137,8 @@ class FeatureSets:
         has = np.zeros((n_tokens, len(self._features)), np.bool_)
         for column, (template, values) in enumerate(self._features):
             hashes = [self._hash_of(*pair) for pair in zip(self._plan.templates[template].parts, values, strict=True)]
-            found = (active[template].values == np.array(hashes, np.uint64)[:, None]).all(0)
-            has[active[template].tokens[found], column] = True
+            matching = (active[template].values == np.array(hashes, np.uint64)[:, None]).all(0)
+            has[active[template].tokens[matching], column] = True
         out = np.zeros(n_tokens, np.int32)
         for token in np.flatnonzero(has.any(1)).tolist():
             features = tuple(np.flatnonzero(has[token]).tolist())
@@ -226,8 +226,8 @@ class GeneralizedExpectation(ExpectedLabels):
 
     @property
     def _known(self) -> _Knowledge:
-        found: _Knowledge = vars(self)["_knowledge"]
-        return found
+        knowledge: _Knowledge = vars(self)["_knowledge"]
+        return knowledge
 
     def bind(self, labels: Sequence[str], scheme: str | None) -> GeneralizedExpectation:
         return self._copy(_wanted=[self._resolve(feature, labels, scheme) for feature in self._known.features])
@@ -259,8 +259,8 @@ class GeneralizedExpectation(ExpectedLabels):
 
     def totals(self, scores: Scores, batch: Batch) -> Values:
         """Return the expected numbers of labels at the tokens with each feature [features, L]."""
-        found: Values = self._has.T @ super().totals(scores, batch)
-        return found
+        counts: Values = self._has.T @ super().totals(scores, batch)
+        return counts
 
     def add_gradient(self, slope: Values, scores: Scores, batch: Batch, grad: Scores) -> float:
         """As `ExpectedLabels.add_gradient`, with the derivatives with respect to the totals of features."""
@@ -281,9 +281,11 @@ class GeneralizedExpectation(ExpectedLabels):
         self._warn(totals.sum(1) <= 0)
         value, slope = 0.0, np.zeros_like(totals)
         for number, (low, high, tags) in enumerate(wanted):
-            here = totals[number]
+            expected = totals[number]
             added, slope[number] = (
-                kl_divergence(low, tags, here) if self.distance == "KL" else squared_distance(low, high, tags, here)
+                kl_divergence(low, tags, expected)
+                if self.distance == "KL"
+                else squared_distance(low, high, tags, expected)
             )
             value += added
         return value, slope

@@ -360,16 +360,16 @@ def sparse_start(
     A weight is taken to stay zero where its gradient is smaller than rho1: at zero, then after a few iterations with
     the rho1 found there (the "strong rule" of Tibshirani et al. 2012, for one step of a path).
     """
-    smooth, found = objective.under(ElasticNet(0.0, rho2)), 0.0
+    smooth, rho1 = objective.under(ElasticNet(0.0, rho2)), 0.0
     for last in (False, True):
         gradient = abs(smooth.value_and_grad(theta)[2])
         gradient[theta != 0] = np.inf
         place = -1 - int(SHARE * (len(gradient) - 1))
         limit = float(np.partition(gradient, place)[place])
-        found = limit if np.isfinite(limit) else found
-        if not last and found > 0:
-            _minimise(objective.under(ElasticNet(found, rho2)), optimizer, theta, watch, ROUGH_ITERATIONS)
-    return found or 1.0
+        rho1 = limit if np.isfinite(limit) else rho1
+        if not last and rho1 > 0:
+            _minimise(objective.under(ElasticNet(rho1, rho2)), optimizer, theta, watch, ROUGH_ITERATIONS)
+    return rho1 or 1.0
 
 
 def has_passed_its_best(steps: Sequence[PathStep]) -> bool:

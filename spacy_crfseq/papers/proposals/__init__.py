@@ -90,12 +90,12 @@ def propose_features(
     labels = [tag and (split_tag(tag)[1] or tag) for tag in tags] if pipe.annotation.scheme else tags
     docs = [example.predicted for example in examples]
     texts = _raw_docs(nlp, raw or [], raw_format)
-    found = propose(docs, labels, texts, templates=templates or ["LOWER"], per_label=number, min_count=min_count)
-    if not found:
+    proposals = propose(docs, labels, texts, templates=templates or ["LOWER"], per_label=number, min_count=min_count)
+    if not proposals:
         raise DataError(f"No feature occurs {min_count} times and predicts a label. Give more text, or --min-count 1.")
     if output is not None:
-        write_text(output, as_file(found))
-    return found
+        write_text(output, as_file(proposals))
+    return proposals
 
 
 def _pipeline(model: str | Path) -> Language:
@@ -181,7 +181,7 @@ def propose(
     information = mutual_information(flat).reshape(both.shape)
     prior = total / max(1.0, total.sum())
     best = np.argmax(both, axis=1) if len(known) else np.zeros(len(names), np.int64)
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     for number in np.lexsort((names, -information[np.arange(len(names)), best])).tolist():
         label, count, name = int(best[number]), int(counts[number]), names[number]
         share = both[number, label] / max(1, count)
@@ -189,8 +189,8 @@ def propose(
         if enough and share > prior[label] and not any(map(str.isspace, name)):
             safe = (both[number, label] + prior[label]) / (count + 1)
             information_here = float(information[number, label])
-            found.append(Proposal(name, known[label], share, safe, count, int(in_raw[number]), information_here))
-    return [one for label in known for one in [each for each in found if each.label == label][:per_label]]
+            proposals.append(Proposal(name, known[label], share, safe, count, int(in_raw[number]), information_here))
+    return [proposal for label in known for proposal in [each for each in proposals if each.label == label][:per_label]]
 
 
 def _short(name: str) -> str:
@@ -203,20 +203,23 @@ def as_file(proposals: Sequence[Proposal]) -> str:
     """Return the proposals as a file of labelled features, to be edited."""
     lines = ["# Labelled features: a word or TEMPLATE=value, a tab, and LABEL=share. Correct the shares; delete lines."]
     label = ""
-    for one in proposals:
-        if one.label != label:
-            label = one.label
+    for proposal in proposals:
+        if proposal.label != label:
+            label = proposal.label
             lines.append(f"# {label}")
-        lines.append(f"{one.feature}\t{label}={one.safe_share:.2f}")
+        lines.append(f"{proposal.feature}\t{label}={proposal.safe_share:.2f}")
     return "\n".join(lines) + "\n"
 
 
 @command("propose-features", "Raw text", calls=propose_features)
-def _print(found: list[Proposal], output: Path | None, as_json: options.AsJson = False) -> None:
+def _print(proposals: list[Proposal], output: Path | None, as_json: options.AsJson = False) -> None:
     if as_json:
-        print(json.dumps([one._asdict() for one in found], indent=2, ensure_ascii=False))
+        print(json.dumps([proposal._asdict() for proposal in proposals], indent=2, ensure_ascii=False))
         return
-    rows = [(one.label, one.feature, f"{one.share:.0%}", f"{one.labelled:,}", f"{one.raw:,}") for one in found]
+    rows = [
+        (proposal.label, proposal.feature, f"{proposal.share:.0%}", f"{proposal.labelled:,}", f"{proposal.raw:,}")
+        for proposal in proposals
+    ]
     print(text_table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r")))
     if output is not None:
-        printer().good(f"Saved {count_of(len(found), 'feature')} to {output}")
+        printer().good(f"Saved {count_of(len(proposals), 'feature')} to {output}")

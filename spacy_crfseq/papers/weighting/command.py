@@ -131,15 +131,15 @@ def weigh(
     examples = read_gold(nlp, train, preset, []).examples
     aims = [words_of(text.doc) for text in read_texts(nlp, target, target_layout)]
     weights = weigh_texts(weighting, [words_of(example.reference) for example in examples], aims)
-    found = Weighed(examples, preset, weights, len(aims), "")
-    return found if output is None else found._replace(columns=write_weighted(output, train, found, lang))
+    weighed = Weighed(examples, preset, weights, len(aims), "")
+    return weighed if output is None else weighed._replace(columns=write_weighted(output, train, weighed, lang))
 
 
-def _lines(found: Weighed, number: int) -> Iterator[str]:
-    values = found.weights.values
-    yield f"{count_of(len(values), 'labelled text')}, {count_of(found.n_target, 'text')} of the target"
-    yield f"{found.weights.note}"
-    size = found.weights.effective_size
+def _lines(weighed: Weighed, number: int) -> Iterator[str]:
+    values = weighed.weights.values
+    yield f"{count_of(len(values), 'labelled text')}, {count_of(weighed.n_target, 'text')} of the target"
+    yield f"{weighed.weights.note}"
+    size = weighed.weights.effective_size
     yield f"Effective sample size: {size:,.1f} ({size / len(values):.1%})"
     yield ""
     counts = np.histogram(values, BINS)[0]
@@ -150,39 +150,41 @@ def _lines(found: Weighed, number: int) -> Iterator[str]:
     order = np.argsort(-values, kind="stable")
     for title, chosen in (("Largest", order[:number]), ("Smallest", order[::-1][:number])):
         yield ""
-        shown = [(f"{values[i]:.3g}", cut(" ".join(found.examples[i].text.split()), TEXT)) for i in chosen.tolist()]
+        shown = [(f"{values[i]:.3g}", cut(" ".join(weighed.examples[i].text.split()), TEXT)) for i in chosen.tolist()]
         yield table(shown, header=(title, "Text"), aligns=("r", "l")).strip("\n")
 
 
 # Files with weights
 
 
-def write_weighted(output: Path, train: Path, found: Weighed, lang: str = "en") -> str:
+def write_weighted(output: Path, train: Path, weighed: Weighed, lang: str = "en") -> str:
     """Write a copy of the labelled texts with weights, multiplied by those that they had; return how to read it.
 
     RAISES ConfigError: If the layout has no place for weights.
     """
     from ...pipeline.evidence import WEIGHT_KEY, weight_of
 
-    for example, value in zip(found.examples, found.weights.values.tolist(), strict=True):
+    for example, value in zip(weighed.examples, weighed.weights.values.tolist(), strict=True):
         example.reference.user_data[WEIGHT_KEY] = float(f"{weight_of(example.reference) * value:.6g}")
-    if layout_by_ending(output) == DOCBIN or found.layout.name == DOCBIN:
+    if layout_by_ending(output) == DOCBIN or weighed.layout.name == DOCBIN:
         from spacy.tokens import DocBin
 
         with replacing(output) as temporary:
-            docs = [example.reference for example in found.examples]
+            docs = [example.reference for example in weighed.examples]
             DocBin(docs=docs, store_user_data=True).to_disk(temporary)
         return ""
-    if found.layout.name == "conllu":
+    if weighed.layout.name == "conllu":
         raise ConfigError(f"{train}: CoNLL-U has no place for weights. Give --output FILE.spacy.")
-    weights, is_jsonl = [weight_of(example.reference) for example in found.examples], found.layout is ANNOTATIONS
-    lines = _with_keys(train, found.layout, weights, lang) if is_jsonl else _with_column(train, found.layout, weights)
+    weights, is_jsonl = [weight_of(example.reference) for example in weighed.examples], weighed.layout is ANNOTATIONS
+    lines = (
+        _with_keys(train, weighed.layout, weights, lang) if is_jsonl else _with_column(train, weighed.layout, weights)
+    )
     with replacing(output) as temporary, temporary.open("w", encoding="utf8", newline="\n") as file:
         file.writelines(lines)
     if is_jsonl:
         return ""
-    held = found.layout.columns
-    return f" (--columns {','.join(held if 'weight' in held else (*held, 'weight'))} --scheme {found.layout.scheme})"
+    held = weighed.layout.columns
+    return f" (--columns {','.join(held if 'weight' in held else (*held, 'weight'))} --scheme {weighed.layout.scheme})"
 
 
 def _with_keys(path: Path, layout: Preset, weights: Sequence[float], lang: str) -> Iterator[str]:
@@ -220,8 +222,8 @@ def _with_column(path: Path, layout: Preset, weights: Sequence[float]) -> Iterat
 
 @command("weigh", "Raw text", calls=weigh)
 def _print(
-    found: Weighed, output: Path | None, number: Annotated[int, options.number("Texts to show at each end")] = SHOWN
+    weighed: Weighed, output: Path | None, number: Annotated[int, options.number("Texts to show at each end")] = SHOWN
 ) -> None:
-    print("\n".join(_lines(found, number)))
+    print("\n".join(_lines(weighed, number)))
     if output is not None:
-        printer().good(f"Saved {count_of(len(found.examples), 'weighted text')} to {output}{found.columns}")
+        printer().good(f"Saved {count_of(len(weighed.examples), 'weighted text')} to {output}{weighed.columns}")

@@ -56,11 +56,11 @@ class WeightedReader:
         if not self._weights.keys() >= set(texts):
             # of the Docs without gold labels, as a reader of raw text has nothing else
             target = [words_of(example.predicted) for example in self._target(nlp)]
-            found = weigh(self._weighting, texts, target)
+            weights = weigh(self._weighting, texts, target)
             logger.info(
-                "Weights of %d texts: effective sample size %.1f; %s", len(texts), found.effective_size, found.note
+                "Weights of %d texts: effective sample size %.1f; %s", len(texts), weights.effective_size, weights.note
             )
-            self._weights |= dict(zip(texts, found.values.tolist(), strict=True))
+            self._weights |= dict(zip(texts, weights.values.tolist(), strict=True))
         for example, text in zip(examples, texts, strict=True):
             doc = example.reference
             own = doc.user_data.setdefault(OWN_KEY, weight_of(doc))  # readers return the same gold Docs again
