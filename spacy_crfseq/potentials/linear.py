@@ -30,6 +30,8 @@ from .tag_dictionary import EmissionMask, without_restricted
 
 ROUND_FLOATS = 1 << 23
 """Number of gradients of scores, 32 MiB in float32, that threads compute before adding them to that of theta."""
+MUCH = 1 << 13
+"""Number of rows that justify threads, which take as long to start as a thousand rows take."""
 LARGER = 2
 """Factor of the size of parts in training, because losses group sequences of similar lengths."""
 Adder: TypeAlias = Callable[[Floats], None]
@@ -148,18 +150,23 @@ class PassSums:
         else:
             self._table = np.empty((len(self._tabled), width), weights.dtype)
             self._d_table = np.zeros_like(self._table[: 0 if grad is None else None])
-            self._over_table(kernels.rows.to_table, weights, self._table)
+            self._move_rows(kernels.rows.to_table, weights, self._table)
         self._sums = np.zeros((self.n_bags, width), weights.dtype)
         self._d_sums = np.zeros_like(self._sums[: 0 if grad is None else None])
         source, sums = (self._members, self._sums, self._table, weights), self._sums
-        pieces = parts(self.n_bags, self.n_groups)
-        run([partial(kernels.rows.add_lists, each.start, each.stop, *source, sums[each]) for each in pieces])
+        self._spread(self.n_bags, lambda of: kernels.rows.add_lists(of.start, of.stop, *source, sums[of]))
 
-    def _over_table(self, move: Callable[..., None], weights: Floats, table: Floats) -> None:
-        """Call a function that moves rows between weights and table, in threads."""
+    def _move_rows(self, move: Callable[..., None], weights: Floats, table: Floats) -> None:
+        """Call a function that moves rows between weights and table."""
         rows: Any = self.rows
-        pieces = parts(len(self._tabled), self.n_groups)
-        run([partial(move, self._tabled[piece], rows.ptr, rows.cols, weights, table[piece]) for piece in pieces])
+        self._spread(len(self._tabled), lambda of: move(self._tabled[of], rows.ptr, rows.cols, weights, table[of]))
+
+    def _spread(self, size: int, work: Callable[[slice], None]) -> None:
+        """Call a function for all of range(size), in threads if that is much."""
+        if size < MUCH:
+            work(slice(0, size))
+        else:
+            run([partial(work, piece) for piece in parts(size, self.n_groups)])
 
     def adder(self, first: int, last: int) -> Adder:
         """Return a function that adds the rows of the tokens first..last-1 to an array [last - first, C]."""
@@ -177,7 +184,7 @@ class PassSums:
             target = self._d_sums, self._d_table, self._grad
             kernels.rows.scatter_lists(0, self.n_bags, 0, self._members, self._d_sums, *target)
         if isinstance(self.rows, SparseRows):
-            self._over_table(kernels.rows.from_table, self._grad, self._d_table)
+            self._move_rows(kernels.rows.from_table, self._grad, self._d_table)
 
 
 def _divided(ids: Ints, groups: range) -> list[Ints]:
