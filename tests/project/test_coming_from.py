@@ -187,5 +187,5 @@ def test_names_of_plugins_exist() -> None:
         if name.startswith("spacy_crfseq.")
     }
     named = set(re.findall(r"`([A-Z][A-Za-z0-9]*[a-z0-9])(?:\([^`]*\))?`", PAGE))
-    others = {"True", "False", "None", "RepeatedLabelError", *BUILT_IN}
+    others = {"Tagger", "True", "False", "None", "RepeatedLabelError", *BUILT_IN}
     assert named - others <= known
