@@ -22,9 +22,9 @@ class PRF(NamedTuple):
     f1: float
 
 
-def prf(right: int, found: int, gold: int) -> PRF:
+def prf(right: int, predicted: int, gold: int) -> PRF:
     """Return precision, recall and F1 of three counts."""
-    return PRF(*np.nan_to_num(rates((right, found, gold))).tolist())
+    return PRF(*np.nan_to_num(rates((right, predicted, gold))).tolist())
 
 
 def rates(counts: ArrayLike) -> Values:
@@ -32,8 +32,8 @@ def rates(counts: ArrayLike) -> Values:
 
     Precision is nan without predicted spans, recall without gold spans, and F1 without either.
     """
-    right, found, gold = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
-    return np.stack([share(right, found), share(right, gold), share(2 * right, found + gold)], axis=-1)
+    right, predicted, gold = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    return np.stack([share(right, predicted), share(right, gold), share(2 * right, predicted + gold)], axis=-1)
 
 
 def rates_by_label(counts: Values) -> Values:
@@ -63,7 +63,7 @@ def finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def f1_of(found: Set[Hashable], gold: Set[Hashable]) -> float:
+def f1_of(predicted: Set[Hashable], gold: Set[Hashable]) -> float:
     """Return the F1 score of a set; 1.0 if both are empty.  It uses plain numbers for speed."""
-    total = len(found) + len(gold)
-    return 2 * len(found & gold) / total if total else 1.0
+    total = len(predicted) + len(gold)
+    return 2 * len(predicted & gold) / total if total else 1.0

@@ -65,8 +65,8 @@ class Registry(catalogue.Registry):  # type: ignore[misc]
 
     def find(self, name: str) -> dict[str, Any]:
         """Return where the function of a name is written, not where it is checked."""
-        found: dict[str, Any] = catalogue.Registry(self.namespace, self.entry_points).find(name)
-        return found
+        place: dict[str, Any] = catalogue.Registry(self.namespace, self.entry_points).find(name)
+        return place
 
 
 def check_types(where: str, annotations: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

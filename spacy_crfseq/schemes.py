@@ -303,18 +303,18 @@ def span_f1(predicted: IntegerArray, gold: IntegerArray, offsets: IntegerArray, 
     offsets (integer [N+1]): Bounds of the sequences.  A missing gold label (-1) acts as "O".
     RAISES DataError: If the lengths differ or an id is impossible.
     """
-    found, wanted = spans_of(predicted, offsets, table), spans_of(gold, offsets, table)
-    return prf(len(right_spans(found, wanted, len(gold))), len(found.start), len(wanted.start))
+    spans, wanted = spans_of(predicted, offsets, table), spans_of(gold, offsets, table)
+    return prf(len(right_spans(spans, wanted, len(gold))), len(spans.start), len(wanted.start))
 
 
-def right_spans(found: SpanArrays, wanted: SpanArrays, size: int) -> IntArray:
+def right_spans(predicted: SpanArrays, wanted: SpanArrays, size: int) -> IntArray:
     """Return the numbers of the spans found, in a text of `size` tokens, that are among those wanted."""
     # No two spans of one side share a start, so a start identifies the gold span to compare with, if any.
     partner = np.full(size, -1, dtype=np.int64)
     partner[wanted.start] = np.arange(len(wanted.start))
-    i = np.flatnonzero(partner[found.start] >= 0)
-    j = partner[found.start[i]]
-    right: IntArray = i[(found.end[i] == wanted.end[j]) & (found.type[i] == wanted.type[j])]
+    i = np.flatnonzero(partner[predicted.start] >= 0)
+    j = partner[predicted.start[i]]
+    right: IntArray = i[(predicted.end[i] == wanted.end[j]) & (predicted.type[i] == wanted.type[j])]
     return right
 
 

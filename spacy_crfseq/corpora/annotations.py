@@ -71,16 +71,16 @@ class Notes:
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
         """Return messages, each with a list of places."""
-        found: list[tuple[str, list[str]]] = []
+        lines: list[tuple[str, list[str]]] = []
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
-            found.append((f"{path}: texts left out: {reasons}.", []))
+            lines.append((f"{path}: texts left out: {reasons}.", []))
         if self.spans:
             spans = f"{len(self.spans):,} span{'s' * (len(self.spans) > 1)}"
             text = f"{path}: {spans} cannot be used; the tokens there count as not annotated."
             places = [f"{path}:{line}: {what}" for line, what in self.spans[:listed]]
-            found.append((text, [*places, *(["..."] if len(self.spans) > listed else [])]))
-        return found
+            lines.append((text, [*places, *(["..."] if len(self.spans) > listed else [])]))
+        return lines
 
 
 class _SkippedError(Exception):

@@ -360,7 +360,7 @@ def guess(path: Path) -> Preset | None:
     if lines and _XML.match(lines[0]) and (sequence := likely_sequence("\n".join(lines))):
         # white space does not separate tokens where segments end before a comma
         sequences = islice(read_xml(path, XMLForm(sequence), lambda _: None), LINES)
-        cut = [Splitter()(one.text)[0] != one.words for one in sequences]
+        cut = [Splitter()(text.text)[0] != text.words for text in sequences]
         pattern = SPACES if sum(cut) <= 0.05 * len(cut) else WORDS
         return PRESETS["xml"]._replace(form=XMLForm(sequence, pattern=pattern))
     sentences = _sentences(lines)

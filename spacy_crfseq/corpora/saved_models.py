@@ -381,8 +381,8 @@ def write_wapiti_model(path: Path, model: SavedModel) -> None:
     steps = np.flatnonzero(model.transitions)
     constant = next((text for text in patterns if "%" not in text and text[0] in "b*"), "b")
     patterns += [constant] if len(steps) and constant not in patterns else []
-    here = NamedWeights([constant], np.zeros_like(steps), steps, model.transitions.ravel()[steps])
-    tables = [(2, here), (1, model.attributes), (2, model.pairs)]  # 1: kinds of labels, 2: of pairs
+    everywhere = NamedWeights([constant], np.zeros_like(steps), steps, model.transitions.ravel()[steps])
+    tables = [(2, everywhere), (1, model.attributes), (2, model.pairs)]  # 1: kinds of labels, 2: of pairs
     active = [table.names[row] for _, table in tables for row in np.unique(table.rows[table.values != 0]).tolist()]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(active))}
     kinds = np.array([_KINDS.get(name[:1], 0) for name in numbers], np.int64)

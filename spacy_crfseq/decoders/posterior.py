@@ -29,6 +29,8 @@ class Posterior:
         possible = scores.constrained(constraints, allowed)
         marginals = np.empty_like(scores.emissions)
         kernels.lattice.posterior(possible, offsets, marginals, np.empty(len(offsets) - 1))
-        forbidden = (np.where(np.isneginf(one), one, one.dtype.type(0)) for one in possible[1:])
+        forbidden = (
+            np.where(np.isneginf(forbidding), forbidding, forbidding.dtype.type(0)) for forbidding in possible[1:]
+        )
         gains = Scores(marginals, *forbidden)
         return Viterbi()(gains, offsets, constraints, allowed)

@@ -122,11 +122,11 @@ class DocumentWords:
         for offset in (*range(-self.window, 0), *range(1, self.window + 1)):
             place = np.clip(other + offset, 0, len(sentence) - 1)
             there = (place == other + offset) & (sentence[place] == sentence[other])
-            found, key = words.lower[place[there]], self.window + offset
+            lowered, key = words.lower[place[there]], self.window + offset
             tokens.append(one[there])
-            values.append(mixed(found, key))
+            values.append(mixed(lowered, key))
             if strings is not None:
-                for lower in np.unique(found):
+                for lower in np.unique(lowered):
                     text = docs[0].vocab.strings[int(lower)]
                     strings[int(mixed(lower[None], key)[0])] = f"{offset:+d} {text}"
         return {f"{block}_NEAR": sets_of(np.concatenate(tokens), np.concatenate(values), len(sentence))}
@@ -175,12 +175,12 @@ class DocumentLabels:
         if strings is not None:
             strings.update(zip(keys.tolist(), texts, strict=True))
         # the labels of each group and their counts, then those of each token, less its own
-        found, counts = np.unique(group * n + own, return_counts=True)
-        ptr = np.append(0, np.cumsum(np.bincount(found // max(1, n))))
+        cells, counts = np.unique(group * n + own, return_counts=True)
+        ptr = np.append(0, np.cumsum(np.bincount(cells // max(1, n))))
         sizes = np.diff(ptr)[group]
         row = np.repeat(np.arange(len(tokens)), sizes)
         place = np.arange(len(row)) + np.repeat(ptr[group] - np.cumsum(sizes) + sizes, sizes)
-        label = found[place] % max(1, n)
+        label = cells[place] % max(1, n)
         count = counts[place] - (label == own[row])
         row, label, count = row[count > 0], label[count > 0], count[count > 0]
         # the type that most of them have, the first of those that tie

@@ -142,16 +142,18 @@ def group(text: Text, attributes: Attributes) -> Ints:
     codes, tokens = text.codes[used], text.tokens[used] // step
     table = np.zeros((MOST_KINDS + 1, -(-len(text.sizes) // step)), np.uint64)
     np.add.at(table, (home[codes], tokens), _hashes(len(home))[codes])
-    found: list[tuple[NDArray[np.uint64], int]] = []  # of each group: the set of each token as a sum, number of names
+    groups_so_far: list[
+        tuple[NDArray[np.uint64], int]
+    ] = []  # of each group: the set of each token as a sum, number of names
     place = np.full(MOST_KINDS + 1, -1)
     for kind, column in enumerate(table[: min(len(known), MOST_KINDS)]):
-        alone = ROW_COST * len(column) + len(np.unique(column)) if len(found) < MOST_GROUPS else np.inf
-        costs = [len(np.unique(sets + column)) * (n + 1) - len(np.unique(sets)) * n for sets, n in found]
+        alone = ROW_COST * len(column) + len(np.unique(column)) if len(groups_so_far) < MOST_GROUPS else np.inf
+        costs = [len(np.unique(sets + column)) * (n + 1) - len(np.unique(sets)) * n for sets, n in groups_so_far]
         best = int(np.argmin([*costs, alone]))
-        sets, n = found[best] if best < len(found) else (np.uint64(0), 0)
-        found[best : best + 1] = [(sets + column, n + 1)]
+        sets, n = groups_so_far[best] if best < len(groups_so_far) else (np.uint64(0), 0)
+        groups_so_far[best : best + 1] = [(sets + column, n + 1)]
         place[kind] = best
-    place[place < 0] = len(found)
+    place[place < 0] = len(groups_so_far)
     groups: Ints = place[home].astype(np.int32)
     groups[text.numbers] = -1
     return groups

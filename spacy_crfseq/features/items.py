@@ -127,8 +127,8 @@ def _function(name: str) -> Function:
     classes = TABLES[table]
 
     def class_of(word: str) -> str | None:
-        found = classes.get(_key(word)) or classes.get(_key(word.lower()))
-        return found[:length] if found and length else found
+        class_name = classes.get(_key(word)) or classes.get(_key(word.lower()))
+        return class_name[:length] if class_name and length else class_name
 
     return class_of
 

@@ -113,8 +113,8 @@ class Phrases:
         kind = vocab.strings[attribute] if isinstance(attribute, int) else attribute
         if kind not in LITERALS or (kind == "LOWER" and not lower):
             raise ConfigError(f"Phrases: the matcher compares {kind}; with lower = {lower}, that cannot be done.")
-        for name, found in phrases.items():
-            lists[name] = [_joined(vocab.strings[word] for word in words) for words in found]
+        for name, hashes in phrases.items():
+            lists[name] = [_joined(vocab.strings[word] for word in words) for words in hashes]
         return cls(None, lists, lower, window)
 
     def templates(self, block: str) -> Sequence[str]:
@@ -165,12 +165,12 @@ class Phrases:
                 yield name, line
                 continue
             try:
-                found = _read_pattern(json.loads(line), "the line", self.lower)
+                phrase = _read_pattern(json.loads(line), "the line", self.lower)
             except ConfigError as error:
                 raise FormatError(file, number, str(error)) from None
             except (ValueError, RecursionError) as error:
                 raise FormatError(file, number, f"not JSON ({error}).") from error
-            yield found
+            yield phrase
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
         """Return the values at all tokens; a phrase may go beyond a sentence, but not beyond a Doc."""
@@ -186,10 +186,10 @@ class Phrases:
         values, sums = np.array(list(self._values), np.uint64), np.empty(len(words), np.uint64)
         room = len(words) + 64
         while True:
-            state, found = np.zeros((5, len(table.names)), np.int64), np.empty(room, np.uint64)
-            n = kernels.hashing.longest_phrases(words, offsets, known, values, state, (sums, ptr, found))
+            state, matches = np.zeros((5, len(table.names)), np.int64), np.empty(room, np.uint64)
+            n = kernels.hashing.longest_phrases(words, offsets, known, values, state, (sums, ptr, matches))
             if n <= room:
-                return {block: TokenSets(sums, ptr, found[:n])}
+                return {block: TokenSets(sums, ptr, matches[:n])}
             room = n
 
     def _words(self, docs: Sequence[Any]) -> Ints:

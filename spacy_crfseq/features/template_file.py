@@ -314,7 +314,9 @@ class WapitiPatterns:
         self._kinds = KINDS[1:] if self.pairs else KINDS[::2]
         patterns = [pattern.replace(DOLLAR, "$") for pattern in self.patterns]
         lines = parse_template_lines(patterns, "patterns") if patterns else []
-        self._parts = [[_reader_of(one) for one in (x.kind.lower(), *x.pieces)] for x in lines if x.kind in self._kinds]
+        self._parts = [
+            [_reader_of(piece) for piece in (x.kind.lower(), *x.pieces)] for x in lines if x.kind in self._kinds
+        ]
         self._last: tuple[Any, list[list[str]]] = (None, [])
 
     def __reduce__(self) -> tuple[type[WapitiPatterns], tuple[Any, ...]]:

@@ -175,11 +175,11 @@ class Posterior(NamedTuple):
         """
         out = np.empty(len(starts))
         for piece in self._constrained():
-            here = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
-            places = starts[here] - piece.tokens.start, ends[here] - piece.tokens.start
+            spans_of_piece = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
+            places = starts[spans_of_piece] - piece.tokens.start, ends[spans_of_piece] - piece.tokens.start
             spans = labels[piece.tokens], *places, self.constraints.inside
             states = np.zeros((0, 0), np.int32) if piece.states is None else piece.states
-            out[here] = kernels.spans.span_probabilities(piece.scores, piece.offsets, states, *spans)
+            out[spans_of_piece] = kernels.spans.span_probabilities(piece.scores, piece.offsets, states, *spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
     def nbest(self, k: int) -> NBest:
@@ -263,8 +263,10 @@ class Posterior(NamedTuple):
                 continue
             for number, (b, e) in enumerate(pairwise(offsets.tolist()), start=part[0]):
                 steps = scores.transitions if len(scores.transitions) == 1 else scores.transitions[b:e]
-                here = scores._replace(emissions=scores.emissions[b:e], transitions=steps)
-                states, *rest = kernels.occurrences.state_chain(here, self.rules) if e > b else (here, None, 0.0)
+                sequence = scores._replace(emissions=scores.emissions[b:e], transitions=steps)
+                states, *rest = (
+                    kernels.occurrences.state_chain(sequence, self.rules) if e > b else (sequence, None, 0.0)
+                )
                 places = slice(tokens.start + b, tokens.start + e), slice(number, number + 1)
                 yield Piece(states, np.array([0, e - b]), *places, *rest)
 

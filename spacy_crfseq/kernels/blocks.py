@@ -138,9 +138,9 @@ def select(offsets: Offsets, gold: Ints, weights: Floats) -> tuple[Offsets, Bool
             if not left[s]:
                 counts[e - b] += 1
     for length in range(LONGEST, 0, -1):  # a counting sort: where the sequences of each length begin
-        here = counts[length]
+        n_equal = counts[length]
         counts[length] = total
-        total += here
+        total += n_equal
     for s in range(n):
         length = offsets[s + 1] - offsets[s]
         if length > 0 and weights[s] != 0 and not left[s]:
@@ -329,10 +329,10 @@ def forward(n: int, work: Work) -> None:
         running = running_lanes(lengths, t, running)
         for lane in range(LANES):
             total[lane] = 0
-        here, tiles, lanes = u[t], (e[t],), (first, scale)  # out of the loop, in which numba would count references
+        row_u, tiles, lanes = u[t], (e[t],), (first, scale)  # out of the loop, in which numba would count references
         for row in range(0, u.shape[1], PANEL):
-            next_u(here, row, matrix, before, used, lanes, tiles, total)
-        before, scale, used = here, scales[t], n
+            next_u(row_u, row, matrix, before, used, lanes, tiles, total)
+        before, scale, used = row_u, scales[t], n
         for lane in range(LANES):
             first[lane] = 0
             scale[lane] = 1 / total[lane] if total[lane] > SINGLE.tiny else 0
@@ -365,10 +365,10 @@ def backward(n: int, work: Work) -> None:
             first[lane] = weights[lane] * scales[t, lane]
         if t > 0:
             scale = scales[t - 1]
-        here, tiles, lanes = v[t], (e[t], u[t]), (first, scale)
+        row_v, tiles, lanes = v[t], (e[t], u[t]), (first, scale)
         for row in range(0, u.shape[1], PANEL):
-            next_v(here, row, matrix, after, used, lanes, tiles, total)
-        after, used = here, n
+            next_v(row_v, row, matrix, after, used, lanes, tiles, total)
+        after, used = row_v, n
         for lane in range(running):
             lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
 
@@ -436,16 +436,16 @@ def add_counts(gold: Ints, work: Work, grad: Scores) -> None:
         for lane in range(running):
             if lost[lane]:
                 continue
-            here, weight, ends = tokens[lane], weights[lane], t + 1 == lengths[lane]
+            token, weight, ends = tokens[lane], weights[lane], t + 1 == lengths[lane]
             if ends:
                 for k in range(n):
                     d_end[k] += tile[k, lane]
             if gold.shape[0] > 0:
-                label = gold[here]
-                d_emissions[here, label] -= weight
+                label = gold[token]
+                d_emissions[token, label] -= weight
                 if t == 0:
                     d_start[label] -= weight
                 else:
-                    d_transitions[0, gold[here - 1], label] -= weight
+                    d_transitions[0, gold[token - 1], label] -= weight
                 if ends:
                     d_end[label] -= weight

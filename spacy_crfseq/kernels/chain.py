@@ -96,27 +96,27 @@ def _values(
     """
     values, pointwise = np.zeros(len(weights)), len(rows) > 0 and not len(table)
     _covariances((*scores,), offsets, rows, table, weights, (*grad,), cap, values, left)
-    for here, s, one, total in exactly(scores, offsets, left):
-        own, weight, table = rows[here].copy(), weights[s : s + 1], table.astype(np.float64)
+    for tokens, s, text, total in exactly(scores, offsets, left):
+        own, weight, table = rows[tokens].copy(), weights[s : s + 1], table.astype(np.float64)
         if total == -np.inf:
             values[s] = np.inf if pointwise and (own >= 0).any() else -np.inf
             continue
         rest = 0.0
         if pointwise:  # a probability too small to divide by is that of a sequence of which one label is known
-            shares = np.zeros_like(one.emissions)
-            posterior(one, whole(one), shares, np.empty(1))
+            shares = np.zeros_like(text.emissions)
+            posterior(text, whole(text), shares, np.empty(1))
             for t in np.flatnonzero((own >= 0) & ~(shares[np.arange(len(own)), own] >= DOUBLE.faint)):
                 known = np.full_like(own, -1)
                 known[t], own[t] = own[t], -1
-                data, d = (part(each, here.start, here.stop) for each in (scores, grad))
+                data, d = (part(each, tokens.start, tokens.stop) for each in (scores, grad))
                 rest += exact_expectations(
-                    data, whole(one), known, weight, d, NO_NUMBERS, cap, np.ones(1, np.int32)
+                    data, whole(text), known, weight, d, NO_NUMBERS, cap, np.ones(1, np.int32)
                 ) / float(weight[0])
-        d = one.zeros_like() if len(grad.emissions) else Scores(*(array[:0] for array in one))
-        _covariances((*one,), whole(one), own, table, weight, (*d,), cap, values[s : s + 1], np.ones(1, np.bool_))
+        d = text.zeros_like() if len(grad.emissions) else Scores(*(array[:0] for array in text))
+        _covariances((*text,), whole(text), own, table, weight, (*d,), cap, values[s : s + 1], np.ones(1, np.bool_))
         values[s] += rest
         if len(grad.emissions):
-            add_taken(d, here, grad)
+            add_taken(d, tokens, grad)
     return values
 
 
@@ -134,11 +134,11 @@ def _covariances(
         _edge_potentials(work, sums)
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        here, d_here, own = part(scores, b, e), part(grad, b, e), rows[b:e]
+        sequence, d_here, own = part(scores, b, e), part(grad, b, e), rows[b:e]
         if not left[s] or e == b or (pointwise and count_missing(own) == e - b):
             left[s] = False
             continue
-        value, (_, exact) = 0.0, solve(here, own[:0], base, limits(work.beta).large, work)
+        value, (_, exact) = 0.0, solve(sequence, own[:0], base, limits(work.beta).large, work)
         if exact and pointwise:
             value, exact = _weigh_positions(own, cap, work, sums)
         elif exact and entropy:
@@ -146,13 +146,13 @@ def _covariances(
         elif exact:
             _load_weights(own, table, sums)
         if exact:
-            mean, limit = _add_forward(here.transitions, e - b, work, sums)
+            mean, limit = _add_forward(sequence.transitions, e - b, work, sums)
             value += 0 if pointwise else mean
-            exact = not wanted or _add_backward(here.transitions, e - b, limit, work, sums)
+            exact = not wanted or _add_backward(sequence.transitions, e - b, limit, work, sums)
         if exact:
             values[s] = value
         if exact and wanted:
-            _add_covariances(here.transitions, weights[s], work, sums, d_here)
+            _add_covariances(sequence.transitions, weights[s], work, sums, d_here)
         left[s] = not exact
     add_shared_transitions(work.counts, work.forward, grad[1])
     if entropy:
@@ -241,21 +241,21 @@ def _add_forward(transitions: Floats, length: int, work: Work, sums: Sums) -> tu
     a, _, own, spare, edges, _, _ = sums
     n, expected, limit = transitions.shape[1], 0.0, 0.0
     for t in range(length):
-        here = a[t]
+        sums_t = a[t]
         if t > 0:
             _step(transitions, t, work, sums)
-            _multiply(a[t - 1], forward, alpha[t - 1], edges, n, spare, here)
+            _multiply(a[t - 1], forward, alpha[t - 1], edges, n, spare, sums_t)
         mean = total = spread = scale.dtype.type(0)
-        for k in range(here.shape[0]):
-            before = scale[t] * potentials[t, k] * here[k] if t > 0 else scale.dtype.type(0)
-            here[k] = before + alpha[t, k] * own[t, k]
-            mean += here[k] * beta[t, k]
+        for k in range(sums_t.shape[0]):
+            before = scale[t] * potentials[t, k] * sums_t[k] if t > 0 else scale.dtype.type(0)
+            sums_t[k] = before + alpha[t, k] * own[t, k]
+            mean += sums_t[k] * beta[t, k]
             total += alpha[t, k] * beta[t, k]
         mean /= total
-        for k in range(here.shape[0]):
-            here[k] -= mean * alpha[t, k]
+        for k in range(sums_t.shape[0]):
+            sums_t[k] -= mean * alpha[t, k]
             own[t, k] -= mean
-            spread += abs(here[k] * beta[t, k])
+            spread += abs(sums_t[k] * beta[t, k])
         expected += mean
         limit += abs(mean) + spread
     return expected, limit
@@ -270,18 +270,18 @@ def _add_backward(transitions: Floats, length: int, limit: float, work: Work, su
     for k in range(potentials.shape[1]):
         w[length - 1, k] = 0
     for t in range(length - 1, -1, -1):
-        total, here = 0.0, w[t]
-        for k in range(here.shape[0]):
+        total, sums_t = 0.0, w[t]
+        for k in range(sums_t.shape[0]):
             potential, message = scale[t] * potentials[t, k], beta[t, k]
-            potentials[t, k] = a[t, k] * message + alpha[t, k] * here[k]
+            potentials[t, k] = a[t, k] * message + alpha[t, k] * sums_t[k]
             beta[t, k] = potential * message
-            here[k] = potential * here[k] + own[t, k] * beta[t, k]
+            sums_t[k] = potential * sums_t[k] + own[t, k] * beta[t, k]
             total += potentials[t, k]
         if not abs(total) <= 1e-2 * limit:  # or not a number, where something got too large
             return False
         if t > 0:
             _step(transitions, t, work, sums)
-            _multiply(here, backward, beta[t], edges, n, spare, w[t - 1])
+            _multiply(sums_t, backward, beta[t], edges, n, spare, w[t - 1])
     return True
 
 
@@ -335,8 +335,8 @@ def sample(scores: Scores, offsets: Offsets, uniforms: Floats) -> tuple[Ints, ND
     log_z, labels = np.zeros(len(offsets) - 1), np.empty(uniforms.shape, np.int32)
     left = np.zeros(len(log_z), np.bool_)
     _sample((*scores.wide(),), offsets, uniforms, labels, log_z, left)
-    for here, s, one, log_z[s] in exactly(scores, offsets, left):
-        _sample((*one,), whole(one), uniforms[here], labels[here], np.empty(1), left[s : s + 1])
+    for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
+        _sample((*sequence,), whole(sequence), uniforms[tokens], labels[tokens], np.empty(1), left[s : s + 1])
     return np.ascontiguousarray(labels.T), log_z
 
 
@@ -347,14 +347,14 @@ def _sample(scores: PlainScores, offsets: Offsets, uniforms: Floats, labels: Int
     n, shares = scores[0].shape[1], np.empty(scores[0].shape[1])
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        here = part(scores, b, e)
+        sequence = part(scores, b, e)
         exact = e == b
         if e > b:
-            log_z[s], exact = solve(here, labels[0, :0], base, limits(work.beta).huge, work)
+            log_z[s], exact = solve(sequence, labels[0, :0], base, limits(work.beta).huge, work)
         left[s] = not exact
         for t in range(e - b if exact else 0):
-            if t > 0 and here.transitions.shape[0] > 1:
-                transition_potentials(here.transitions[t], work.forward, work.backward)
+            if t > 0 and sequence.transitions.shape[0] > 1:
+                transition_potentials(sequence.transitions[t], work.forward, work.backward)
             for k in range(n):
                 shares[k] = (work.scale[t] * work.potentials[t, k] if t > 0 else work.alpha[t, k]) * work.beta[t, k]
             for c in range(labels.shape[1]):

@@ -119,10 +119,10 @@ def _backward(n: int, work: Work) -> None:
             first[lane] = weights[lane] * scales[t, lane]
         if t > 0:
             scale = scales[t - 1]
-        here, after = messages[t % 2], messages[(t + 1) % 2]
+        message, after = messages[t % 2], messages[(t + 1) % 2]
         tiles, lanes = (g[t], e[t], u[t]), (first, scale)
         for row in range(0, u.shape[1], PANEL):
-            next_v_and_g(here, row, matrix, after, used, lanes, tiles, total)
+            next_v_and_g(message, row, matrix, after, used, lanes, tiles, total)
         used = n
         lane_maxima(g[t], n, tops)
         for lane in range(running):
@@ -199,9 +199,9 @@ def _sum_forward(n: int, edges: Edges, work: Work) -> None:
         running = blocks.running_lanes(lengths, t, running)
         for lane in range(LANES):
             total[lane] = 0
-        here, tiles, mean = a[t], (e[t], u[t], g[t], w[t]), means[t]
+        row_a, tiles, mean = a[t], (e[t], u[t], g[t], w[t]), means[t]
         for row in range(0, u.shape[1], PANEL):
-            next_a(here, row, matrices, (before, u_before), (used, used_edges), (scale,), tiles, total)
+            next_a(row_a, row, matrices, (before, u_before), (used, used_edges), (scale,), tiles, total)
         for lane in range(LANES):
             if lane < running:
                 limits[lane] += abs(total[lane])
@@ -211,9 +211,9 @@ def _sum_forward(n: int, edges: Edges, work: Work) -> None:
                 mean[lane] = 0
         for k in range(n):
             for lane in range(LANES):
-                here[k, lane] -= mean[lane] * u[t, k, lane]
-                limits[lane] += abs(here[k, lane] * g[t, k, lane])
-        before, u_before, scale = here, u[t], scales[t]
+                row_a[k, lane] -= mean[lane] * u[t, k, lane]
+                limits[lane] += abs(row_a[k, lane] * g[t, k, lane])
+        before, u_before, scale = row_a, u[t], scales[t]
         used, used_edges = n, n if edges.forward.shape[0] > 0 else 0
 
 
@@ -231,10 +231,10 @@ def _sum_backward(n: int, edges: Edges, work: Work) -> None:
         running = blocks.now_running(lengths, t, running)
         if t > 0:
             scale = scales[t - 1]
-        here, tiles, lanes = w[t], (e[t], g[t], u[t], a[t], w[t]), (work.means[t], scale)
+        row_w, tiles, lanes = w[t], (e[t], g[t], u[t], a[t], w[t]), (work.means[t], scale)
         for row in range(0, u.shape[1], PANEL):
-            next_w(here, row, matrices, (after, v_after), (used, used_edges), lanes, tiles, total)
+            next_w(row_w, row, matrices, (after, v_after), (used, used_edges), lanes, tiles, total)
         for lane in range(running):
             lost[lane] |= not abs(total[lane]) <= 1e-2 * work.limits[lane]
-        after, v_after = here, g[t]
+        after, v_after = row_w, g[t]
         used, used_edges = n, n if edges.forward.shape[0] > 0 else 0

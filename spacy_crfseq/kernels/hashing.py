@@ -87,12 +87,12 @@ def lexeme_ids(
                 prefetch(table, words[t + AHEAD], 0)
             for i in range(n_slots):
                 pad = _beyond(t + distances[i], b, e, half)
-                found = table[np.int64(words[t + distances[i]]) if pad < 0 else pad, i]
-                n_unknown += found == unknown
+                id_ = table[np.int64(words[t + distances[i]]) if pad < 0 else pad, i]
+                n_unknown += id_ == unknown
                 if columns[i] >= 0:
-                    bags[t, columns[i]] = found
+                    bags[t, columns[i]] = id_
                 else:
-                    attrs[t, -1 - columns[i]] = found
+                    attrs[t, -1 - columns[i]] = id_
     return n_unknown
 
 

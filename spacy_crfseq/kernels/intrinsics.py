@@ -91,7 +91,7 @@ def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.BaseTuple):
         kinds: Any = kind
         parts = cgutils.unpack_tuple(builder, value, len(kinds))
-        return [_array(context, builder, one, part) for one, part in zip(kinds, parts, strict=True)]
+        return [_array(context, builder, kind_, part) for kind_, part in zip(kinds, parts, strict=True)]
     return context.make_array(kind)(context, builder, value)
 
 
@@ -352,9 +352,9 @@ def add_corner(typing_context: Any, out: Any, u: Any, v: Any, row: Any, column: 
         sums = _zeros(builder, vector, PANEL)
         tile = builder.mul(builder.extract_value(left.shape, 1), _number(LANES))
         with cgutils.for_range(builder, args[5]) as loop:
-            here = builder.mul(loop.index, tile)
-            begins = builder.add(here, builder.mul(args[3], _number(LANES)))
-            ends = builder.add(builder.add(here, tile), builder.mul(args[4], _number(LANES)))
+            corner = builder.mul(loop.index, tile)
+            begins = builder.add(corner, builder.mul(args[3], _number(LANES)))
+            ends = builder.add(builder.add(corner, tile), builder.mul(args[4], _number(LANES)))
             for lanes in range(0, LANES, vector.count):
                 places = [_number(r * LANES + lanes) for r in panel]
                 before = [_load(builder, left, builder.add(begins, place), vector) for place in places]

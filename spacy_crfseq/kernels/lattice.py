@@ -93,12 +93,12 @@ def exact_expectations(
 ) -> float:
     """Do the work of `log_loss` for the sequences that `scaled_expectations` has left."""
     loss = 0.0
-    for here, s, free, free_z in exactly(scores, offsets, left):
+    for tokens, s, free, free_z in exactly(scores, offsets, left):
         chains, known_z = [(free, free_z, float(left[s] == 1))], 0.0
         if len(gold):
-            labels, one = gold[here], part(scores, here.start, here.stop)
-            wrong = (labels >= 0)[:, None] & (labels[:, None] != np.arange(one.emissions.shape[1]))
-            known, known_z = exact_scores(one._replace(emissions=np.where(wrong, -np.inf, one.emissions)))
+            labels, sequence = gold[tokens], part(scores, tokens.start, tokens.stop)
+            wrong = (labels >= 0)[:, None] & (labels[:, None] != np.arange(sequence.emissions.shape[1]))
+            known, known_z = exact_scores(sequence._replace(emissions=np.where(wrong, -np.inf, sequence.emissions)))
             chains.append((known, known_z, -1.0))
         else:
             log_z[s] = free_z
@@ -109,7 +109,7 @@ def exact_expectations(
                 d, factors = chain.zeros_like(), sign * weights[s] * slopes
                 nothing = NO_LABELS, factors, (*d,), 0.0, np.zeros(1), np.zeros(1, np.int32)
                 scaled_expectations((*chain,), whole(chain), *nothing)
-                add_taken(d, here, grad)
+                add_taken(d, tokens, grad)
     return loss
 
 
@@ -120,41 +120,41 @@ def exactly(scores: Scores, offsets: Offsets, left: NDArray[Any]) -> Iterator[tu
         yield slice(b, e), s, *exact_scores(part(scores, b, e))
 
 
-def exact_scores(one: Scores) -> tuple[Scores, float]:
+def exact_scores(sequence: Scores) -> tuple[Scores, float]:
     """Return scores of one sequence that scaling can represent in float64, and log Z of those that are given.
 
     They are the same ones, or those of `normalised`.  Where there is no labelling, log Z is minus infinity.
     """
-    one, log_z, left = one.wide(), np.zeros(1), np.zeros(1, np.bool_)
-    _posterior((*one,), whole(one), np.empty_like(one.emissions), log_z, left)
-    return normalised(one) if left[0] else (one, float(log_z[0]))
+    sequence, log_z, left = sequence.wide(), np.zeros(1), np.zeros(1, np.bool_)
+    _posterior((*sequence,), whole(sequence), np.empty_like(sequence.emissions), log_z, left)
+    return normalised(sequence) if left[0] else (sequence, float(log_z[0]))
 
 
-def whole(one: Scores) -> Offsets:
+def whole(sequence: Scores) -> Offsets:
     """Return the offsets of one sequence."""
-    return np.array([0, len(one.emissions)])
+    return np.array([0, len(sequence.emissions)])
 
 
-def add_taken(d: Scores, here: slice, grad: Scores) -> None:
+def add_taken(d: Scores, tokens: slice, grad: Scores) -> None:
     """Add the gradient of one sequence to that of all; either may have one step for all positions."""
-    grad.emissions[here] += d.emissions
+    grad.emissions[tokens] += d.emissions
     if len(grad.transitions) == 1:
         grad.transitions[0] += d.transitions.sum(0)
     elif len(grad.transitions):
-        grad.transitions[here] += d.transitions
+        grad.transitions[tokens] += d.transitions
     grad.start[:] += d.start
     grad.end[:] += d.end
 
 
-def normalised(one: Scores) -> tuple[Scores, float]:
+def normalised(sequence: Scores) -> tuple[Scores, float]:
     """Return log-probabilities of the first label and of each step as scores of one sequence, and its log Z.
 
     The labellings have the same probabilities: by a recursion in log space, of what may follow each label,
     ``log P(y_t = j | y_{t-1} = i, x) = a_t(i, j) + e_t(j) + b_t(j) - b_{t-1}(i)``.
     """
-    length, n = one.emissions.shape
+    length, n = sequence.emissions.shape
     emissions, steps = np.zeros((length, n)), np.full((length, n, n), -np.inf)
-    log_z = float(_normalise((*one,), emissions[0], steps))
+    log_z = float(_normalise((*sequence,), emissions[0], steps))
     log_z = log_z if np.isfinite(log_z) else -np.inf  # sums of scores may be out of range
     return Scores(emissions, steps, np.zeros(n), np.zeros(n)), log_z
 
@@ -296,27 +296,27 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
     width, n = potentials.shape[1], transitions.shape[1]
     log_z, tiny = 0.0, limits(alpha).tiny
     for t in range(length):
-        here = alpha[t]
+        row = alpha[t]
         if t == 0:
             for k in range(width):
-                here[k] = potentials[0, k]
+                row[k] = potentials[0, k]
         else:
             if transitions.shape[0] == 1:
                 log_z += base
             else:
                 log_z += transition_potentials(transitions[t], potentials_ahead, potentials_back)
-            multiply(alpha[t - 1], potentials_ahead, n, here)
+            multiply(alpha[t - 1], potentials_ahead, n, row)
             for k in range(width):
-                here[k] *= potentials[t, k]
-        total = here[0]
+                row[k] *= potentials[t, k]
+        total = row[0]
         for k in range(1, width):
-            total += here[k]
+            total += row[k]
         if not total > tiny:
             return log_z, False
         log_z += np.log(total)
         scale[t] = 1 / total
         for k in range(width):
-            here[k] *= scale[t]
+            row[k] *= scale[t]
     return log_z, True
 
 
@@ -398,9 +398,9 @@ def _add_counts(transitions: Floats, length: int, factor: float, work: Work, gra
         for k in range(n):
             row[k] += factor * a[k] * z[k]
     for t in range(1, length if d_transitions.shape[0] > 0 else 1):
-        before, ends, here = alpha[t - 1], beta[t], potentials[t]
+        before, ends, marginal = alpha[t - 1], beta[t], potentials[t]
         for k in range(width):
-            ends[k] *= factor * scale[t] * here[k]  # beta is not needed any more
+            ends[k] *= factor * scale[t] * marginal[k]  # beta is not needed any more
         if transitions.shape[0] == 1:
             for i in range(n):
                 mass, row = before[i], counts[i]
@@ -430,10 +430,10 @@ def scaled_expectations(
         missing = count_missing(gold[b:e])
         if missing == e - b or weights[s] == 0:  # empty sequences, too
             continue
-        here, d_here = part(scores, b, e), part(grad, b, e)
+        sequence, d_here = part(scores, b, e), part(grad, b, e)
         factor, gold_log_sum, free = weights[s], 0.0, 0.0
         if missing == 0 and gold.shape[0] > 0:
-            gold_log_sum = path_score(here, gold[b:e])
+            gold_log_sum = path_score(sequence, gold[b:e])
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
         for turn in range(0 if missing > 0 and cap > 0 else 1, 3 if missing > 0 else 2):
             known, share, turn_cap = gold[b:e], 0.0, 0.0
@@ -441,7 +441,7 @@ def scaled_expectations(
                 known, share, turn_cap = gold[:0], factor, cap
             elif turn == 2:
                 share = -factor * capped(free - gold_log_sum, cap)[1]
-            log_sum, exact = accumulate(here, known, share, gold_log_sum, turn_cap, base, work, d_here)
+            log_sum, exact = accumulate(sequence, known, share, gold_log_sum, turn_cap, base, work, d_here)
             if not exact:
                 left[s] = max(turn, 1)
                 break
@@ -469,11 +469,11 @@ def posterior(scores: Scores, offsets: Offsets, marginals: Floats, log_z: Floats
     """
     left = np.zeros(len(log_z), np.bool_)
     _posterior((*scores,), offsets, marginals, log_z, left)
-    for here, s, one, log_z[s] in exactly(scores, offsets, left):
+    for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
         if len(marginals):
-            shares = np.zeros_like(one.emissions)
-            _posterior((*one,), whole(one), shares, np.empty(1), left[s : s + 1])
-            marginals[here] = shares
+            shares = np.zeros_like(sequence.emissions)
+            _posterior((*sequence,), whole(sequence), shares, np.empty(1), left[s : s + 1])
+            marginals[tokens] = shares
 
 
 def log_partitions(scores: Scores, offsets: Offsets) -> NDArray[np.float64]:

@@ -79,8 +79,10 @@ def solve_left(text: ChainText, theta: Floats, work: Work) -> int:
     first = int(work.stop[0]) - 1
     for s in np.flatnonzero(work.left):
         owner, (b, e) = work.owners[first + s], text.offsets[first + s : first + s + 2]
-        here, left = slice(b - text.offsets[first], e - text.offsets[first]), work.left[s : s + 1]
-        scores, d = (_chain(*each) for each in ((work.scores[here], theta), (work.gradient[here], work.shared[owner])))
+        tokens, left = slice(b - text.offsets[first], e - text.offsets[first]), work.left[s : s + 1]
+        scores, d = (
+            _chain(*each) for each in ((work.scores[tokens], theta), (work.gradient[tokens], work.shared[owner]))
+        )
         data = np.array([0, e - b]), text.gold[b:e], text.weights[first + s : first + s + 1]
         work.losses[owner] += exact_expectations(Scores(*scores), *data, Scores(*d), NO_NUMBERS, 0.0, left)
     work.left[:] = work.stop[:] = work.arrivals[:] = 0
@@ -182,14 +184,14 @@ def pass_over(
     for first in range(max(since, 0), weights.shape[0], size):
         last = min(first + size, weights.shape[0])
         begin, length = offsets[first], offsets[last] - offsets[first]
-        ends, here, labels = begins[: last - first + 1], factors[: last - first], gold[begin : begin + length]
+        ends, factors_here, labels = begins[: last - first + 1], factors[: last - first], gold[begin : begin + length]
         for part in range(thread if first != since else n_parts, n_parts, n_threads):
-            _load(text, unigrams, work, part, first, ends, here)
+            _load(text, unigrams, work, part, first, ends, factors_here)
             d = d_shared[part]
             for k in range(n_shared):
                 d[k] = 0
-            found, some_left = _expectations(given, ends, labels, here, _chain(gradient, d), 0.0, none, left)
-            losses[part] += found
+            loss, some_left = _expectations(given, ends, labels, factors_here, _chain(gradient, d), 0.0, none, left)
+            losses[part] += loss
             if some_left:
                 stop[0] = first + 1
         if late >= OFTEN:

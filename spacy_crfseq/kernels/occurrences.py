@@ -65,13 +65,13 @@ def _join(x: float, y: float, maximum: bool) -> float:
 
 
 @inlined
-def _after(begun: Any, before: int, here: int, rules: OccurrenceRules) -> Any:
-    """Return the set of labels that have begun when label `here` follows `before` (-1 for none), or `BROKEN`."""
-    if before >= 0 and rules.goes_on[before, here]:
+def _after(begun: Any, before: int, label: int, rules: OccurrenceRules) -> Any:
+    """Return the set of labels that have begun when label `label` follows `before` (-1 for none), or `BROKEN`."""
+    if before >= 0 and rules.goes_on[before, label]:
         return begun
-    if begun & rules.barred[here]:
+    if begun & rules.barred[label]:
         return BROKEN
-    return begun & rules.kept[here] | rules.bits[here]
+    return begun & rules.kept[label] | rules.bits[label]
 
 
 @inlined
@@ -177,14 +177,14 @@ def best_paths(scores: Scores, offsets: Offsets, rules: OccurrenceRules, labels:
 
     exact [N] receives whether they are certainly the best.  The score is minus infinity where none was found.
     """
-    found = np.zeros(len(offsets) - 1)
-    _best_paths((*scores,), offsets, rules, labels, found, exact)
-    return found
+    best = np.zeros(len(offsets) - 1)
+    _best_paths((*scores,), offsets, rules, labels, best, exact)
+    return best
 
 
 @kernel
 def _best_paths(
-    scores: PlainScores, offsets: Offsets, rules: OccurrenceRules, labels: Ints, found: Floats, exact: Bools
+    scores: PlainScores, offsets: Offsets, rules: OccurrenceRules, labels: Ints, best: Floats, exact: Bools
 ) -> None:
     """Do the work of `best_paths`."""
     layers = _layers(longest(offsets), scores[0].shape[1])
@@ -193,18 +193,18 @@ def _best_paths(
         exact[s] = True
         if _obeys(labels[b:e], rules):
             continue
-        here, gap, width = part(scores, b, e), GAP, BEAM
-        top = _fill_ahead(here, True, layers.ahead)
+        sequence, gap, width = part(scores, b, e), GAP, BEAM
+        top = _fill_ahead(sequence, True, layers.ahead)
         while True:
-            found[s], lost, full = _fill_layers(here, rules, True, top - gap, width, layers)
-            exact[s] = found[s] >= lost
-            if exact[s] or (full and found[s] > -np.inf) or (gap == np.inf and width == BEAM):
+            best[s], lost, full = _fill_layers(sequence, rules, True, top - gap, width, layers)
+            exact[s] = best[s] >= lost
+            if exact[s] or (full and best[s] > -np.inf) or (gap == np.inf and width == BEAM):
                 break
             width = NARROW if full and gap < np.inf else BEAM
             gap = 2 * gap if gap < FAR and not full else np.inf
-        if found[s] > -np.inf:
+        if best[s] > -np.inf:
             place = layers.first[e - b - 1]
-            while layers.scores[place] + here.end[layers.labels[place]] < found[s]:
+            while layers.scores[place] + sequence.end[layers.labels[place]] < best[s]:
                 place += 1
             for t in range(e - 1, b - 1, -1):
                 labels[t], place = layers.labels[place], layers.back[place]

@@ -99,18 +99,18 @@ def _best_scores(
     n = emissions.shape[1]
     padded = best.shape[1]
     shared = transitions.shape[0] == 1
-    before, here = rows[0], rows[1]
+    before, current = rows[0], rows[1]
     taken_out = 0.0
     top = int(np.int64(0))  # from a bare 0 numba would compile `_fill_bounds` for that constant, too
     for k in range(padded):
-        here[k] = -np.inf
+        current[k] = -np.inf
     for k in range(n):
-        here[k] = emissions[b, k] + start[k]
+        current[k] = emissions[b, k] + start[k]
     for t in range(b, e):
         if t > b:
             for k in range(padded):
-                before[k] = here[k]
-                here[k] = -np.inf
+                before[k] = current[k]
+                current[k] = -np.inf
             m = n
             if shared:
                 if np.isnan(bounds[top, 0]):
@@ -132,19 +132,19 @@ def _best_scores(
                 p, q, u, v = before[i], before[j], before[x], before[y]
                 for k in range(padded):
                     first, second = max(p + steps[i, k], q + steps[j, k]), max(u + steps[x, k], v + steps[y, k])
-                    here[k] = max(here[k], max(first, second))
+                    current[k] = max(current[k], max(first, second))
             for k in range(padded):
-                reached[t - b, k] = here[k]
+                reached[t - b, k] = current[k]
             for k in range(n):
-                here[k] += emissions[t, k]
-        top = _first_largest(here, lanes)
-        largest = here[top]
+                current[k] += emissions[t, k]
+        top = _first_largest(current, lanes)
+        largest = current[top]
         if largest > -np.inf:  # scores grow with the length, and float32 would lose the differences
             taken_out += largest
             for k in range(padded):
-                here[k] -= largest
+                current[k] -= largest
         for k in range(padded):
-            best[t - b, k] = here[k]
+            best[t - b, k] = current[k]
     return taken_out
 
 
@@ -319,11 +319,11 @@ def _best_labellings(
         b, e = offsets[s], offsets[s + 1]
         count, work.values[0], log_z[s] = 1, 0.0, 0.0
         if e > b:
-            here = part(scores, b, e)
-            log_z[s], exact = solve(here, labels[0, :0], base, 0.0, recursions)
+            sequence = part(scores, b, e)
+            log_z[s], exact = solve(sequence, labels[0, :0], base, 0.0, recursions)
             left[s] = not exact
-            _fill_best(here, work.best)
-            count = _search(here, b, work, labels)
+            _fill_best(sequence, work.best)
+            count = _search(sequence, b, work, labels)
         for r in range(k):
             values[r, s] = work.values[r] if r < count else -np.inf
 
@@ -336,15 +336,15 @@ def _fill_best(scores: Scores, best: Floats) -> None:
     for j in range(n):
         best[0, j] = emissions[0, j] + start[j]
     for t in range(1, length):
-        before, here, step = best[t - 1], best[t], step_to(transitions, t)
+        before, current, step = best[t - 1], best[t], step_to(transitions, t)
         for j in range(n):
-            here[j] = -np.inf
+            current[j] = -np.inf
         for i in range(n):
             row = step[i]
             for j in range(n):
-                here[j] = max(here[j], before[i] + row[j])
+                current[j] = max(current[j], before[i] + row[j])
         for j in range(n):
-            here[j] += emissions[t, j]
+            current[j] += emissions[t, j]
 
 
 @internal
@@ -380,14 +380,14 @@ def _search(scores: Scores, b: int, work: Alternatives, labels: Ints) -> int:
             count = _insert(values, deviations, count, r, values[r] - loss, place, following)
         # and the second best at all places before
         for p in range(place - 1, 0, -1):
-            here = row[p]
-            if pairs[p, here, 0] == NONE:
-                _fill_incoming(transitions, end, p, here, length, best, incoming)
+            best_label = row[p]
+            if pairs[p, best_label, 0] == NONE:
+                _fill_incoming(transitions, end, p, best_label, length, best, incoming)
                 first, second = _best_two(incoming)
-                pairs[p, here, 0], pairs[p, here, 1] = first, second
-                costs[p, here] = incoming[first] - incoming[second] if second >= 0 else np.inf
-            row[p - 1] = pairs[p, here, 0]
-            count = _insert(values, deviations, count, r, values[r] - costs[p, here], p, pairs[p, here, 1])
+                pairs[p, best_label, 0], pairs[p, best_label, 1] = first, second
+                costs[p, best_label] = incoming[first] - incoming[second] if second >= 0 else np.inf
+            row[p - 1] = pairs[p, best_label, 0]
+            count = _insert(values, deviations, count, r, values[r] - costs[p, best_label], p, pairs[p, best_label, 1])
         r += 1
     return count
 

@@ -126,10 +126,10 @@ def padded(n: int) -> int:
 @inlined
 def longest(offsets: Offsets) -> int:
     """Return the length of the longest sequence."""
-    found = 0
+    length = 0
     for s in range(offsets.shape[0] - 1):
-        found = max(found, offsets[s + 1] - offsets[s])
-    return found
+        length = max(length, offsets[s + 1] - offsets[s])
+    return length
 
 
 @inlined
@@ -192,10 +192,10 @@ def exponentiate(row: Floats) -> None:
 @inlined
 def largest(values: Floats) -> float:
     """Return the largest number."""
-    found = values[0]
+    maximum = values[0]
     for k in range(1, values.shape[0]):
-        found = max(found, values[k])
-    return found
+        maximum = max(maximum, values[k])
+    return maximum
 
 
 @internal

@@ -64,9 +64,9 @@ def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[Sp
     steps: Any = np.zeros(shape, np.bool_), np.zeros(shape), np.ones(shape), np.zeros((shape[0], len(links)))
     apart = (~inside).astype(np.float64)
     _span_steps((*scores,), offsets, apart, links, steps, log_z, left)
-    for here, s, one, log_z[s] in exactly(scores, offsets, left):
-        own: Any = tuple(array[here] for array in steps)
-        _span_steps((*one,), whole(one), apart, links, own, np.empty(1), left[s : s + 1])
+    for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
+        own: Any = tuple(array[tokens] for array in steps)
+        _span_steps((*sequence,), whole(sequence), apart, links, own, np.empty(1), left[s : s + 1])
     return SpanChain(possible, follows, links, first_link, *steps), log_z
 
 
@@ -87,8 +87,8 @@ def _span_steps(
         b, length = offsets[s], offsets[s + 1] - offsets[s]
         if not left[s]:
             continue
-        here = part(scores, b, b + length)
-        log_z[s], exact = solve(here, no_gold, base, limits(work.beta).huge, work)
+        sequence = part(scores, b, b + length)
+        log_z[s], exact = solve(sequence, no_gold, base, limits(work.beta).huge, work)
         left[s] = not exact
         for t in range(length if exact else 0):
             for k in range(n):
@@ -97,8 +97,8 @@ def _span_steps(
                 ends[k] = np.float64(potentials[t, k]) * beta[t, k] * scale[t]
             if t == 0:
                 continue
-            if here.transitions.shape[0] > 1:
-                transition_potentials(here.transitions[t], potentials_ahead, potentials_back)
+            if sequence.transitions.shape[0] > 1:
+                transition_potentials(sequence.transitions[t], potentials_ahead, potentials_back)
             for i in range(n):
                 total, mass = 0.0, np.float64(alpha[t - 1, i])
                 for k in range(n):
@@ -182,10 +182,10 @@ def _fill_table(
         for j in range(n):
             begin[t, j] = 0.0 if t == b else -np.inf
         for i in range(n if t > b else 0):
-            value, row, here = finish[t - 1, i], follows[s, i], begin[t]
+            value, row, starting = finish[t - 1, i], follows[s, i], begin[t]
             if value > -np.inf:
                 for j in range(n):
-                    here[j] = max(here[j], value + row[j])
+                    starting[j] = max(starting[j], value + row[j])
         for j in range(n):
             if not allowed[t, j]:  # or nothing may follow
                 begin[t, j] = -np.inf
@@ -290,10 +290,10 @@ def span_probabilities(
     """
     out, left = np.empty(len(starts)), np.zeros(len(offsets) - 1, np.bool_)
     _span_probabilities((*scores,), offsets, states, (labels, starts, ends, out), inside, left)
-    for here, s, one, _ in exactly(scores, offsets, left):
-        places = slice(*np.searchsorted(starts, (here.start, here.stop)))
-        spans = labels[here], starts[places] - here.start, ends[places] - here.start, out[places]
-        _span_probabilities((*one,), whole(one), states[here], spans, inside, left[s : s + 1])
+    for tokens, s, sequence, _ in exactly(scores, offsets, left):
+        places = slice(*np.searchsorted(starts, (tokens.start, tokens.stop)))
+        spans = labels[tokens], starts[places] - tokens.start, ends[places] - tokens.start, out[places]
+        _span_probabilities((*sequence,), whole(sequence), states[tokens], spans, inside, left[s : s + 1])
     return out
 
 
@@ -325,12 +325,12 @@ def _span_probabilities(
             p += 1
         if first == p:
             continue
-        here, own = part(scores, b, e), states[b:e]
-        _, exact = solve(here, labels[:0], base, limits(work.beta).huge, work)
+        sequence, own = part(scores, b, e), states[b:e]
+        _, exact = solve(sequence, labels[:0], base, limits(work.beta).huge, work)
         left[s] = not exact
         for q in range(first, p if exact else first):
             span = starts[q] - b, ends[q] - b
-            out[q] = _span_probability(here.transitions, span, own, labels[b:e], inside, work, room)
+            out[q] = _span_probability(sequence.transitions, span, own, labels[b:e], inside, work, room)
 
 
 @inlined

@@ -39,10 +39,10 @@ def _bounds(row_ptr: Offsets, r: Any, width: int) -> tuple[int, int]:
 
 @inlined
 def _is_zero(row: Floats) -> bool:
-    found = True
+    zero = True
     for c in range(row.shape[0]):
-        found &= row[c] == 0
-    return found
+        zero &= row[c] == 0
+    return zero
 
 
 @kernel

@@ -52,9 +52,9 @@ def remember(
     for b in range(begin, end, BLOCK):
         e = min(b + BLOCK, end)
         s, y, g = basis[slot, b:e], basis[m + slot, b:e], basis[n - 1, b:e]
-        here, there, last, fresh, next_ = old[b:e], new[b:e], before[b:e], after[b:e], gradient[b:e]
+        old_values, there, last, fresh, next_ = old[b:e], new[b:e], before[b:e], after[b:e], gradient[b:e]
         for i in range(s.shape[0]):
-            s[i] = there[i] - here[i]
+            s[i] = there[i] - old_values[i]
         for i in range(s.shape[0]):
             y[i] = fresh[i] - last[i]
         for i in range(s.shape[0]):

@@ -112,13 +112,13 @@ def _make_views(batch: Batch, numbers: Offsets) -> _Views:
     known[labelled] = False
     known[labelled, gold[labelled]] = True
     known[partly] = batch.candidates.sets[MISSING - 1 - gold[partly]]
-    here = set((MISSING - 1 - gold[partly]).tolist())
+    in_batch = set((MISSING - 1 - gold[partly]).tolist())
     owner, n = np.arange(len(numbers)), len(numbers)
     n_spans = np.zeros(n)
     parts: list[tuple[Offsets, Bools]] = []
     groups: list[int] = []
     owners: list[int] = []
-    for span in (span for span in batch.candidates.incorrect if span.number in here):
+    for span in (span for span in batch.candidates.incorrect if span.number in in_batch):
         for place in np.flatnonzero(gold == MISSING - 1 - span.number).tolist():
             number = int(np.searchsorted(bounds, place, side="right")) - 1
             first, last = int(bounds[number]), int(bounds[number + 1])
@@ -147,13 +147,13 @@ def _partings(known: Bools, span: IncorrectSpan, begin: int) -> list[Bools]:
     # sequence is too short for the span, or if the known labels allow no other labelling
     if begin + span.n_tokens > len(known):
         return []
-    found, agreeing = [], known.copy()
+    partings, agreeing = [], known.copy()
     for token, labels in zip(range(begin, len(known)), span.labels, strict=False):
         parting = agreeing.copy()
         parting[token] &= ~labels
         agreeing[token] &= labels
         if parting[token].any():
-            found.append(parting)
+            partings.append(parting)
         if not agreeing[token].any():
             break
-    return found
+    return partings

@@ -103,7 +103,7 @@ class AdaGrad(GradientSteps):
         new = self._run(theta, state.rng)
         new.blocks, new.unit, new.seen = state.blocks, state.unit, state.seen
         new.seen[:, 1] = 0  # the clock begins anew
-        new.others = [self.again(one, theta, seen) for one in state.others]
+        new.others = [self.again(other, theta, seen) for other in state.others]
         return new
 
     def last(self, state: AdaGradState, objective: OnlineObjective) -> Floats:

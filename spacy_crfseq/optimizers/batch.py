@@ -123,9 +123,9 @@ class BatchMethod(Generic[State]):
             self._begin(objective, state)
         if state.done:
             return state.report(evaluations)
-        found, count = self._step(objective, state)
-        if found is not None:
-            state.move(found)
+        point, count = self._step(objective, state)
+        if point is not None:
+            state.move(point)
             state.done = self.reason_to_stop(state, objective.n_threads)
         return state.report(evaluations + count)
 

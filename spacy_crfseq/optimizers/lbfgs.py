@@ -124,8 +124,8 @@ class History:
             kernels.vectors.remember(self.rows, slot, pairs, elements.start, elements.stop, step, products)
             return products
 
-        found = np.sum(shared(part, len(gradient), n_threads), axis=0)
-        for row, values in zip((slot, m + slot, 2 * m), found, strict=True):
+        dots = np.sum(shared(part, len(gradient), n_threads), axis=0)
+        for row, values in zip((slot, m + slot, 2 * m), dots, strict=True):
             self.gram[row] = self.gram[:, row] = values
         if self.gram[slot, m + slot] > 1e-10 * self.gram[m + slot, m + slot]:
             self.slot, self.used = (slot + 1) % m, min(self.used + 1, m)
@@ -197,16 +197,16 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
 
     def _step(self, objective: Objective, state: QuasiNewtonState) -> tuple[Point | None, int]:
         history, work = state.history, state.take()
-        found, count = self._search(objective, state, work)
-        if found is None:
+        point, count = self._search(objective, state, work)
+        if point is None:
             if not history.used:
                 state.done = OPTIMUM
             history.forget()  # the history may be at fault: restart with the gradient
         else:
-            history.remember(state.current, found, self._gradient(objective, found, work), objective.n_threads)
+            history.remember(state.current, point, self._gradient(objective, point, work), objective.n_threads)
             state.gradient_norm = history.gradient_norm
         state.free.append(work)
-        return found, count
+        return point, count
 
     def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
         """Return the gradient that a direction starts from, possibly in out [D]."""
@@ -239,8 +239,8 @@ class LBFGS(QuasiNewton):
     def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
         slope = state.history.direction(out, objective.n_threads)
         first_step = 1.0 if state.history.used else 1.0 / max(1.0, (-slope) ** 0.5)
-        found, _, count = search(objective, state, out, slope, first_step, CURVATURE)
-        return found, count
+        point, _, count = search(objective, state, out, slope, first_step, CURVATURE)
+        return point, count
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,11 @@ class _Search:
         self.evaluations = 0
 
     def run(self, first_step: float) -> tuple[Point | None, float, int]:
-        found = self.bracket(first_step)
-        self.release(self.last, kept=found)
+        trial = self.bracket(first_step)
+        self.release(self.last, kept=trial)
         if self.best is not self.last:
-            self.release(self.best, kept=found)
-        return (found.point, found.step, self.evaluations) if found else (None, 0.0, self.evaluations)
+            self.release(self.best, kept=trial)
+        return (trial.point, trial.step, self.evaluations) if trial else (None, 0.0, self.evaluations)
 
     def bracket(self, step: float) -> _Trial | None:
         before = self.origin

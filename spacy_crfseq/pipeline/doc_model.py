@@ -511,7 +511,7 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
         if wrong or head["digest"] != _digest(head):
             raise ValueError(f"{', '.join(wrong) or 'its parts'} are not what was written")
         templates = head["templates"], head["bigram_templates"]
-        unigrams, bigrams = ({int(key): str(name) for key, name in one.items()} for one in head["largest"])
+        unigrams, bigrams = ({int(key): str(name) for key, name in of_block.items()} for of_block in head["largest"])
         packed = Packed(
             list(map(str, head["names"])), (unigrams, bigrams), *(head[name] for name in Packed._fields[2:])
         )

@@ -131,8 +131,8 @@ class DocPosterior:
         Others are the best found among the most likely ones: too many labels could occur in too many ways there.
         """
         _ = self.all_labels  # which finds out
-        found: Bools = self._sums((~self._exact).astype(np.float64)) == 0
-        return found
+        is_exact: Bools = self._sums((~self._exact).astype(np.float64)) == 0
+        return is_exact
 
     def missing(self) -> NDArray[np.float64]:
         """Return how much of the probability of each Doc [docs] is left out under `once` and `order`, an upper bound.
@@ -143,10 +143,10 @@ class DocPosterior:
 
     def spans(self) -> list[list[Scored]]:
         """Return the predicted spans; for a tagger, its tokens with their tags."""
-        found = self.all_spans
+        arrays = self.all_spans
         names = self.tags if self._scheme is None else tag_table(self.tags, self._scheme).types
-        bounds, starts, ends = (each.tolist() for each in by_doc(found, self.doc_offsets))
-        each = zip(starts, ends, found.type.tolist(), self.all_probabilities.tolist(), strict=True)
+        bounds, starts, ends = (each.tolist() for each in by_doc(arrays, self.doc_offsets))
+        each = zip(starts, ends, arrays.type.tolist(), self.all_probabilities.tolist(), strict=True)
         scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
         return [scored[first:last] for first, last in pairwise(bounds)]
 

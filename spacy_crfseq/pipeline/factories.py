@@ -31,10 +31,10 @@ def _factory(
 
     def register(create: Callable[..., Any]) -> Callable[..., Any]:
         written = signature(create)
-        mine = [p for p in written.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
+        of_task = [p for p in written.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
         kind = Parameter.POSITIONAL_OR_KEYWORD
         shared = [Parameter(field, kind, annotation=each) for field, each in Method.__annotations__.items()]
-        create.__signature__ = written.replace(parameters=[*mine, *shared])  # type: ignore[attr-defined]
+        create.__signature__ = written.replace(parameters=[*of_task, *shared])  # type: ignore[attr-defined]
         made: Callable[..., Any] = Language.factory(
             name, assigns=assigns, default_config=default_config, default_score_weights=scores, func=create
         )

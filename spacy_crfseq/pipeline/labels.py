@@ -263,8 +263,8 @@ class _Reader:
             raise DataError(f"{self._name} has {self._size} tokens, but there is a note on {noted}.")
         if places is None:
             return list(gold)
-        found = [places[i] for i in gold if i in places]
-        return found if len(found) == len(gold) else []
+        mapped = [places[i] for i in gold if i in places]
+        return mapped if len(mapped) == len(gold) else []
 
     def _ends(self, token: int) -> bool:
         return token >= len(self._doc) or bool(self._doc[token].is_sent_start)

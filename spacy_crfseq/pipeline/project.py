@@ -442,7 +442,9 @@ def each_fold(
             training.set(keeps=True)
         encode(setup._replace(train=Corpus(lambda: examples, False)))
         sizes = [len(example.predicted) for example in examples]
-    one_sequence_each = sizes and all(np.array_equal(np.diff(one.data.encoded.offsets), sizes) for one in trainings)
+    one_sequence_each = sizes and all(
+        np.array_equal(np.diff(each_training.data.encoded.offsets), sizes) for each_training in trainings
+    )
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)

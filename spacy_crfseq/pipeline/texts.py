@@ -125,9 +125,9 @@ def _from_entry(path: Path, record: tuple[int, dict[str, Any]] | FormatError) ->
     return Document(line, entry["text"], entry=entry)
 
 
-def _from_sentences(found: Iterator[Sentence | FormatError], join: bool) -> Iterator[Document | FormatError]:
+def _from_sentences(items: Iterator[Sentence | FormatError], join: bool) -> Iterator[Document | FormatError]:
     begun: list[Sentence] = []  # sentences of a marked document
-    for sentence in found:
+    for sentence in items:
         if isinstance(sentence, FormatError):
             yield sentence
             continue

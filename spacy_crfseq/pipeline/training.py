@@ -335,7 +335,11 @@ class Training(CorpusEncoder):
         assert met is not None
         new = {key: example for key, example in zip(keys, examples, strict=True) if key not in met}
         if model.annotation.scheme is not None:
-            gold = [tag for one in new.values() for tag in known_tags(gold_tags(model.annotation, one, model.name))]
+            gold = [
+                tag
+                for new_example in new.values()
+                for tag in known_tags(gold_tags(model.annotation, new_example, model.name))
+            ]
             labels = model.annotation.public_labels([tag for tag in dict.fromkeys(gold) if tag is not None])
             if added := [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]:
                 self.add_tags(added)

@@ -111,7 +111,7 @@ class Sum:
 
     def __init__(self, linear: Linear, small: Sequence[Small]) -> None:
         self.linear, self.small, self.n_labels = linear, tuple(small), linear.n_labels
-        self._ends = list(accumulate((one.size for one in self.small), initial=linear.size))
+        self._ends = list(accumulate((potential.size for potential in self.small), initial=linear.size))
         self.size = self._ends[-1]
 
     def split(self, theta: Floats) -> list[Floats]:
@@ -120,9 +120,9 @@ class Sum:
 
     def blocks(self) -> list[RowBlock]:
         groups = self.linear.blocks()
-        for one, (begin, end) in zip(self.small, pairwise(self._ends), strict=True):
+        for potential, (begin, end) in zip(self.small, pairwise(self._ends), strict=True):
             first = groups[-1].first + groups[-1].n_rows
-            groups.append(RowBlock(begin, end, first, one.size // one.width, one.width, *EVERYWHERE))
+            groups.append(RowBlock(begin, end, first, potential.size // potential.width, potential.width, *EVERYWHERE))
         return groups
 
     def zero_frozen(self, grad: Floats) -> None:
@@ -130,9 +130,9 @@ class Sum:
 
     def forward(self, theta: Sequence[Floats], text: Encoded, part: Part, scores: Scores) -> tuple[Scores, Any]:
         """Return scores with those of the small potentials at theta, and functions to the gradients of these."""
-        pairs = [one.forward(own, text, part) for one, own in zip(self.small, theta, strict=True)]
+        pairs = [potential.forward(own, text, part) for potential, own in zip(self.small, theta, strict=True)]
         each = [(len(own.transitions), backprop) for own, backprop in pairs]
-        return reduce(added, (own for own, _ in pairs), scores), [partial(_backprop, *one) for one in each]
+        return reduce(added, (own for own, _ in pairs), scores), [partial(_backprop, *potential) for potential in each]
 
     def passes(self, text: Encoded, n_threads: int) -> SumPasses:
         return SumPasses(self, text, n_threads)
@@ -167,7 +167,7 @@ class SumPasses:
         scores, others = self._potential.forward(self._theta, self._text, part, own)
 
         def backprop(d: Scores) -> None:
-            self._taken[part[0]] = [one(d) for one in others]
+            self._taken[part[0]] = [give_back(d) for give_back in others]
             _backprop(len(own.transitions), own_backprop, d)
 
         return scores, backprop

@@ -136,8 +136,8 @@ def make_dictionary(
     places = _places(frequent, len(hashes))
     for words, labels in _labelled(numbers, gold):
         absent[labels] = False
-        here = places[words]
-        seen[here[here >= 0], labels[here >= 0]] = True
+        rows = places[words]
+        seen[rows[rows >= 0], labels[rows >= 0]] = True
     kept = np.flatnonzero(seen[:, free_standing(constraints)].any(1))[:size]
     seen[:, absent] = True
     return TagDictionary(hashes[frequent[kept]], seen[kept]), _places(frequent[kept], len(hashes))[numbers]

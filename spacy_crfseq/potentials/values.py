@@ -53,7 +53,7 @@ class Values:
     def read(self, docs: Sequence[Any]) -> NDArray[np.object_]:
         """Return the numbers of each token [T] as bytes.  RAISES DataError: If the function returns something else."""
         function, same = self.function or noted_attributes, dict[bytes, bytes]()
-        found: list[bytes] = []
+        packed_tokens: list[bytes] = []
         for tokens in map(list, docs):
             starts = [i for i, token in enumerate(tokens) if not i or token.is_sent_start]
             for begin, end in pairwise([*starts, len(tokens)]):
@@ -65,8 +65,8 @@ class Values:
                     except DataError as error:
                         raise DataError(f"Values at the token {sequence[i].text!r}: {error}") from None
                     packed = b"".join(_pack(_hash(name), value) for name, value in values.items() if value)
-                    found.append(same.setdefault(packed, packed))
-        return np.array([*found, None], object)[:-1]  # without None, NumPy would take bytes apart
+                    packed_tokens.append(same.setdefault(packed, packed))
+        return np.array([*packed_tokens, None], object)[:-1]  # without None, NumPy would take bytes apart
 
     def bind(self, text: Encoded, number: int) -> None:
         self.names = np.unique(_unpacked(text.inputs[number])[1] if text.inputs else np.zeros(0, np.uint64))

@@ -115,8 +115,8 @@ class Vectors:
                 rows = _look_up(table.vectors, new.tolist(), self.scale)
                 ids, _ = table.index.add(words)
                 table.rows.append(rows)
-            found: Floats = table.rows.array[ids + 1]
-            return found
+            rows_of: Floats = table.rows.array[ids + 1]
+            return rows_of
 
 
 def _look_up(vectors: Any, words: list[int], scale: float) -> Floats:
@@ -125,13 +125,13 @@ def _look_up(vectors: Any, words: list[int], scale: float) -> Floats:
         rows = vectors.find(keys=words)
         missing = np.flatnonzero(rows < 0)
         rows[missing] = vectors.find(keys=[vectors.strings[words[i]].lower() for i in missing])
-        found = vectors.data[rows]
-        found[rows < 0] = 0
+        values = vectors.data[rows]
+        values[rows < 0] = 0
     else:
-        found = vectors.get_batch(words)
-    found = found.get() if hasattr(found, "get") else found  # from a GPU
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return np.asarray(found * (scale / np.where(lengths > 0, lengths, 1)) if scale else found)
+        values = vectors.get_batch(words)
+    values = values.get() if hasattr(values, "get") else values  # from a GPU
+    lengths = np.linalg.norm(values, axis=1, keepdims=True)
+    return np.asarray(values * (scale / np.where(lengths > 0, lengths, 1)) if scale else values)
 
 
 class VectorScores(RowScores):

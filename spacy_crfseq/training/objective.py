@@ -137,9 +137,9 @@ class FullPass:
         if not isinstance(self._loss, CorpusLoss):
             return 0.0
         self._passes.begin(theta, None)
-        found = self._totals(self._loss)
+        result = self._totals(self._loss)
         self._passes.finish()
-        return found
+        return result
 
     def _totals(self, loss: CorpusLoss) -> Any:
         return self._sum(lambda scores, batch, _: loss.totals(scores, batch), False)

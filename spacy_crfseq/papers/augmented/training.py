@@ -240,11 +240,11 @@ class TuningRun:
         self._rounds += 1
         self.reports = [loss.report() for loss in self._losses]
         message = ""
-        if self._complete and not any(one.steps for one in self.reports):
+        if self._complete and not any(turn.steps for turn in self.reports):
             message = "no step changes anything any more"
         elif self._rounds >= self._limit:
             message = f"{self._rounds} rounds were run"
-        value = sum(one.cost for one in self.reports)
+        value = sum(turn.cost for turn in self.reports)
         return report._replace(value=value, loss=value, converged=bool(message), message=message)
 
 

@@ -139,10 +139,10 @@ def _ahead(local: Numbers, backward: Numbers, gold: int, out: Numbers) -> None:
 def _advance(before: Numbers, logs: Numbers, powers: Numbers, base: float, row: Numbers) -> None:
     """Add ``log sum_i exp(before_i + step_ij)`` to the row [L]."""
     n = row.shape[0]
-    here, sums = np.empty(n), np.zeros(n)
-    shift = _exponentials(before, here)
+    weights, sums = np.empty(n), np.zeros(n)
+    shift = _exponentials(before, weights)
     for i in range(n):
-        weight = here[i]
+        weight = weights[i]
         for j in range(n):
             sums[j] += weight * powers[i, j]
     for j in range(n):
@@ -152,8 +152,8 @@ def _advance(before: Numbers, logs: Numbers, powers: Numbers, base: float, row: 
             row[j] += np.log(sums[j]) + base + shift
         else:
             for i in range(n):
-                here[i] = before[i] + logs[i, j]
-            row[j] += log_sum(here)
+                weights[i] = before[i] + logs[i, j]
+            row[j] += log_sum(weights)
 
 
 @internal

@@ -78,18 +78,18 @@ def weigh(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Seque
 
     RAISES DataError: As `Weighting` does, and if what it returns is not one weight for each text.
     """
-    found = weighting(labelled, target)
-    values = found.values
+    result = weighting(labelled, target)
+    values = result.values
     if len(values) != len(labelled) or not all(0 <= value < math.inf for value in values) or not np.any(values):
         raise DataError(
             f"{type(weighting).__name__}: a weighting returns a number of at least 0 for each of the {len(labelled):,} "
             f"labelled texts, not all 0; this one returned {len(values):,} values for {WEIGHT}."
         )
     zeros, sizes = np.mean(values == 0), [np.mean([len(text) for text in side]) for side in (labelled, target)]
-    if found.effective_size < FEW * len(labelled) or zeros > FEW:
+    if result.effective_size < FEW * len(labelled) or zeros > FEW:
         warnings.warn(
-            f"The weights of {len(labelled):,} texts are as uneven as if only {found.effective_size:.0f} of them were "
-            f"left, and {zeros:.0%} are 0 ({found.note}). A model may be better without weights: lower `flatten`, set "
+            f"The weights of {len(labelled):,} texts are as uneven as if only {result.effective_size:.0f} of them were "
+            f"left, and {zeros:.0%} are 0 ({result.note}). A model may be better without weights: lower `flatten`, set "
             "a `cap`, or compare what repeats more often.",
             stacklevel=3,
         )
@@ -99,4 +99,4 @@ def weigh(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Seque
             "sentences, or both as documents.",
             stacklevel=3,
         )
-    return found
+    return result
