@@ -136,7 +136,8 @@ def convert_file(
       python -m spacy crfseq convert model.crfsuite pipeline \\
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
-      python -m spacy crfseq convert training/model-best model.crfsuite --component crf_ner
+      python -m spacy crfseq convert training/model-best model.crfsuite \\
+          --component crf_ner
     \f
     Do this, see `convert`, and return what was converted, in words.
     """
