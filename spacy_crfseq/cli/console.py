@@ -98,7 +98,7 @@ def fail(title: str, text: str = "") -> NoReturn:
     """Print a message to stderr and exit with code 1."""
     # not printed by wasabi, which writes to stdout only and wraps long paths at 80 columns
     mark = Printer(pretty=sys.stderr.isatty(), no_print=True).fail(title)
-    text = CONTROL.sub(lambda found: repr(found[0])[1:-1], text)  # of a file name or a config: it may steer a terminal
+    text = CONTROL.sub(lambda match: repr(match[0])[1:-1], text)  # of a file name or a config: it may steer a terminal
     print(f"{mark}\n{text}" if text else mark, file=sys.stderr)
     raise SystemExit(FAILED)
 
@@ -213,10 +213,10 @@ def _fail_validation(error: ConfigValidationError, config: Path | None) -> NoRet
 
 def _unknown_function(message: str) -> str:
     """Return the registry's message in short, with the nearest name; other messages are returned unchanged."""
-    found = re.search(r"function '([^']+)' in function registry '(\w+)'.*Available names: (.*)", message, re.DOTALL)
-    if found is None:
+    match = re.search(r"function '([^']+)' in function registry '(\w+)'.*Available names: (.*)", message, re.DOTALL)
+    if match is None:
         return message
-    name, registry, names = found.groups()
+    name, registry, names = match.groups()
     nearest = suggest(name, names.strip().split(", "))
     return f"The registry {registry} has no {name!r}. {nearest} Import a function of your own with --code FILE."
 
@@ -225,11 +225,11 @@ def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
     """Return a line for each unknown key, with the nearest known one; empty if there is none."""
     block = error.config if isinstance(error.config, dict) else {}
     lines = []
-    for one in error.errors or ():
-        if re.search("unexpected argument|extra fields|Extra inputs", one["msg"]):
-            lines.append(_unknown_key(str(one["loc"][-1]), _known_keys(block)))
-        elif "not a section value" in one["msg"] and config is not None and config.is_file():
-            lines.append(_unknown_section(one["loc"], Config().from_disk(config, interpolate=False)))
+    for detail in error.errors or ():
+        if re.search("unexpected argument|extra fields|Extra inputs", detail["msg"]):
+            lines.append(_unknown_key(str(detail["loc"][-1]), _known_keys(block)))
+        elif "not a section value" in detail["msg"] and config is not None and config.is_file():
+            lines.append(_unknown_section(detail["loc"], Config().from_disk(config, interpolate=False)))
     return "\n".join(lines)
 
 

@@ -68,17 +68,17 @@ class Units(NamedTuple):
     def tokens(self) -> tuple[int, int]:
         """Return the number of annotated tokens with the correct tag, and of all annotated tokens."""
         right = 0
-        for gold, found, known in zip(*self, strict=True):
-            tags = zip(_tags(gold, len(known)), _tags(found, len(known)), known, strict=True)
+        for gold, predicted, known in zip(*self, strict=True):
+            tags = zip(_tags(gold, len(known)), _tags(predicted, len(known)), known, strict=True)
             right += sum(a == b for a, b, is_known in tags if is_known)
         return right, sum(map(sum, self.known))
 
     def report(self, *, spans: bool = True) -> str:
         """Return the report of conlleval; without spans, that of tags, with a row each unless there are too many."""
         rows, (right, tokens) = self.rows(), self.tokens()
-        correct, found, gold = map(sum, zip((0, 0, 0), *rows.values(), strict=True))
-        head = f"processed {tokens} tokens with {gold} phrases; found: {found} phrases; correct: {correct}."
-        total = f"accuracy: {100 * right / max(1, tokens):6.2f}%; {scores_line(gold, found, correct)}"
+        correct, predicted, gold = map(sum, zip((0, 0, 0), *rows.values(), strict=True))
+        head = f"processed {tokens} tokens with {gold} phrases; found: {predicted} phrases; correct: {correct}."
+        total = f"accuracy: {100 * right / max(1, tokens):6.2f}%; {scores_line(gold, predicted, correct)}"
         width = max(17, *map(len, [*rows, ""]))
         lines = [f"{label:>{width}}: {scores_line(*row[::-1])}  {row[1]}" for label, row in rows.items()]
         if not spans:
@@ -282,9 +282,9 @@ def _plain(value: Any) -> Any:
     return float(value) if hasattr(value, "dtype") else value
 
 
-def scores_line(gold: int, found: int, correct: int) -> str:
+def scores_line(gold: int, predicted: int, correct: int) -> str:
     """Return precision, recall and F1 of numbers of spans as conlleval prints them."""
-    precision, recall, f1 = (100 * score for score in prf(correct, found, gold))
+    precision, recall, f1 = (100 * score for score in prf(correct, predicted, gold))
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 
 

@@ -118,9 +118,9 @@ def fit(
         if start is not None:
             raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
         setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
-        found = list(each_fold(setup, cross_validate, evaluate_every, patience))
-        _print_folds(found, cross_validate)
-        if len(found) < cross_validate:
+        scored_folds = list(each_fold(setup, cross_validate, evaluate_every, patience))
+        _print_folds(scored_folds, cross_validate)
+        if len(scored_folds) < cross_validate:
             raise typer.Exit(INTERRUPTED)
         if output is None:
             return None
@@ -178,8 +178,8 @@ def overlaps(config: Any) -> bool:
         return False
     if max(train.stat().st_size, dev.stat().st_size) > COMPARED:
         return False
-    found = [part for part in dev.read_bytes().split(b"\n\n") if len(part) > PARAGRAPH]
-    sample, whole = found[:: len(found) // 50 + 1], train.read_bytes()
+    paragraphs = [part for part in dev.read_bytes().split(b"\n\n") if len(part) > PARAGRAPH]
+    sample, whole = paragraphs[:: len(paragraphs) // 50 + 1], train.read_bytes()
     return sum(part in whole for part in sample) > 0.5 * len(sample)
 
 
@@ -223,24 +223,24 @@ def _show_parts(bar: Any, done: int, total: int) -> None:
         bar.close()
 
 
-def _print_folds(found: Sequence[Fold], k: int) -> None:
-    if len(found) < k:
-        printer().warn(f"Interrupted after {len(found)} of {k} folds")
-    if not found:
+def _print_folds(scored: Sequence[Fold], k: int) -> None:
+    if len(scored) < k:
+        printer().warn(f"Interrupted after {len(scored)} of {k} folds")
+    if not scored:
         return
-    weighted = found[0].setup.training["score_weights"]
-    names = [*weighted, *(name for name in found[0].scores if name.endswith(SEQUENCES))]
-    names = [name for name in names if all(isinstance(fold.scores.get(name), float) for fold in found)]
-    values = 100 * np.array([[fold.scores[name] for name in names] for fold in found])
+    weighted = scored[0].setup.training["score_weights"]
+    names = [*weighted, *(name for name in scored[0].scores if name.endswith(SEQUENCES))]
+    names = [name for name in names if all(isinstance(fold.scores.get(name), float) for fold in scored)]
+    values = 100 * np.array([[fold.scores[name] for name in names] for fold in scored])
     rows = [
         (str(i + 1), f"{fold.n_documents - len(fold.numbers):,}", f"{len(fold.numbers):,}", *map("{:.2f}".format, row))
-        for i, (fold, row) in enumerate(zip(found, values.tolist(), strict=True))
+        for i, (fold, row) in enumerate(zip(scored, values.tolist(), strict=True))
     ]
     rows.append(("mean", "", "", *map("{:.2f}".format, values.mean(0))))
-    if len(found) > 1:
+    if len(scored) > 1:
         rows.append(("sd", "", "", *map("{:.2f}".format, values.std(0, ddof=1))))
     header, aligns = ("fold", "trained on", "held out", *names), ("l", *"r" * (len(names) + 2))
-    seconds = sum(fold.seconds for fold in found)
+    seconds = sum(fold.seconds for fold in scored)
     printer().table(rows, header=header, title=f"{k}-fold cross-validation, {seconds:.0f} s", aligns=aligns)
 
 

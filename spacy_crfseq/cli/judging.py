@@ -38,10 +38,10 @@ def first_texts(nlp: Language, source: str | Path, layout: Format, number: int) 
     RAISES CrfError: If there is no text, or the file cannot be read.
     """
     texts = read_file(nlp, Path(source), layout) if is_file(source, layout) else _given_text(nlp, str(source))
-    found = list(islice(texts, number + 1))
-    if not found:
+    first = list(islice(texts, number + 1))
+    if not first:
         raise DataError(f"{str(source)!r} holds no text.")
-    return found[:number], len(found) > number
+    return first[:number], len(first) > number
 
 
 def _given_text(nlp: Language, text: str) -> Iterator[Text]:

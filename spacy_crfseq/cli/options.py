@@ -108,7 +108,7 @@ def training(
     """
     if verbose:
         util.logger.setLevel(logging.DEBUG)
-    known = [] if ctx is None else [name for one in ctx.command.params for name in one.opts]
+    known = [] if ctx is None else [name for parameter in ctx.command.params for name in parameter.opts]
     overrides = {} if ctx is None else read_overrides(ctx.args, known)
     with reported_errors(config, code):
         if overrides and config is None:
@@ -179,10 +179,10 @@ def _layout_options(option: Parameter) -> LayoutOptions | None:
 
 def show_layout(path: Path, layout: layouts.Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
     """Return the layout of a file, as `find_layout` does; one that was guessed is shown on stderr."""
-    found = layouts.find_layout(path, layout, trained, texts=texts)
-    if found.guessed:
-        print(found.notice(path), file=sys.stderr)
-    return found.layout
+    result = layouts.find_layout(path, layout, trained, texts=texts)
+    if result.guessed:
+        print(result.notice(path), file=sys.stderr)
+    return result.layout
 
 
 def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, Any]:

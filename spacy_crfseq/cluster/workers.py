@@ -122,7 +122,7 @@ class Cluster:
     # Placing
 
     def _on(self, home: str, function: Function, *arguments: Any) -> Any:
-        given = [self._copies(one)[home] if isinstance(one, Share) else one for one in arguments]
+        given = [self._copies(argument)[home] if isinstance(argument, Share) else argument for argument in arguments]
         return self._client.submit(function, *given, workers=[home], pure=False)
 
     def _submit(self, function: Function, number: int, *arguments: Any) -> Any:

@@ -124,10 +124,10 @@ def likely_sequence(data: bytes | str) -> str:
         parser.feed(data)
         elements.extend(element for _, element in parser.read_events())
     pairs = [
-        (_local(outer.tag), _local(one.tag))
+        (_local(outer.tag), _local(inner.tag))
         for outer in elements
-        for one in outer
-        if (one.text or "").strip() and not any(part.text or len(part) for part in one)
+        for inner in outer
+        if (inner.text or "").strip() and not any(part.text or len(part) for part in inner)
     ]
     names = {outer for outer, _ in pairs}
     held = Counter(outer for outer, name in pairs if name not in names)
@@ -225,7 +225,7 @@ class _Reader:
             words += new
             spaces += gaps
             tags += [label] * len(new)
-        if not any(one.inside and not piece.isspace() for one, piece in self._pieces):
+        if not any(segment_.inside and not piece.isspace() for segment_, piece in self._pieces):
             what = "has no labelled element" if words else "has no text"
             self._wrong = self._wrong or f"<{self._sequence}> {what}. Label it, or take it out."
         if self._wrong or not words:

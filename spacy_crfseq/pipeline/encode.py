@@ -339,13 +339,13 @@ class CorpusEncoder:
                 parts = minibatch(examples, CHUNK_DOCS)
             for part in parts:
                 corpus.add(part)
-            found = corpus.encoded()
+            encoded = corpus.encoded()
         except DataError as error:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None
         if whole is not None:  # else it has counted the examples that it has read
-            whole.count(found.n_docs, found.data.encoded.n_tokens)
-        return found
+            whole.count(encoded.n_docs, encoded.data.encoded.n_tokens)
+        return encoded
 
     def read(
         self, docs: list[Doc], columns: Sequence[str], strings: dict[int, str] | None = None, networks: bool = False

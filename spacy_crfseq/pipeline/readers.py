@@ -388,7 +388,9 @@ class CorpusReader:
         yield from self._each(nlp, encode)
 
     def _gold(self, nlp: Language) -> Iterator[Gold]:
-        docs = self._each(nlp, lambda builder, found: chain.from_iterable(starmap(builder.gold, self._docs(found))))
+        docs = self._each(
+            nlp, lambda builder, sentences: chain.from_iterable(starmap(builder.gold, self._docs(sentences)))
+        )
         return islice(docs, self._settings.limit or None)
 
     def _parts(self) -> list[Part]:

@@ -360,12 +360,12 @@ def _of_sequences(examples: Iterable[Example], labels: Callable[[Doc], Any]) -> 
     """
     right = total = 0
     for example in examples:
-        gold, found = (labels(doc).reshape(len(doc), -1) for doc in (example.reference, example.predicted))
-        if len(gold) != len(found):
+        gold, predicted = (labels(doc).reshape(len(doc), -1) for doc in (example.reference, example.predicted))
+        if len(gold) != len(predicted):
             return None
         starts = [token.i for token in example.reference if token.i == 0 or token.is_sent_start]
         known = gold[:, 0] != 0
-        wrong = known & (gold != found).any(1)
+        wrong = known & (gold != predicted).any(1)
         if starts:
             known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (known, wrong))
             total, right = total + int(known.sum()), right + int((known & ~wrong).sum())
@@ -378,11 +378,11 @@ def scores_alone(nlp: Language, known: Mapping[str, dict[str, Any] | None]) -> d
     Where there are others, a component may see what they write, which `Evaluator` does not.
     """
     (name, pipe), *others = nlp.pipeline
-    found = known.get(name) if getattr(pipe, "scorer", None) in (tagger_score, ner_score, chunker_score) else None
-    if found is None or others:
+    scores_ = known.get(name) if getattr(pipe, "scorer", None) in (tagger_score, ner_score, chunker_score) else None
+    if scores_ is None or others:
         return None
     of_tokens = hasattr(nlp.tokenizer, "score")
-    return {name: value for name, value in found.items() if of_tokens or not name.startswith("token_")}
+    return {name: value for name, value in scores_.items() if of_tokens or not name.startswith("token_")}
 
 
 def create_regex_tokenizer(pattern: str = SPACES, between: str = "words") -> Callable[[Language], "RegexTokenizer"]:

@@ -68,7 +68,7 @@ class Judged:
         known: list[bool] = []
         for scored, gold in zip(self.scored, self.gold_tags, strict=True):
             judged = [None not in gold[span.start : span.end] for span, _ in scored]
-            kept = [one for one, is_known in zip(scored, judged, strict=True) if is_known]
+            kept = [scored_ for scored_, is_known in zip(scored, judged, strict=True) if is_known]
             self.found.append([span for span, _ in kept])
             self.probabilities.append([p for _, p in kept])
             known += judged
@@ -97,14 +97,16 @@ class Judged:
 
     def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the probability of each found span of all texts, and whether it is correct."""
-        right = [span in gold for gold, found in zip(map(set, self.gold), self.found, strict=True) for span in found]
+        right = [
+            span in gold for gold, predicted in zip(map(set, self.gold), self.found, strict=True) for span in predicted
+        ]
         return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
 
     def mistakes(self, text: int, begin: int = 0, end: int | None = None) -> int:
         """Return the number of spans of a text, or a part of it, on only one side; for a tagger, of wrong tokens."""
         end = len(self.tags[text]) if end is None else end
-        gold, found = (set(within(spans[text], begin, end)) for spans in (self.gold, self.found))
-        return len(gold - found) if self.plain else len(gold ^ found)
+        gold, predicted = (set(within(spans[text], begin, end)) for spans in (self.gold, self.found))
+        return len(gold - predicted) if self.plain else len(gold ^ predicted)
 
 
 def spans_of_tags(tags: Sequence[str | None], *, plain: bool) -> list[Span]:

@@ -194,7 +194,7 @@ def largest_of_labels(pipe: Any, number: int, labels: Sequence[int] | None = Non
     """Return the tag and the largest weights of each label of a component, or of some, `number` of each sign."""
     crf, weights = pipe.crf, entries(pipe.crf)
     chosen = range(len(pipe.tags)) if labels is None else labels
-    return [(pipe.tags[one], largest_weights(crf, number, labels=[one], weights=weights)) for one in chosen]
+    return [(pipe.tags[label], largest_weights(crf, number, labels=[label], weights=weights)) for label in chosen]
 
 
 def named(

@@ -193,11 +193,11 @@ def task_of(doc: Doc, spans: Sequence[Scored], meta: dict[str, Any]) -> dict[str
         {"text": t.text, "start": t.idx, "end": t.idx + len(t), "id": t.i, "ws": bool(t.whitespace_)} for t in doc
     ]
     names = ("start", "end", "token_start", "token_end", "label", "score")
-    found = [
+    predicted = [
         dict(zip(names, (tokens[a]["start"], tokens[b - 1]["end"], a, b - 1, label, round(p, 6)), strict=True))
         for a, b, label, p in spans
     ]
-    return {"text": doc.text, "tokens": tokens, "spans": found, "meta": meta}
+    return {"text": doc.text, "tokens": tokens, "spans": predicted, "meta": meta}
 
 
 def least_confidence(log_probability: ArrayLike) -> Values:
@@ -256,8 +256,8 @@ def diverse(values: ArrayLike, words: Sequence[NDArray[np.uint64]], number: int,
         gains[chosen] = -1
         best = int(np.argmax(gains))
         chosen.append(best)
-        here = slice(starts[best], starts[best] + sizes[best])
-        row[columns[here]] = rarity[here]
+        words_of = slice(starts[best], starts[best] + sizes[best])
+        row[columns[words_of]] = rarity[words_of]
         nearest = np.clip(np.maximum(nearest, np.add.reduceat(row[columns] * rarity, starts)), 0, 1)
-        row[columns[here]] = 0
+        row[columns[words_of]] = 0
     return chosen

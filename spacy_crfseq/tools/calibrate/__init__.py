@@ -230,6 +230,6 @@ class Result(NamedTuple):
         """Return the figures as values for JSON."""
         sides: dict[str, Any] = {}
         for name, side in (("before", self.before), ("after", self.after)):
-            labels = {label: one._asdict() for label, one in side.labels.items()}
+            labels = {label: figures._asdict() for label, figures in side.labels.items()}
             sides[name] = {**side.as_json(), "labels": labels}
         return {"unit": self.unit, **sides}

@@ -106,14 +106,14 @@ def compare(
         if (own := [name for name in of if name not in shared])
     ]
     doubts += [*filter(None, [bootstrap.doubt(len(docs))]), *_different_tokens(pipelines, docs)]
-    found = []
+    components = []
     for name in shared:
         if name in judged[0] and name in judged[1]:
             doubts += _different_tasks(pipes[0][name], pipes[1][name])
-            found.append(compare_judged(name, judged[0][name], judged[1][name], samples))
-    if not found:
+            components.append(compare_judged(name, judged[0][name], judged[1][name], samples))
+    if not components:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    done = Compared(found, doubts, text_style(pipelines[0]))
+    done = Compared(components, doubts, text_style(pipelines[0]))
     if output is not None:
         about = {"first": first, "second": second, "file": str(file), "n_shown": number, "n_samples": samples}
         write_text(output, render("tools/compare/page.html", done=done, **about))
@@ -172,18 +172,18 @@ def _print(done: Compared, number: int, output: Path | None, as_json: options.As
     for doubt in done.doubts:
         print(f"Warning: {doubt}", file=sys.stderr)
     if as_json:
-        figures = {one.name: one.as_json(number) for one in done.components}
+        figures = {component.name: component.as_json(number) for component in done.components}
         print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
         return
     say, header = printer(), ("", "gold", "A", "B", "B - A", "95 %", "p")
-    for one in done.components:
-        rows = one.rows()
-        say.divider(one.name)
+    for component in done.components:
+        rows = component.rows()
+        say.divider(component.name)
         say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
-        if (more := len(one.labels) + 1 - len(rows)) > 0:
+        if (more := len(component.labels) + 1 - len(rows)) > 0:
             say.text(f"{more} rarer labels are left out; --json has them.")
-        say.text(one.in_words())
-        for title, how_many, changes in one.changes(number):
+        say.text(component.in_words())
+        for title, how_many, changes in component.changes(number):
             say.text(f"\n{title.capitalize()} in B: {how_many}")
             for change in changes:
                 print("\n".join(_change_lines(change)))
@@ -349,7 +349,7 @@ def compare_judged(name: str, first: Judged, second: Judged, n_samples: int) -> 
     whole = [one.token_counts for one in (first, second)] if first.plain else [each.sum(1) for each in counts]
     of_labels = _lines([each.reshape(len(each), -1) for each in counts], f1_by_label, n_samples)
     sides = [zip(one.gold, one.found, strict=True) for one in (first, second)]
-    right = [[set(gold) & set(found) for gold, found in side] for side in sides]
+    right = [[set(gold) & set(overlapping) for gold, overlapping in side] for side in sides]
     n_texts = len(first.texts)
     wrong = [np.array([one.mistakes(i) for i in range(n_texts)], np.int64) for one in (first, second)]
     changes = []

@@ -165,11 +165,11 @@ def convert_file(
     if from_ in (None, "xml") or rename:
         of_source = columns if layouts.layout_by_ending(source) is None and from_ is None else None
         asked = layouts.Asked(from_, of_source, encoding=encoding, rename=rename)
-        found = options.show_layout(source, asked, layouts.trained_layout(read_by))
-        from_, elements = found.name, found.form or elements
-        own = found.columns if found.name == CUSTOM else own
-        if found.name != DOCBIN and found.scheme in layouts.SCHEMES:
-            from_scheme = from_scheme or found.scheme
+        detected = options.show_layout(source, asked, layouts.trained_layout(read_by))
+        from_, elements = detected.name, detected.form or elements
+        own = detected.columns if detected.name == CUSTOM else own
+        if detected.name != DOCBIN and detected.scheme in layouts.SCHEMES:
+            from_scheme = from_scheme or detected.scheme
     settings = Settings(
         from_, to or _target(target), block.get("lang", lang), scheme, from_scheme, unit, on_invalid, encoding, own,
         labels, word, _shares(split), seed, elements, block.get("tokenizer"),
@@ -327,16 +327,16 @@ def _shares(text: str | None) -> tuple[int, ...]:
     return tuple(map(int, shares))
 
 
-def _split(found: list[Any], settings: Settings) -> list[list[Any]]:
+def _split(items: list[Any], settings: Settings) -> list[list[Any]]:
     """Return Docs or sentences by part, in their order; documents, and copies of a sentence, stay together."""
-    whole = settings.target != DOCBIN and len({sentence.document for sentence in found}) > 1
-    units = [sentence.document if whole else sentence.text for sentence in found]
+    whole = settings.target != DOCBIN and len({sentence.document for sentence in items}) > 1
+    units = [sentence.document if whole else sentence.text for sentence in items]
     names = list(dict.fromkeys(units))
     order = np.random.default_rng(settings.seed).permutation(len(names))
     ends = np.cumsum(settings.shares) * len(names) // sum(settings.shares)
     part_of = {names[i]: int(np.searchsorted(ends, place, side="right")) for place, i in enumerate(order.tolist())}
     parts: list[list[Any]] = [[] for _ in settings.shares]
-    for unit, one in zip(units, found, strict=True):
+    for unit, one in zip(units, items, strict=True):
         parts[part_of[unit]].append(one)
     if not all(parts):
         raise DataError(f"--split: {len(names)} texts or documents are too few for {len(parts)} parts of these shares.")

@@ -102,7 +102,11 @@ def _patterns(pipe: CRFComponent, features: Any, given: bool) -> list[str]:
     if isinstance(features, TemplateFile):
         lines = [*map(format_template_line, features.lines)]
     else:
-        plugins = [one for one in pipe.doc_model.features.token_functions.values() if isinstance(one, WapitiPatterns)]
+        plugins = [
+            function
+            for function in pipe.doc_model.features.token_functions.values()
+            if isinstance(function, WapitiPatterns)
+        ]
         if not plugins or not given or not plugins[0].patterns:
             raise ConfigError(
                 f"{pipe.name!r}: Wapiti computes its attributes by patterns, and this component does not. Train one "
@@ -283,17 +287,17 @@ def _with_values(pipe: CRFComponent, weights: NamedWeights, docs: Iterable[Doc])
 def _classes(pipe: CRFComponent) -> list[tuple[str, WordClasses]]:
     """Return the word classes of a component, by the names of their attributes."""
     attributes = pipe.doc_model.method.attributes.items()
-    return [(name.upper(), one) for name, one in attributes if isinstance(one, WordClasses)]
+    return [(name.upper(), plugin) for name, plugin in attributes if isinstance(plugin, WordClasses)]
 
 
 def _module(pipe: CRFComponent) -> tuple[str, dict[str, dict[str, str]]]:
     """Return the source of a Python module that computes the attributes of a component, and its tables of classes."""
-    templates = [list(map(tuple, one.parts)) for one in pipe.doc_model.features.plans()[0].templates]
-    classes = {name: (block, n) for block, one in _classes(pipe) for name, n in one.lengths(block).items()}
+    templates = [list(map(tuple, plugin.parts)) for plugin in pipe.doc_model.features.plans()[0].templates]
+    classes = {name: (block, n) for block, plugin in _classes(pipe) for name, n in plugin.lengths(block).items()}
     tables = {}
-    for block, one in _classes(pipe):
-        of_words = zip(one.table.hashes, one.table.numbers, strict=True)
-        tables[block] = {str(word): one.table.names[number] for word, number in of_words}
+    for block, plugin in _classes(pipe):
+        of_words = zip(plugin.table.hashes, plugin.table.numbers, strict=True)
+        tables[block] = {str(word): plugin.table.names[number] for word, number in of_words}
     source = Path(items.__file__).read_text(encoding="utf8")
     for name, value in (("TEMPLATES", templates), ("CLASSES", classes)):
         source = re.sub(rf"^({name}: .* = ).*$", lambda match: match[1] + repr(value), source, flags=re.MULTILINE)  # noqa: B023

@@ -90,9 +90,9 @@ def report(
             bar.set_description(pipe.name)
             judged, answers = judge(pipe, examples, docs)
             known = None if seen is None else corpus_familiarity(pipe, seen)
-            found = Findings(pipe, judged, answers, known, curves[pipe.name], number, samples)
+            findings = Findings(pipe, judged, answers, known, curves[pipe.name], number, samples)
             bar.update()
-            return found
+            return findings
 
         results, reasons = for_each_component(nlp, pipes, examples, look_at, required=bool(component))
     if not results:
@@ -106,9 +106,11 @@ def report(
         "made": made_of(nlp), "n_samples": samples,
     }  # fmt: skip
     largest = {name: named(nlp, name, largest_of_labels(pipes[name], WEIGHTS)) for name in results}
-    found = list(results.values())
-    write_text(output, render("tools/report/page.html", view=view, subject=subject, components=found, largest=largest))
-    return found
+    findings = list(results.values())
+    write_text(
+        output, render("tools/report/page.html", view=view, subject=subject, components=findings, largest=largest)
+    )
+    return findings
 
 
 def corpus_familiarity(pipe: CRFComponent, examples: Sequence[Example]) -> Familiarity:
@@ -149,14 +151,14 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
 
 
 @command("report", "Look", calls=report)
-def _print(found: list[Findings], output: Path, as_json: options.AsJson = False) -> None:
+def _print(every: list[Findings], output: Path, as_json: options.AsJson = False) -> None:
     if as_json:
-        figures = {one.name: one.as_json() for one in found}
+        figures = {findings.name: findings.as_json() for findings in every}
         print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
         return
-    for one in found:
-        (value, *ends), what = one.main_score
+    for findings in every:
+        (value, *ends), what = findings.main_score
         interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
         text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
-        print(f"{one.name}: {text}")
+        print(f"{findings.name}: {text}")
     printer().good(f"Saved {output}")

@@ -46,20 +46,20 @@ class Pair(NamedTuple):
     found: Span | None
 
 
-def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
+def pair_spans(gold: Sequence[Span], predicted: Sequence[Span]) -> list[Pair]:
     """Return the spans of one text in pairs, each once, in the order of the text."""
-    there, same = set(found), set(gold)
+    there, same = set(predicted), set(gold)
     pairs = [Pair(RIGHT, span, span) for span in dict.fromkeys(gold) if span in there]
     left = [span for span in dict.fromkeys(gold) if span not in there]
-    free = [span for span in dict.fromkeys(found) if span not in same]
+    free = [span for span in dict.fromkeys(predicted) if span not in same]
     at: dict[int, list[int]] = {}  # by token, so that the time for a long text is linear
     for j, other in enumerate(free):
         for token in range(other.start, other.end):
             at.setdefault(token, []).append(j)
     candidates = {
-        (*_distance(one, free[j]), i, j)
-        for i, one in enumerate(left)
-        for token in range(one.start, one.end)
+        (*_distance(span_, free[j]), i, j)
+        for i, span_ in enumerate(left)
+        for token in range(span_.start, span_.end)
         for j in at.get(token, ())
     }
     rows, columns = set(range(len(left))), set(range(len(free)))  # unpaired spans
@@ -72,12 +72,12 @@ def pair_spans(gold: Sequence[Span], found: Sequence[Span]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: pair.gold or pair.found or ())
 
 
-def _distance(gold: Span, found: Span) -> tuple[int, int]:
+def _distance(gold: Span, predicted: Span) -> tuple[int, int]:
     # the index of the kind of two overlapping spans, and minus the number of shared tokens
-    if (gold.start, gold.end) == (found.start, found.end):
+    if (gold.start, gold.end) == (predicted.start, predicted.end):
         return KINDS.index(LABEL), 0
-    shared = min(gold.end, found.end) - max(gold.start, found.start)
-    return KINDS.index(BOUNDARY if gold.label == found.label else BOTH), -shared
+    shared = min(gold.end, predicted.end) - max(gold.start, predicted.start)
+    return KINDS.index(BOUNDARY if gold.label == predicted.label else BOTH), -shared
 
 
 def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
@@ -91,13 +91,15 @@ def kinds_by_label(pairs: Iterable[Pair]) -> dict[str, Counter[str]]:
 
 def span_confusion(pairs: Iterable[Pair]) -> Counter[tuple[str, str]]:
     """Return the counts of gold labels (first) predicted as labels (second); `NOTHING` for no span."""
-    return Counter((gold.label if gold else NOTHING, found.label if found else NOTHING) for _, gold, found in pairs)
+    return Counter(
+        (gold.label if gold else NOTHING, predicted.label if predicted else NOTHING) for _, gold, predicted in pairs
+    )
 
 
-def confusion(gold: ArrayLike, found: ArrayLike, n_labels: int) -> NDArray[np.int64]:
+def confusion(gold: ArrayLike, predicted: ArrayLike, n_labels: int) -> NDArray[np.int64]:
     """Return the counts of gold labels (row) predicted as labels (column) [L, L]; gold labels below 0 are ignored."""
     known = np.asarray(gold) >= 0
-    a, b = np.asarray(gold, np.int64)[known], np.asarray(found, np.int64)[known]
+    a, b = np.asarray(gold, np.int64)[known], np.asarray(predicted, np.int64)[known]
     counts: NDArray[np.int64] = np.bincount(a * n_labels + b, minlength=n_labels * n_labels)
     return counts.reshape(n_labels, n_labels)
 
@@ -237,7 +239,12 @@ class Findings:
             "tags": self.tags,
             "tag_confusion": self.tag_confusion.tolist(),
             "confusions": [
-                {"gold": a or None, "found": b or None, "count": n, "texts": [one.text for one in self.examples[a, b]]}
+                {
+                    "gold": a or None,
+                    "found": b or None,
+                    "count": n,
+                    "texts": [sentence.text for sentence in self.examples[a, b]],
+                }
                 for a, b, n in self.confusions
             ],
             "familiar": self.familiar and {name: row.as_json() for name, row in self.familiar.items()},
@@ -245,7 +252,7 @@ class Findings:
             "templates": [row._asdict() for row in self.templates],
             "transitions": {"labels": names, "weights": [[finite(value) for value in row] for row in weights.tolist()]},
             "log": self.curve,
-            "worst": [one.as_json() for one in self.worst],
+            "worst": [sentence.as_json() for sentence in self.worst],
         }
 
 
@@ -275,7 +282,9 @@ def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
         return []
     estimates = _estimates(interval(counts.reshape(len(counts), -1), rates_by_label, n_samples))
     totals = counts.sum(0).tolist()
-    return [Row(gold, found, right, *estimates[3 * i : 3 * i + 3]) for i, (right, found, gold) in enumerate(totals)]
+    return [
+        Row(gold, predicted, right, *estimates[3 * i : 3 * i + 3]) for i, (right, predicted, gold) in enumerate(totals)
+    ]
 
 
 def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
@@ -324,11 +333,11 @@ class _Sentences:
     def _confused(self) -> Iterator[tuple[int, tuple[str, str], Span]]:
         """Yield confusions: the number of the text, gold and predicted label, and a span."""
         judged = self._judged
-        for text, (gold, found, tags) in enumerate(zip(judged.gold, judged.found, judged.tags, strict=True)):
+        for text, (gold, predicted, tags) in enumerate(zip(judged.gold, judged.found, judged.tags, strict=True)):
             if judged.plain:
                 yield from ((text, (s.label, tags[s.start]), s) for s in gold if s.label != tags[s.start])
                 continue
-            for _, a, b in pair_spans(gold, found):
+            for _, a, b in pair_spans(gold, predicted):
                 labels = a.label if a else NOTHING, b.label if b else NOTHING
                 if (span := a or b) and labels[0] != labels[1]:
                     yield text, labels, span
@@ -343,11 +352,11 @@ class _Sentences:
     def _sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> Sentence:
         """Return a sequence as a sentence; a long one is cut around a span, or around its first error."""
         judged, (text, begin, end) = self._judged, self.all[number]
-        gold, found = judged.gold[text], judged.found[text]
-        odd = set(within(gold, begin, end)) ^ set(within(found, begin, end))
+        gold, predicted = judged.gold[text], judged.found[text]
+        odd = set(within(gold, begin, end)) ^ set(within(predicted, begin, end))
         first, last = shown_part(begin, end, shown.start if shown else min(span.start for span in odd))
         sure = judged.temperature is not None
-        probability = dict(zip(found, judged.probabilities[text], strict=True)) if sure else {}
+        probability = dict(zip(predicted, judged.probabilities[text], strict=True)) if sure else {}
 
         def part(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
             kept = [span for span in within(spans, first, last) if not judged.plain or span in odd]
@@ -358,7 +367,7 @@ class _Sentences:
             tokens=judged.texts[text].part(first, last),
             cut=last - first < end - begin,
             gold=[span for span, _ in part(gold)],
-            found=part(found),
+            found=part(predicted),
             wrong=judged.mistakes(text, begin, end),
             probability=float(np.exp(self._logarithms[number])) if sure else None,
             same=sorted({self.all[other][0] + 1 for other in same} - {text + 1}),
@@ -377,21 +386,21 @@ KIND_WORDS = {
 }  # fmt: skip
 
 
-def confusion_maps(found: Findings) -> tuple[list[tuple[Markup, str]], bool]:
+def confusion_maps(findings: Findings) -> tuple[list[tuple[Markup, str]], bool]:
     """Return heat maps of spans and tags, with captions, and whether the first leaves space for a list next to it."""
-    maps, plain, anchors = [], found.unit != "spans", found.anchors
+    maps, plain, anchors = [], findings.unit != "spans", findings.anchors
     if not plain:
-        labels = [*found.labels, NOTHING]
-        counts = {(a, b): n for a, b, n in found.confusions}
+        labels = [*findings.labels, NOTHING]
+        counts = {(a, b): n for a, b, n in findings.confusions}
         # spans with the right label and wrong boundaries count as right here
-        counts |= {(a, a): row.right + found.kinds.get(a, {}).get(BOUNDARY, 0) for a, row in found.labels.items()}
+        counts |= {(a, a): row.right + findings.kinds.get(a, {}).get(BOUNDARY, 0) for a, row in findings.labels.items()}
         table = np.array([[counts.get((a, b), 0) for b in labels] for a in labels])
         maps.append((_confusion_map(labels, table, anchors), "Of spans"))
-    table = found.tag_confusion
+    table = findings.tag_confusion
     kept = _strongest(table.sum(0) + table.sum(1) - 2 * np.diag(table))
-    left_out = len(found.tags) - len(kept)
+    left_out = len(findings.tags) - len(kept)
     caption = "Of the tags of tokens" + (f", without {left_out} that are confused less often" if left_out else "")
-    tags = [found.tags[i] for i in kept]
+    tags = [findings.tags[i] for i in kept]
     maps.append((_confusion_map(tags, table[np.ix_(kept, kept)], anchors if plain else {}), caption))
     return maps, not plain or len(kept) <= MOST_BESIDE
 
@@ -411,9 +420,9 @@ def _confusion_map(labels: Sequence[str], table: NDArray[np.int64], anchors: Map
     return drawn
 
 
-def transition_map(found: Findings) -> tuple[Markup, int]:
+def transition_map(findings: Findings) -> tuple[Markup, int]:
     """Return a heat map of the transitions between the labels with the largest, and how many labels it leaves out."""
-    tags, weights = found.transitions
+    tags, weights = findings.transitions
     size = np.abs(weights[:-1, :-1])
     kept = _strongest(np.nansum(size, axis=0) + np.nansum(size, axis=1))
     around, few = [*kept, len(tags)], [tags[i] for i in kept]
@@ -424,5 +433,5 @@ def transition_map(found: Findings) -> tuple[Markup, int]:
 
 def label_counts(sentences: Sequence[Sentence]) -> dict[str, int]:
     """Return how often each label is marked in sentences."""
-    labels = [span.label for one in sentences for span in (*one.gold, *(span for span, _ in one.found))]
+    labels = [span.label for sentence in sentences for span in (*sentence.gold, *(span for span, _ in sentence.found))]
     return {label: labels.count(label) for label in set(labels)}

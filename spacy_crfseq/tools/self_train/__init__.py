@@ -146,8 +146,8 @@ def _run(setup: Setup, texts: list[Doc], output: Path, settings: Settings, repor
                     other, hint = ("", ". Lower --threshold, or try --unit token") if number == 1 else ("other ", "")
                     printer().info(f"No {other}{settings.unit} reaches the threshold of {settings.threshold:g}{hint}")
                     break
-                found = "; ".join(f"{name} {n:,} sentences, {tokens:,} tokens" for name, (n, tokens) in kept.items())
-                printer().text(f"Round {number} of {settings.rounds}, learning from raw text: {found}")
+                counts = "; ".join(f"{name} {n:,} sentences, {tokens:,} tokens" for name, (n, tokens) in kept.items())
+                printer().text(f"Round {number} of {settings.rounds}, learning from raw text: {counts}")
             examples = [*fresh(labelled, range(len(labelled))), *extra]
             this = setup._replace(train=Corpus(partial(iter, examples), setup.train.keeps))
             encode(this)
@@ -180,9 +180,9 @@ def label(setup: Setup, texts: Sequence[Doc], settings: Settings) -> tuple[list[
             docs = [doc.copy() for doc in batch]
             for name, pipe in setup.to_train.items():
                 docs, before = run_between(setup.nlp, docs, before, name), name
-                found = _note(pipe, docs, references, settings)
-                certain.update(found)
-                kept[name] = Kept(*map(sum, zip(kept[name], *found.values(), strict=True)))
+                counts = _note(pipe, docs, references, settings)
+                certain.update(counts)
+                kept[name] = Kept(*map(sum, zip(kept[name], *counts.values(), strict=True)))
             for number in sorted(certain):
                 references[number].user_data[WEIGHT_KEY] = settings.weight
                 examples.append(Example(batch[number].copy(), references[number]))
@@ -192,7 +192,7 @@ def label(setup: Setup, texts: Sequence[Doc], settings: Settings) -> tuple[list[
 
 def _note(pipe: CRFComponent, docs: list[Doc], references: list[Doc], settings: Settings) -> dict[int, Kept]:
     """Note the labels that a component is certain of on the references; return how many, by number of the text."""
-    answers, found = pipe.posterior(docs, preset=True), dict[int, Kept]()
+    answers, counts = pipe.posterior(docs, preset=True), dict[int, Kept]()
     labels, distribution = answers.all_labels, answers.distribution
     sequence = np.repeat(np.arange(len(answers.offsets) - 1), np.diff(answers.offsets))
     if settings.unit == "token":
@@ -204,19 +204,19 @@ def _note(pipe: CRFComponent, docs: list[Doc], references: list[Doc], settings: 
         tokens = first + np.flatnonzero(certain[first:last])
         if len(tokens):
             pipe.clamp(reference, allowed={int(t) - first: [answers.tags[labels[t]]] for t in tokens})
-            found[number] = Kept(len(np.unique(sequence[tokens])), len(tokens))
-    return found
+            counts[number] = Kept(len(np.unique(sequence[tokens])), len(tokens))
+    return counts
 
 
 @command("self-train", "Train", "bootstrap", "selftrain", calls=self_train)
-def _print(found: SelfTrained) -> int:
+def _print(trained: SelfTrained) -> int:
     rows = []
-    for number, one in enumerate(found.rounds):
-        for name, kept in one.kept.items():
-            score = f"{100 * one.scores[name]:.2f}" if name in one.scores else "-"
-            mark = "*" if number == found.chosen else ""
+    for number, round_ in enumerate(trained.rounds):
+        for name, kept in round_.kept.items():
+            score = f"{100 * round_.scores[name]:.2f}" if name in round_.scores else "-"
+            mark = "*" if number == trained.chosen else ""
             rows.append((str(number), name, f"{kept.sentences:,}", f"{kept.tokens:,}", score, mark))
     header = ("Round", "Component", "Sentences", "Tokens", "Dev score", "")
     printer().table(rows, header=header, title="Learned from raw text", aligns=("r", "l", "r", "r", "r", "l"))
-    print_outcome(found.outcome)
-    return INTERRUPTED if found.outcome.interrupted else 0
+    print_outcome(trained.outcome)
+    return INTERRUPTED if trained.outcome.interrupted else 0

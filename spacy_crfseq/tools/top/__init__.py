@@ -83,8 +83,8 @@ class Top(NamedTuple):
 
     def advice(self) -> str:
         """Return how many features have no name and what to do, or an empty string if all have one."""
-        weights = [one for group in self.groups for one in (*group.positive, *group.negative)]
-        nameless = sum(not one.known for one in weights)
+        weights = [weight for group in self.groups for weight in (*group.positive, *group.negative)]
+        nameless = sum(not weight.known for weight in weights)
         if not nameless:
             return ""
         what = "Give texts in which they occur, such as the training corpus, with --texts"
@@ -103,10 +103,10 @@ class Top(NamedTuple):
             rows = zip(before, self.transitions.tolist(), strict=True)
             steps = {name: {other: w for other, w in zip(after, row, strict=True) if w == w} for name, row in rows}
         weights = {
-            group.title: {sign: [one._asdict() for one in getattr(group, sign)] for sign in ("positive", "negative")}
+            group.title: {sign: [item._asdict() for item in getattr(group, sign)] for sign in ("positive", "negative")}
             for group in self.groups
         }
-        templates = [one._asdict() for one in self.templates]
+        templates = [item._asdict() for item in self.templates]
         names = {"model": self.model, "component": self.component}
         return {**names, "weights": weights, "transitions": steps, "templates": templates}
 
@@ -160,7 +160,7 @@ def top(
             for title, place in _templates_of(pipe, template)
         ]
     whole = label is None and template is None
-    found = Top(
+    result = Top(
         str(model),
         name,
         named(nlp, name, groups, texts, layout),
@@ -173,8 +173,8 @@ def top(
     if output is not None:
         from .._pages.html import render
 
-        write_text(output, render("tools/top/page.html", found=found))
-    return found
+        write_text(output, render("tools/top/page.html", found=result))
+    return result
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -183,12 +183,12 @@ def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, i
 
     plans = pipe.doc_model.features.plans()
     places = {
-        (block, one.name): (block, number)
+        (block, template_.name): (block, number)
         for block, plan in enumerate(plans)
-        for number, one in enumerate(plan.templates)
+        for number, template_ in enumerate(plan.templates)
     }
-    attributes = {part.attribute for plan in plans for one in plan.templates for part in one.parts}
-    names = [one.name for one in parse([text], attributes | BUILT_IN)]
+    attributes = {part.attribute for plan in plans for template_ in plan.templates for part in template_.parts}
+    names = [template_.name for template_ in parse([text], attributes | BUILT_IN)]
     missing = [name for name in names if not any((block, name) in places for block in (0, 1))]
     if missing:
         raise ConfigError(
@@ -209,28 +209,28 @@ def _transitions(crf: LinearChainCRF) -> Floats:
 
 
 @command("top", "Look", "weights", calls=top)
-def _print(found: Top, output: Path | None, as_json: options.AsJson = False) -> None:
+def _print(top_: Top, output: Path | None, as_json: options.AsJson = False) -> None:
     if as_json:
-        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(top_.to_json(), indent=2, ensure_ascii=False))
         return
     if output is not None:
         printer().good(f"Saved {output}")
     else:
-        print("\n".join(_lines(found)))
-    if advice := found.advice():
+        print("\n".join(_lines(top_)))
+    if advice := top_.advice():
         printer().info(advice)
 
 
-def _lines(found: Top) -> list[str]:
+def _lines(top_: Top) -> list[str]:
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
-    for group in found.groups:
-        lines += ["", group.title, *_side_by_side(group, wide, with_label=not found.by_label)]
-    if found.transitions is not None:
+    for group in top_.groups:
+        lines += ["", group.title, *_side_by_side(group, wide, with_label=not top_.by_label)]
+    if top_.transitions is not None:
         lines += ["", "Transitions, from the label of the row to that of the column", ""]
-        lines += _transition_lines(*found.steps, found.transitions, wide)
-    if found.templates:
-        lines += ["", "Weights by template", "", *_template_lines(found.rows(), wide)]
+        lines += _transition_lines(*top_.steps, top_.transitions, wide)
+    if top_.templates:
+        lines += ["", "Weights by template", "", *_template_lines(top_.rows(), wide)]
     return [*lines, ""]
 
 
@@ -256,7 +256,7 @@ def _transition_lines(before: Sequence[str], after: Sequence[str], weights: Floa
     order = np.argsort(-np.abs(np.nan_to_num(weights)).ravel(), kind="stable")
     places = np.stack(np.unravel_index(order, weights.shape), axis=1).tolist()
     all_of = [NamedWeight(after[j], before[i], "", True, float(weights[i, j])) for i, j in places]
-    best = [[one for one in all_of if sign * one.weight > 0][: 4 * SHOWN] for sign in (1, -1)]
+    best = [[weight for weight in all_of if sign * weight.weight > 0][: 4 * SHOWN] for sign in (1, -1)]
     lines = _side_by_side(Group("", *best), wide, with_label=False)
     return [*lines, "", "  The largest ones; for all of them, write a page: --output page.html"]
 

@@ -51,9 +51,9 @@ class Settings(NamedTuple):
 
 
 def _numbers(sizes: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(found := set(map(int, sizes.split(",")))) < 2:
+    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(every := set(map(int, sizes.split(",")))) < 2:
         raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
-    return tuple(sorted(found, reverse=True))
+    return tuple(sorted(every, reverse=True))
 
 
 def word_classes(
@@ -191,9 +191,9 @@ def _write(path: Path, exchange: Exchange, tree: Ints) -> None:
 
 
 def _digest(bigrams: Bigrams, sizes: Sequence[int]) -> str:
-    found = blake2b(json.dumps([sizes, bigrams.words]).encode(), digest_size=16)
-    found.update(bigrams.pairs.tobytes() + bigrams.times.tobytes())
-    return found.hexdigest()
+    digest = blake2b(json.dumps([sizes, bigrams.words]).encode(), digest_size=16)
+    digest.update(bigrams.pairs.tobytes() + bigrams.times.tobytes())
+    return digest.hexdigest()
 
 
 def _save(path: Path, identity: str, size: int, done: int, classes: Ints) -> None:

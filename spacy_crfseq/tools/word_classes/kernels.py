@@ -29,14 +29,14 @@ def _h(n: int, table: Floats) -> float:
 
 
 @inlined
-def _collect(word: int, neighbours: Neighbours, classes: Ints, near: Ints, found: Ints, n_found: Ints) -> int:
+def _collect(word: int, neighbours: Neighbours, classes: Ints, near: Ints, classes_near: Ints, n_found: Ints) -> int:
     """Write the counts of the classes of a word's neighbours to near [2, K]; return how often it follows itself.
 
     found [2, K] lists the n_found [2] classes above 0, now and before.
     """
     itself = 0
     for side in range(2):
-        for c in found[side, : n_found[side]]:
+        for c in classes_near[side, : n_found[side]]:
             near[side, c] = 0
         n_found[side] = 0
         bounds, words, times = neighbours[side]
@@ -46,7 +46,7 @@ def _collect(word: int, neighbours: Neighbours, classes: Ints, near: Ints, found
                 continue
             c = classes[words[i]]
             if near[side, c] == 0:
-                found[side, n_found[side]] = c
+                classes_near[side, n_found[side]] = c
                 n_found[side] += 1
             near[side, c] += times[i]
     return itself
@@ -54,13 +54,13 @@ def _collect(word: int, neighbours: Neighbours, classes: Ints, near: Ints, found
 
 @inlined
 def _added(
-    c: int, own: int, size: int, itself: int, near: Ints, found: Ints, n_found: Ints, both: Ints, sizes: Offsets,
+    c: int, own: int, size: int, itself: int, near: Ints, classes_near: Ints, n_found: Ints, both: Ints, sizes: Offsets,
     table: Floats,
 ) -> float:  # fmt: skip
     """Return what the objective gains when a word, taken out of its own class, is put into the class c."""
     gain = 0.0
     for side in range(2):
-        for other in found[side, : n_found[side]]:
+        for other in classes_near[side, : n_found[side]]:
             if other != c:
                 # the counts still hold the word in its own class: take it away
                 m = both[side, c, other] - (near[1 - side, c] if other == own else 0)
@@ -88,11 +88,11 @@ def propose(
     counts, classes [V + 2]: Of the words and the contexts.  sizes [K]: The counts of the classes, N.
     """
     width = both.shape[1]
-    near, found, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.zeros(2, np.int32)
+    near, classes_near, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.zeros(2, np.int32)
     reduced, gains = np.empty(width, np.int32), np.empty(width - CONTEXTS)
     for i in range(words.shape[0]):
         own, size = classes[words[i]], counts[words[i]]
-        itself = _collect(words[i], neighbours, classes, near, found, n_found)
+        itself = _collect(words[i], neighbours, classes, near, classes_near, n_found)
         for c in range(gains.shape[0]):
             gains[c] = -2 * (_h(sizes[c] + size, table) - _h(sizes[c], table))
             if itself + near[0, c] + near[1, c] > 0:
@@ -101,14 +101,14 @@ def propose(
                 gains[c] += _h(m + itself + near[0, c] + near[1, c], table) + _h(m, table)
                 gains[c] -= _h(m + near[0, c], table) + _h(m + near[1, c], table)
         for side in range(2):
-            for other in found[side, : n_found[side]]:
+            for other in classes_near[side, : n_found[side]]:
                 if other == own:  # the counts still hold the word in its own class
                     reduced[:] = both[1 - side, other] - near[1 - side]
                     _add_differences(reduced, near[side, other], table, gains)
                 else:
                     _add_differences(both[1 - side, other], near[side, other], table, gains)
         if own < gains.shape[0]:
-            gains[own] = _added(own, own, size, itself, near, found, n_found, both, sizes, table)
+            gains[own] = _added(own, own, size, itself, near, classes_near, n_found, both, sizes, table)
         proposed[i] = np.argmax(gains)
 
 
@@ -122,18 +122,18 @@ def move(
     A word whose own class is only a context is moved in any case.  Returns the number of moves and the gain.
     """
     width = both.shape[1]
-    near, found, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.zeros(2, np.int32)
+    near, classes_near, n_found = np.zeros((2, width), np.int32), np.empty((2, width), np.int32), np.zeros(2, np.int32)
     n_moved, total = 0, 0.0
     for i in range(words.shape[0]):
         c, own, size = proposed[i], classes[words[i]], counts[words[i]]
         if c == own:
             continue
-        itself = _collect(words[i], neighbours, classes, near, found, n_found)
-        gain = _added(c, own, size, itself, near, found, n_found, both, sizes, table)
-        gain -= _added(own, own, size, itself, near, found, n_found, both, sizes, table)
+        itself = _collect(words[i], neighbours, classes, near, classes_near, n_found)
+        gain = _added(c, own, size, itself, near, classes_near, n_found, both, sizes, table)
+        gain -= _added(own, own, size, itself, near, classes_near, n_found, both, sizes, table)
         moves = own >= width - CONTEXTS or gain > 1e-7  # rounding must not move words in circles
         for side in range(2):
-            for other in found[side, : n_found[side]]:
+            for other in classes_near[side, : n_found[side]]:
                 k = near[side, other] if moves else 0
                 both[side, own, other] -= k
                 both[1 - side, other, own] -= k

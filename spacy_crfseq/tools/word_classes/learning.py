@@ -57,9 +57,9 @@ class Coverage(NamedTuple):
 
 def covered(texts: Iterable[Iterable[str]], known: Iterable[str]) -> Coverage:
     """Return how much of some texts, given by their words, is known."""
-    found = Counter(word for words in texts for word in words)
-    shared = found.keys() & set(known)
-    return Coverage(found.total(), sum(found[word] for word in shared), len(found), len(shared))
+    counts = Counter(word for words in texts for word in words)
+    shared = counts.keys() & set(known)
+    return Coverage(counts.total(), sum(counts[word] for word in shared), len(counts), len(shared))
 
 
 class BigramCounter:
@@ -84,9 +84,9 @@ class BigramCounter:
             return
         ids = np.r_[np.uint64(END), np.frombuffer(self._buffer, np.uint32)]  # texts begin and end with one context
         self._buffer = array("I")
-        found = np.bincount(ids[1:], minlength=len(self._ids))
-        found[: len(self._counts)] += self._counts
-        self._counts = found
+        counts = np.bincount(ids[1:], minlength=len(self._ids))
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
         keys = np.concatenate([self._keys, ids[:-1] << np.uint64(32) | ids[1:]])
         self._keys, self._times = _summed(keys, np.concatenate([self._times, np.ones(len(ids) - 1, np.int64)]))
 
@@ -170,9 +170,11 @@ class Exchange:
         ends = np.flatnonzero(np.diff(np.cumsum(work) // BLOCK)) + 1
         n_moved, propose = 0, kernels.propose
         for block in np.split(np.arange(len(self.bigrams.words), dtype=np.int32), ends):
-            found = np.empty(len(block), np.int32)
-            threads.run([partial(propose, block[p], found[p], *counts) for p in threads.parts(len(block), n_threads)])
-            n_moved += kernels.move(block, found, *counts)[0]
+            proposed = np.empty(len(block), np.int32)
+            threads.run(
+                [partial(propose, block[p], proposed[p], *counts) for p in threads.parts(len(block), n_threads)]
+            )
+            n_moved += kernels.move(block, proposed, *counts)[0]
             show(len(block))
         return n_moved
 
