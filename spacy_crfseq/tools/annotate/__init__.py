@@ -1,0 +1,1 @@
+"""A page to annotate texts, which learns from each of them: `annotate`."""

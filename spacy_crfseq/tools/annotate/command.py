@@ -1,0 +1,208 @@
+"""``crfseq annotate``: a page to annotate texts, with a model that learns from each of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import advise, printer, reported_errors
+from ...corpora.layouts import TEXTS_FILE_HELP as HELP
+from ...corpora.layouts import Asked, Format
+from ...errors import ConfigError, suggest
+from ...pipeline.texts import names_of
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+    from .learning import Learner
+    from .project import Project
+
+PORT, HOST = 8341, "127.0.0.1"
+TOKEN = ".token"
+"""File with the token of the address, which stays the same when the command is given again."""
+TASKS = ("entities", "chunks", "tags", "fields")
+
+
+@command("annotate", "Begin")
+def annotate_cli(
+    texts: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=HELP)],
+    output: Annotated[Path, options.output("Folder of the project; the same command goes on there")],
+    labels: Annotated[str | None, typer.Option(help="Labels, separated by commas; the page can add more")] = None,
+    task: Annotated[str, typer.Option("--task", "-t", help=f"What to annotate: {', '.join(TASKS)}")] = "entities",
+    lang: options.Lang = "en",
+    model: Annotated[str | None, typer.Option(help="Trained pipeline to start from")] = None,
+    config: Annotated[Path | None, typer.Option(help="Config of the pipeline to train [a fast one]")] = None,
+    component: options.OneComponent = None,
+    patterns: Annotated[
+        Path | None,
+        typer.Option(help="Phrases: patterns of an entity ruler (.jsonl), or a list named as a label (.txt)"),
+    ] = None,
+    format_: options.TextFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free")] = PORT,
+    seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
+    code: options.Code = None,
+) -> None:
+    """Annotate texts in a page on this machine; a model learns from each text and proposes the rest.
+
+    Open the address that the command prints. After each text that you accept, the model is trained anew on all of
+    them, in the background, and the next text is the one that teaches it most for a second of your time. Each fifth
+    text is drawn at random and shown without predictions: on these, the page computes F1, a learning curve, and when
+    to stop.
+
+    Everything is on disk before the page says so; Ctrl-C ends the command, and the same command goes on. The folder
+    has journal.jsonl with all decisions, model-best, a pipeline, and train.spacy, dev.spacy and config.cfg, with which
+    'fit' trains the same model.
+
+    Tasks: entities, chunks, tags (one a token), fields (tags whose neighbours join, as in addresses and references).
+
+    \b
+    Example:
+      python -m spacy crfseq annotate news.txt --labels PER,LOC,ORG \\
+          --output project/
+      python -m spacy crfseq annotate news.txt --output project2/ \\
+          --model training/model-best
+      python -m spacy crfseq fit project/config.cfg --output training/
+    """
+    with reported_errors(config, code):
+        if task not in TASKS:
+            raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
+        if model is not None and config is not None:
+            raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
+        said = Asked(format_, columns, scheme, encoding)
+        project = open_project(
+            texts, output, names_of(labels) or [], said, task=task, lang=lang, model=model, config=config,
+            component=component, patterns=patterns, seed=seed,
+        )  # fmt: skip
+        serve(project, port)
+        advise(f"evaluate {output}/model-best {output}/dev.spacy", f"report {output}/model-best {output}/dev.spacy")
+
+
+def open_project(
+    texts: Sequence[Path],
+    folder: Path,
+    labels: Sequence[str],
+    layout: Format = None,
+    *,
+    task: str = "entities",
+    lang: str = "en",
+    model: str | None = None,
+    config: Path | None = None,
+    component: str | None = None,
+    patterns: Path | None = None,
+    seed: int = 0,
+) -> Project:
+    """Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
+
+    RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
+    """
+    from ...cli.judging import layout_of
+    from .learning import Learner, blank, configured
+    from .pool import Pool, Source
+    from .project import Project
+
+    nlp = _pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
+    learner = Learner(nlp, component, model, runs=task == "fields")
+    if not learner.plain and task in ("tags", "fields"):
+        raise ConfigError(f"--task {task}: {learner.name} predicts spans, not tags of tokens.")
+    task = (
+        ("chunks" if task == "chunks" else "entities")
+        if not learner.plain
+        else "fields"
+        if task == "fields"
+        else "tags"
+    )
+    if not labels and not learner.pipe.labels and not (folder / "journal.jsonl").exists():
+        raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
+    pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
+    settings = {"task": task, "component": learner.name, "model": model}
+    return Project(folder, learner, pool, labels, settings, seed=seed, guess=_phrases(learner, patterns))
+
+
+def _pipeline(model: str) -> Language:
+    from ...pipeline.select import load_pipeline
+
+    return load_pipeline(model)
+
+
+def _phrases(learner: Learner, patterns: Path | None) -> Any:
+    """Return a function that finds the phrases of a file in a Doc, for texts before there is a model."""
+    if patterns is None:
+        return None
+    import srsly
+    from spacy.matcher import PhraseMatcher
+    from spacy.util import filter_spans
+
+    from ...schemes import Span
+
+    matcher = PhraseMatcher(learner.nlp.vocab, attr="LOWER")
+    if patterns.suffix == ".jsonl":
+        entries = [(entry["label"], entry["pattern"]) for entry in srsly.read_jsonl(patterns)]
+    else:
+        entries = [(patterns.stem, line) for line in patterns.read_text(encoding="utf8").splitlines() if line.strip()]
+    for label, phrase in entries:
+        if isinstance(phrase, str):
+            matcher.add(label, [learner.nlp.make_doc(phrase)])
+
+    def guess(doc: Any) -> list[Span]:
+        return [Span(span.start, span.end, span.label_) for span in filter_spans(matcher(doc, as_spans=True))]
+
+    return guess
+
+
+def serve(project: Project, port: int) -> None:
+    """Show the page until Ctrl-C, then save the model."""
+    import uvicorn
+
+    from .server import make_app
+
+    try:
+        with _listen(port) as listener:
+            port = listener.getsockname()[1]
+            token = token_of(project.folder)
+            sys.setswitchinterval(0.001)  # requests must not wait for the model that learns
+            project.start()
+            printer().good(f"Open http://{HOST}:{port}/{token}/  (Ctrl-C ends; all is saved)")
+            sys.stdout.flush()
+            settings = uvicorn.Config(
+                make_app(project, token, port),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+            )
+            uvicorn.Server(settings).run(sockets=[listener])
+    finally:
+        project.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"--port {port} cannot be used ({error.strerror}). Give another one, or 0 for any.") from None
+    return listener
+
+
+def token_of(folder: Path) -> str:
+    """Return the token of a project's address, which only its owner can read."""
+    path = folder / TOKEN
+    if not path.exists():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(16))
+    return path.read_text().strip()

@@ -1,0 +1,395 @@
+"""A project in a folder: texts go out to a page, decisions come back, and a model learns in the background.
+
+One thread learns.  It trains on all decisions after each of them (on several at once if they come faster), puts the new
+model in the place of the old one, and ranks a sample of the texts by what they would teach for each second of the user.
+All else answers at once with what there is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...corpora.outputs import locked_folder
+from ...errors import ConfigError, CrfError, DataError
+from ...schemes import Span
+from .decoding import Decoding, Worth, decode, worth
+from .journal import FILE, VERSION, Decision, Journal, Pins, State, Text, checked_label
+from .learning import AHEAD, ENOUGH, Learner, expected_gain, time_model
+from .pool import Pool, bands, text_of
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from ...pipeline.component import CRFComponent
+
+HELD_OUT = 5
+"""Each text of this number is drawn at random, shown without predictions, and held out for scores."""
+SAMPLE, QUEUE = 400, 40
+"""Texts that are ranked after each training, and the number of those that are kept."""
+SAVE_EVERY = 5.0
+"""Seconds between two models on disk, at least."""
+TABS = 8
+"""Pages that hold a text at the same time."""
+
+
+class ConflictError(CrfError):
+    """A text has been decided elsewhere since it was shown."""
+
+
+class Model(NamedTuple):
+    """A trained component and the number of texts that it has learned from."""
+
+    pipe: CRFComponent
+    texts: int
+
+
+class Item(NamedTuple):
+    """A text that a page shows, with an earlier decision to change, if there is one.
+
+    pins: What is to be shown first if no model predicts; of a review, the annotation of the corpus.
+    """
+
+    key: str
+    doc: Doc
+    held_out: bool
+    decision: Decision | None = None
+    pins: Pins = Pins()
+    note: str = ""
+
+
+class Project:
+    """The state of a folder; close it to release the lock.
+
+    settings: What must be the same when the folder is opened again, such as the task.
+    guess: Spans of a text before there is a model, such as those of phrases.
+    RAISES ConfigError: If another process has it open, or the settings differ.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        learner: Learner,
+        pool: Pool,
+        labels: Sequence[str],
+        settings: dict[str, Any],
+        *,
+        seed: int = 0,
+        guess: Callable[[Doc], list[Span]] | None = None,
+        queue: Sequence[Item] | None = None,
+    ) -> None:
+        self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(seed)
+        self._guess, self._fixed = guess, None if queue is None else OrderedDict((item.key, item) for item in queue)
+        self._lock, self._open = threading.RLock(), ExitStack()
+        self._open.enter_context(locked_folder(folder))
+        try:
+            self.journal = Journal(folder / FILE)
+            self._open.callback(self.journal.close)
+            self._begin(settings, labels)
+        except BaseException:
+            self._open.close()
+            raise
+        self.model: Model | None = None
+        self.trouble = ""
+        self._in_hand: OrderedDict[str, Item] = OrderedDict()
+        self._queue: list[int] = []
+        self._seen: set[int] = set()
+        self._saved = 0.0
+        self._wake, self._stopped, self._idle = threading.Event(), False, threading.Event()
+        self._wake.set()
+        self._thread = threading.Thread(target=self._work, name="learner", daemon=True)
+        for decision in self.state.decisions.values():
+            self._seen |= bands(learner.doc(decision.text))
+
+    @property
+    def state(self) -> State:
+        """What has been decided."""
+        return self.journal.state
+
+    def _begin(self, settings: dict[str, Any], labels: Sequence[str]) -> None:
+        before = self.state.settings
+        for name, value in settings.items():
+            if before and before.get(name) != value:
+                raise ConfigError(f"{self.folder} was begun with {name} {before.get(name)}, not {value}.")
+        if not before:
+            self.journal.add({"kind": "begin", "version": VERSION, "settings": settings})
+        known = dict.fromkeys([*(self.learner.source.labels if self.learner.source else ()), *labels])
+        self.add_labels([label for label in known if label not in self.state.labels])
+
+    def start(self) -> None:
+        """Begin to learn."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop learning, save what has been learned, and let others open the folder."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+            self._save()
+        self._open.close()
+
+    def settle(self, seconds: float = 60.0) -> bool:
+        """Wait until the model has learned from all decisions; return whether it has."""
+        return self._idle.wait(seconds)
+
+    # What the page asks
+
+    def add_labels(self, names: Sequence[str]) -> None:
+        """Add labels.  RAISES DataError: If one cannot be a label."""
+        with self._lock:
+            new = [name for name in map(checked_label, names) if name not in self.state.labels]
+            if new:
+                self.journal.add({"kind": "label", "names": new})
+
+    def next(self, tab: str) -> Item | None:
+        """Return the text that a page has in hand, or else the next one; None if there is none left."""
+        with self._lock:
+            if tab in self._in_hand:
+                return self._in_hand[tab]
+            item = self._choose()
+            if item is not None:
+                self._hand(tab, item)
+            return item
+
+    def _hand(self, tab: str, item: Item) -> None:
+        self._in_hand[tab] = item
+        while len(self._in_hand) > TABS:
+            self._in_hand.popitem(last=False)
+
+    def _choose(self) -> Item | None:
+        state, busy = self.state, {item.key for item in self._in_hand.values()}
+        if self._fixed is not None:
+            left = (
+                i
+                for key, i in self._fixed.items()
+                if not {key} & (busy | state.decisions.keys() | state.skipped.keys())
+            )
+            return next(left, None)
+        total = len(state.decisions) + len(busy)
+        held = len(state.held_out) + sum(item.held_out for item in self._in_hand.values())
+        out, number = self._out(busy), None
+        held_out = (total + 1) // HELD_OUT > held
+        while self._queue and not held_out and number is None:
+            first = self._queue.pop(0)
+            number = None if first in out or bands(self.pool.doc(first)) & self._seen else first
+        if number is None:
+            number = next(self.pool.draw(self.random, out), None)
+        return None if number is None else Item(self.pool.key(number), self._ready(self.pool.doc(number)), held_out)
+
+    def _out(self, busy: set[str]) -> set[int]:
+        keys = (*self.state.decisions, *self.state.skipped, *busy)
+        return {number for number in map(self.pool.number, keys) if number is not None}
+
+    def _ready(self, doc: Doc) -> Doc:
+        return self.learner.ready([doc])[0]
+
+    def item(self, tab: str, key: str) -> Item:
+        """Return the text that a page has in hand.  RAISES ConflictError: If it has another one."""
+        with self._lock:
+            item = self._in_hand.get(tab)
+            if item is None or item.key != key:
+                raise ConflictError("This page holds another text now. The next one is shown.")
+            return item
+
+    def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int]:
+        """Return what the model, if there is one, makes of a text under what the user says, and its number of texts."""
+        model = self.model
+        if model is None or item.held_out:
+            spans = self._guess(item.doc) if self._guess is not None and not item.held_out else []
+            taken = {t for start, end, _ in pins.spans for t in range(start, end)} | set(pins.outside)
+            shown = [(*span, 1.0) for span in pins.spans] + [
+                (*span, 0.5) for span in spans if taken.isdisjoint(range(span.start, span.end))
+            ]
+            return Decoding(sorted(shown), []), 0  # type: ignore[arg-type]
+        for name in self.state.labels:  # one that the page has added since
+            if name not in model.pipe.labels:
+                model.pipe.add_label(name)
+        return decode(model.pipe, item.doc, pins, runs=self.learner.runs), model.texts
+
+    def accept(self, tab: str, entry: dict[str, Any]) -> None:
+        """Write a decision; a second one with the same id is the first.
+
+        RAISES DataError: If it is malformed.
+        RAISES ConflictError: If the page does not hold this text.
+        RAISES OSError: If it cannot be written.
+        """
+        with self._lock:
+            if entry.get("id") in self.state.ids:
+                return
+            item = self.item(tab, str(entry.get("key")))
+            text = text_of(item.doc)
+            for label in {span[2] for span in entry.get("pins", {}).get("spans", ())} - set(self.state.labels):
+                raise DataError(f"{label!r} is not among the labels. Add it first.")
+            decision = Decision.of({**entry, "key": item.key, "text": text._asdict(), "held_out": item.held_out})
+            self.journal.add({**decision.as_json(), "time": round(time.time(), 3)})
+            self._seen |= bands(item.doc)
+            self._done(tab)
+
+    def skip(self, tab: str, key: str, id_: str) -> None:
+        """Put a text aside.  Raises as `accept`."""
+        with self._lock:
+            if id_ not in self.state.ids:
+                self.journal.add({"kind": "skip", "key": self.item(tab, key).key, "id": id_})
+                self._done(tab)
+
+    def _done(self, tab: str) -> None:
+        self._in_hand.pop(tab, None)
+        self._idle.clear()
+        self._wake.set()
+
+    def undo(self, tab: str, id_: str) -> Item | None:
+        """Take back the last decision and give its text to the page; None if there is nothing to take back."""
+        with self._lock:
+            if id_ in self.state.ids:
+                return self._in_hand.get(tab)
+            last = self.state.last()
+            if last is None:
+                return None
+            key, decision = last
+            if any(item.key == key for other, item in self._in_hand.items() if other != tab):
+                raise ConflictError("The last text is open in another page.")
+            number = self.pool.number(key)
+            if self._fixed is not None:
+                item = self._fixed[key]._replace(decision=decision)
+            elif decision is None and number is None:
+                raise DataError("The text that was skipped last is not in the files any more.")
+            else:
+                doc = self.pool.doc(number) if decision is None and number is not None else None
+                doc = self.learner.doc(decision.text) if doc is None and decision is not None else doc
+                assert doc is not None
+                item = Item(key, self._ready(doc), decision is not None and decision.held_out, decision)
+            self.journal.add({"kind": "undo", "key": key, "id": id_})
+            self._done(tab)
+            self._hand(tab, item)
+            return item
+
+    def summary(self) -> dict[str, Any]:
+        """Return counts, scores, the learning curve and advice, for the page."""
+        with self._lock:
+            state, curve = self.state, list(self.state.curve)
+            counts = dict.fromkeys(state.labels, 0)
+            for decision in state.decisions.values():
+                for _, _, label in decision.pins.spans:
+                    counts[label] = counts.get(label, 0) + 1
+            last = curve[-1] if curve else {}
+            by_label = last.get("by_label", {})
+            return {
+                "task": state.settings["task"],
+                "labels": [{"name": name, "count": n, "f1": by_label.get(name)} for name, n in counts.items()],
+                "texts": len(state.learned), "held_out": len(state.held_out), "skipped": len(state.skipped),
+                "left": max(len(self.pool if self._fixed is None else self._fixed) - len(self._out(set())), 0),
+                "model": self.model.texts if self.model else 0, "f1": last.get("f1"), "low": last.get("low"),
+                "high": last.get("high"), "curve": [[c["texts"], c["f1"], c["low"], c["high"]] for c in curve],
+                "advice": self.advice(), "trouble": self.trouble, "minutes": self.minutes(),
+            }  # fmt: skip
+
+    def minutes(self) -> float:
+        """Return the minutes that the user has spent on texts."""
+        return round(float(sum(decision.seconds for decision in self.state.decisions.values())) / 60, 1)
+
+    def advice(self) -> str:
+        """Return whether more texts are worth the time."""
+        gain, held = expected_gain(self.state.curve), len(self.state.held_out)
+        if gain is None:
+            return "" if held >= 5 else "Scores appear after five texts without predictions (each fifth text)."
+        if gain < ENOUGH:
+            return f"You may stop: {AHEAD} more texts are expected to add less than {100 * ENOUGH:g} points of F1."
+        return f"{AHEAD} more texts are expected to add {100 * gain:.1f} points of F1."
+
+    # What goes on in the background
+
+    def _work(self) -> None:
+        self._do(self._warm_up)
+        while not self._stopped:
+            self._wake.wait()
+            self._wake.clear()
+            if not self._stopped:
+                self._do(self._learn)
+            if not self._wake.is_set():
+                self._idle.set()
+                wait = self._saved + SAVE_EVERY - time.monotonic()
+                if self.model and not self._wake.wait(max(wait, 0)):
+                    self._do(self._save)
+                    self._wake.wait()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+            self.trouble = ""
+        except (CrfError, OSError) as error:
+            self.trouble = str(error)
+        except Exception as error:  # the page must go on, and say so
+            self.trouble = f"The model could not be trained: {error!r}"
+
+    def _warm_up(self) -> None:
+        """Load the kernels before the first text is accepted."""
+        labels = self.state.labels or ["A"]
+        texts = [Text(("Aa", "b", str(i), "."), None) for i in range(4)]
+        made = [Decision("", text, Pins((Span(0, 1, labels[0]),), (), ())) for text in texts]
+        if not self.state.learned:
+            pipe = self.learner.train(made, labels)
+            decode(pipe, self.learner.doc(texts[0]), Pins(), runs=self.learner.runs)
+            worth(pipe, [self.learner.doc(text) for text in texts])
+
+    def _learn(self) -> None:
+        with self._lock:
+            learned, held_out, labels = self.state.learned, self.state.held_out, list(self.state.labels)
+        if learned and labels and any(d.pins.spans or self.learner.plain is False for d in learned):
+            pipe = self.learner.train(learned, labels)
+            scored = self.learner.scored(pipe, held_out, labels)
+            with self._lock:
+                self.model = Model(pipe, len(learned))
+                if not self.state.curve or self.state.curve[-1]["texts"] != len(learned):
+                    actions = sum(decision.actions for decision in learned)
+                    entry = {"kind": "model", "texts": len(learned), "held_out": scored.texts, "actions": actions}
+                    self.journal.add({**entry, **scored._replace(texts=0)._asdict(), "texts": len(learned)})
+            if not self._wake.is_set():
+                self._rank()
+        elif not learned:
+            self.model = None
+
+    def _rank(self) -> None:
+        """Choose the next texts from a sample."""
+        model = self.model
+        if model is None or self._fixed is not None:
+            return
+        self.pool.refresh()
+        with self._lock:
+            out = self._out({item.key for item in self._in_hand.values()})
+            draw = self.pool.draw(self.random, out)
+            numbers = [number for _, number in zip(range(SAMPLE), draw, strict=False)]
+            rows = [(len(d.text.words), len(d.pins.spans), d.actions, d.seconds) for d in self.state.learned]
+        if numbers:
+            docs = self.learner.ready(map(self.pool.doc, numbers))
+            order = np.argsort(-value_for_time(worth(model.pipe, docs), time_model(rows)), kind="stable")
+            self._queue = [numbers[i] for i in order[:QUEUE].tolist()]
+
+    def _save(self) -> None:
+        model = self.model
+        if model is not None:
+            with self._lock:
+                learned, held_out = self.state.learned[: model.texts], self.state.held_out
+            self.learner.save(self.folder, model.pipe, learned, held_out)
+        self._saved = time.monotonic()
+
+
+def value_for_time(found: Worth, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the entropy of texts for each second of a user.
+
+    seconds: Those for a text, a token, a span and an action.
+    Settles, Craven & Friedland (2008), "Active learning with real annotation costs".
+    """
+    actions = 1 + found.wrong + 2 * found.missed
+    cost = np.column_stack([np.ones(len(actions)), found.tokens, found.spans, actions]) @ seconds
+    value: NDArray[np.float64] = found.entropy / cost
+    return value

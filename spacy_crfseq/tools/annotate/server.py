@@ -1,0 +1,207 @@
+"""The server of the page: on this machine only, for those who have the address with its token.
+
+Requests carry the token in their path.  Host and Origin must be those of this server, which keeps other pages of the
+browser out, also by names that lead here (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from ...errors import CrfError
+from .exports import FORMATS, export
+from .journal import Pins
+from .project import ConflictError, Item, Project
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+PAGE = Path(__file__).parent / "page"
+FILES = {"": "index.html", "page.js": "page.js", "text.js": "text.js", "style.css": "style.css"}
+HOSTS = ("127.0.0.1", "localhost")
+LARGEST = 4 << 20
+"""Bytes of a request, at most."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Refuses requests with another Host or Origin than those of this server, and adds headers to all answers."""
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app, self._hosts = app, [f"{host}:{port}" for host in HOSTS]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        origin, host = headers.get("origin"), headers.get("host")
+        site = headers.get("sec-fetch-site", "same-origin")
+        app = self._app
+        if host not in self._hosts or origin not in (None, f"http://{host}") or site not in ("same-origin", "none"):
+            app = PlainTextResponse("This address is for the page of 'crfseq annotate' only.\n", 403)
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        await app(scope, receive, send_with_headers)
+
+
+def shown(project: Project, item: Item | None) -> dict[str, Any]:
+    """Return a text as the page takes it."""
+    if item is None:
+        return {"key": None}
+    pins = item.decision.pins if item.decision else item.pins
+    decoding, texts = project.decode(item, pins)
+    return {
+        "key": item.key,
+        "words": [token.text for token in item.doc],
+        "spaces": [bool(token.whitespace_) for token in item.doc],
+        "held_out": item.held_out,
+        "pins": pins.as_json(),
+        "spans": decoding.spans,
+        "offers": decoding.offers,
+        "model": texts,
+        "note": item.note,
+        "again": item.decision is not None,
+    }
+
+
+Work = Callable[[Project, dict[str, Any]], Any]
+
+
+def _next(project: Project, body: dict[str, Any]) -> Any:
+    return {"text": shown(project, project.next(body["tab"])), "state": project.summary()}
+
+
+def _state(project: Project, body: dict[str, Any]) -> Any:
+    return {"state": project.summary()}
+
+
+def _decode(project: Project, body: dict[str, Any]) -> Any:
+    item = project.item(body["tab"], body["key"])
+    decoding, texts = project.decode(item, Pins.of(body["pins"], len(item.doc)))
+    return {"spans": decoding.spans, "offers": decoding.offers, "model": texts}
+
+
+def _accept(project: Project, body: dict[str, Any]) -> Any:
+    project.accept(body["tab"], body)
+    return _next(project, body)
+
+
+def _skip(project: Project, body: dict[str, Any]) -> Any:
+    project.skip(body["tab"], body["key"], body["id"])
+    return _next(project, body)
+
+
+def _undo(project: Project, body: dict[str, Any]) -> Any:
+    item = project.undo(body["tab"], body["id"])
+    return _next(project, body) if item else {"text": None, "state": project.summary()}
+
+
+def _label(project: Project, body: dict[str, Any]) -> Any:
+    project.add_labels([body["name"]])
+    return {"state": project.summary()}
+
+
+WORKS: dict[str, Work] = {
+    "next": _next, "state": _state, "decode": _decode, "accept": _accept, "skip": _skip, "undo": _undo, "label": _label,
+}  # fmt: skip
+
+
+def make_app(project: Project, token: str, port: int) -> ASGIApp:
+    """Return the application that shows a project under a token."""
+
+    async def page(request: Request) -> Response:
+        file = FILES.get(request.path_params.get("file", ""))
+        return FileResponse(PAGE / file) if file else PlainTextResponse("Not found.\n", 404)
+
+    async def work(request: Request) -> Response:
+        function = WORKS.get(request.path_params["work"])
+        if function is None:
+            return JSONResponse({"error": "There is no such request."}, 404)
+        try:
+            body = await read_json(request)
+            return JSONResponse(await run_in_threadpool(function, project, body))
+        except (ConflictError, CrfError, OSError, KeyError) as error:
+            return failed(error)
+
+    async def download(request: Request) -> Response:
+        name = request.path_params["format"]
+        if name not in FORMATS:
+            return JSONResponse({"error": f"There is no format {name!r}."}, 404)
+        data = await run_in_threadpool(export, project, name)
+        disposition = f'attachment; filename="annotations{FORMATS[name]}"'
+        return Response(data, 200, {"Content-Disposition": disposition}, "application/octet-stream")
+
+    routes = [
+        Route("/api/{work}", work, methods=["POST"]),
+        Route("/export/{format}", download),
+        Route("/{file:path}", page),
+    ]
+    app = Starlette(routes=[Mount("/{token}", routes=routes)])
+    return Guard(_Token(app, token), port)
+
+
+class _Token:
+    """Refuses requests without the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if scope["type"] == "http" and not secrets.compare_digest(
+            scope["path"].split("/")[1].encode(), self._token.encode()
+        ):
+            app = PlainTextResponse("Open the address that 'crfseq annotate' has printed; it holds a token.\n", 403)
+        await app(scope, receive, send)
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """Return the object that a request carries.  RAISES CrfError: If it carries none."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise CrfError("Send JSON (Content-Type: application/json).")
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > LARGEST:
+            raise CrfError("The request is too large.")
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        raise CrfError("The request is no JSON.") from None
+    if not isinstance(body, dict):
+        raise CrfError("The request is no JSON object.")
+    return body
+
+
+def failed(error: Exception) -> JSONResponse:
+    """Return an answer that says what went wrong."""
+    if isinstance(error, OSError):
+        text = f"Nothing was saved: {error.strerror or error}. Make room, then accept the text again; it is still here."
+        return JSONResponse({"error": text}, 507)
+    if isinstance(error, KeyError):
+        return JSONResponse({"error": f"The request lacks {error}."}, 400)
+    return JSONResponse({"error": str(error)}, 409 if isinstance(error, ConflictError) else 400)

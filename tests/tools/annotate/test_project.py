@@ -1,0 +1,180 @@
+"""A project: which texts go out, decisions of several pages, sessions, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.tools.annotate.journal import Pins
+from spacy_crfseq.tools.annotate.project import ConflictError, Project
+from tests.tools.annotate.conftest import entry, gold, work
+
+Open = Callable[..., Project]
+
+
+def test_each_fifth_text_is_held_out_and_shown_without_predictions(opened: Open) -> None:
+    project = opened()
+    project.start()
+    kinds = []
+    for number in range(40):
+        item = project.next("a")
+        assert item is not None
+        assert project.next("a") is item
+        kinds.append(item.held_out)
+        project.accept("a", entry(item, number))
+        if number % 10 == 9:
+            assert project.settle()
+        if item.held_out:
+            assert project.decode(item, Pins())[0].spans == []
+    assert kinds == [number % 5 == 4 for number in range(40)]
+    assert project.settle()
+    assert project.model is not None
+    assert project.model.texts == 32
+    item = project.next("a")
+    assert item is not None
+    spans = project.decode(item, Pins())[0].spans
+    assert [span[:3] for span in spans] == [tuple(span) for span in gold([token.text for token in item.doc])]
+    summary = project.summary()
+    assert summary["held_out"] == 8
+    assert summary["f1"] > 0.9
+    assert summary["curve"][-1][0] == 32
+    assert {row["name"] for row in summary["labels"]} == {"PER", "LOC"}
+    assert summary["left"] == 80
+
+
+def test_the_same_folder_goes_on_and_undoes_what_was_before(opened: Open) -> None:
+    project = opened()
+    work(project, 7)
+    before = project.state
+    project.close()
+    again = opened(labels=())
+    assert again.state.decisions == before.decisions
+    assert again.state.labels == ["PER", "LOC"]
+    for left in range(6, -1, -1):
+        item = again.undo("a", f"undo{left}")
+        assert item is not None
+        assert item.decision is not None
+        assert len(again.state.decisions) == left
+        assert again.undo("a", f"undo{left}") is item  # the request has come twice
+    assert again.undo("a", "more") is None
+
+
+def test_skipped_texts_stay_away_until_undone(opened: Open) -> None:
+    project = opened()
+    first = project.next("a")
+    assert first is not None
+    project.skip("a", first.key, "s")
+    project.skip("a", first.key, "s")
+    assert len(project.state.skipped) == 1
+    keys = set()
+    for number in range(119):
+        item = project.next("a")
+        assert item is not None
+        keys.add(item.key)
+        project.accept("a", entry(item, number))
+    assert first.key not in keys
+    assert len(keys) == 119
+    assert project.next("a") is None
+    for number in range(119):
+        project.undo("a", f"u{number}")
+    item = project.undo("a", "last")
+    assert item is not None
+    assert item.key == first.key
+
+
+def test_two_pages_have_different_texts_and_do_not_overwrite_each_other(opened: Open) -> None:
+    project = opened()
+    one, two = project.next("a"), project.next("b")
+    assert one is not None
+    assert two is not None
+    assert one.key != two.key
+    with pytest.raises(ConflictError):
+        project.accept("a", entry(two, 0))
+    project.accept("b", entry(two, 1))
+    project.accept("b", entry(two, 1))  # sent twice
+    assert len(project.state.decisions) == 1
+    item = project.undo("a", "u")
+    assert item is not None
+    assert item.key == two.key
+    other = project.next("b")
+    assert other is not None
+    assert other.key != item.key
+    with pytest.raises(ConflictError):
+        project.accept("b", entry(two, 2))
+
+
+def test_only_known_labels_are_accepted_and_new_ones_can_be_added(opened: Open) -> None:
+    project = opened(labels=("PER",))
+    item = project.next("a")
+    assert item is not None
+    bad = {**entry(item, 0), "pins": Pins.of({"spans": [[0, 1, "LOC"]]}, len(item.doc)).as_json()}
+    with pytest.raises(DataError, match="'LOC' is not among the labels"):
+        project.accept("a", bad)
+    project.add_labels(["LOC", "LOC"])
+    project.accept("a", bad)
+    assert project.state.labels == ["PER", "LOC"]
+
+
+def test_a_label_that_is_added_later_can_be_used_before_the_next_training(opened: Open) -> None:
+    project = opened()
+    project.start()
+    work(project, 8)
+    assert project.settle()
+    project.add_labels(["NEW"])
+    item = project.next("a")
+    assert item is not None
+    assert not item.held_out
+    found, _ = project.decode(item, Pins.of({"spans": [[0, 1, "NEW"]]}, len(item.doc)))
+    assert (0, 1, "NEW") in [span[:3] for span in found.spans]
+
+
+def test_a_second_process_is_refused_and_so_are_other_settings(opened: Open) -> None:
+    project = opened()
+    with pytest.raises(ConfigError, match="another process"):
+        opened()
+    project.close()
+    with pytest.raises(ConfigError, match="begun with task entities, not chunks"):
+        opened(task="chunks")
+    assert opened().state.labels == ["PER", "LOC"]
+
+
+def test_new_lines_of_a_file_become_texts(opened: Open, texts: Path) -> None:
+    project = opened()
+    project.start()
+    work(project, 3)
+    assert project.settle()
+    with texts.open("a") as file:
+        file.write("Ada came to Oslo and Lima too .\n")
+    work(project, 1, first=3)
+    assert project.settle()
+    assert len(project.pool) == 121
+
+
+def test_phrases_are_proposed_before_there_is_a_model(opened: Open, tmp_path: Path) -> None:
+    phrases = tmp_path / "patterns.jsonl"
+    phrases.write_text('{"label": "LOC", "pattern": "Oslo"}\n{"label": "PER", "pattern": "Ada"}\n')
+    project = opened(patterns=phrases)
+    doc = project.pool._nlp("Ada met Bo in oslo")
+    item = project.next("a")
+    assert item is not None
+    spans = project.decode(item._replace(doc=doc), Pins(outside=(0,)))[0].spans
+    assert [span[:3] for span in spans] == [(4, 5, "LOC")]
+    project.start()
+    work(project, 8)
+    assert project.settle()
+    assert project.trouble == ""
+    assert project.model is not None
+
+
+def test_what_fails_in_the_background_is_said(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = opened()
+    monkeypatch.setattr(project.learner, "train", lambda *_: 1 / 0)
+    project.start()
+    work(project, 2)
+    assert project.settle()
+    assert "could not be trained" in project.summary()["trouble"]
+    assert project.model is None
+    assert len(project.state.decisions) == 2
