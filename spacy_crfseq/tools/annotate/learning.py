@@ -183,7 +183,7 @@ class Learner:
         with replacing(folder / DEV) as file:
             self.docbin(held_out).to_disk(file)
         with replacing(folder / CONFIG) as file:
-            self.config(folder, pipe.labels).to_disk(file)
+            self.config(folder, pipe).to_disk(file)
         self.pipe.from_bytes(pipe.to_bytes())
         replace_folder(folder / BEST, fill_card(self.nlp).to_disk)
 
@@ -191,14 +191,14 @@ class Learner:
         """Return decisions in spaCy's binary format."""
         return DocBin(docs=[self.gold(decision) for decision in decisions], store_user_data=True)
 
-    def config(self, folder: Path, labels: Sequence[str]) -> Config:
+    def config(self, folder: Path, pipe: CRFComponent) -> Config:
         """Return the config with which `fit` trains the same model."""
         config = self.nlp.config.copy()
         reader = {"@readers": "spacy.Corpus.v1", "gold_preproc": True, "max_length": 0, "limit": 0, "augmenter": None}
         config["paths"] = {**config.get("paths", {}), "train": str(folder / TRAIN), "dev": None}
         config["corpora"] = {name: {**reader, "path": f"${{paths.{name}}}"} for name in ("train", "dev")}
         config["training"]["train_corpus"], config["training"]["dev_corpus"] = "corpora.train", "corpora.dev"
-        config["initialize"]["components"][self.name] = {"labels": list(labels)}
+        config["initialize"]["components"][self.name] = {"labels": pipe.label_data}
         return config
 
 
@@ -270,9 +270,9 @@ def expected_gain(curve: Sequence[Mapping[str, Any]], ahead: int = AHEAD) -> flo
     best: tuple[float, float] | None = None
     for c in (0.25, 0.5, 0.75, 1.0):
         table = np.stack([np.ones_like(n), -(n**-c)], 1) * np.sqrt(weight)[:, None]
-        (_, b), *_ = np.linalg.lstsq(table, y * np.sqrt(weight), rcond=None)
-        error = float(((table @ np.array([_, b]) - y * np.sqrt(weight)) ** 2).sum())
-        gain = float(max(b, 0.0) * (n[-1] ** -c - (n[-1] + ahead) ** -c))
+        found = np.linalg.lstsq(table, y * np.sqrt(weight), rcond=None)[0]
+        error = float(((table @ found - y * np.sqrt(weight)) ** 2).sum())
+        gain = float(max(found[1], 0.0) * (n[-1] ** -c - (n[-1] + ahead) ** -c))
         best = (error, gain) if best is None or error < best[0] else best
     return None if best is None else best[1]
 

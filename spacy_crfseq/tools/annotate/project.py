@@ -90,6 +90,8 @@ class Project:
         self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(seed)
         self._guess, self._fixed = guess, None if queue is None else OrderedDict((item.key, item) for item in queue)
         self._lock, self._open = threading.RLock(), ExitStack()
+        self._wake, self._stopped, self._idle = threading.Event(), False, threading.Event()
+        self._wake.set()
         self._open.enter_context(locked_folder(folder))
         try:
             self.journal = Journal(folder / FILE)
@@ -104,8 +106,6 @@ class Project:
         self._queue: list[int] = []
         self._seen: set[int] = set()
         self._saved = 0.0
-        self._wake, self._stopped, self._idle = threading.Event(), False, threading.Event()
-        self._wake.set()
         self._thread = threading.Thread(target=self._work, name="learner", daemon=True)
         for decision in self.state.decisions.values():
             self._seen |= bands(learner.doc(decision.text))
@@ -147,9 +147,10 @@ class Project:
     def add_labels(self, names: Sequence[str]) -> None:
         """Add labels.  RAISES DataError: If one cannot be a label."""
         with self._lock:
-            new = [name for name in map(checked_label, names) if name not in self.state.labels]
+            new = [name for name in dict.fromkeys(map(checked_label, names)) if name not in self.state.labels]
             if new:
                 self.journal.add({"kind": "label", "names": new})
+                self._change()
 
     def next(self, tab: str) -> Item | None:
         """Return the text that a page has in hand, or else the next one; None if there is none left."""
@@ -244,6 +245,9 @@ class Project:
 
     def _done(self, tab: str) -> None:
         self._in_hand.pop(tab, None)
+        self._change()
+
+    def _change(self) -> None:
         self._idle.clear()
         self._wake.set()
 

@@ -157,7 +157,7 @@ def test_phrases_are_proposed_before_there_is_a_model(opened: Open, tmp_path: Pa
     phrases = tmp_path / "patterns.jsonl"
     phrases.write_text('{"label": "LOC", "pattern": "Oslo"}\n{"label": "PER", "pattern": "Ada"}\n')
     project = opened(patterns=phrases)
-    doc = project.pool._nlp("Ada met Bo in oslo")
+    doc = project.learner.nlp.make_doc("Ada met Bo in oslo")
     item = project.next("a")
     assert item is not None
     spans = project.decode(item._replace(doc=doc), Pins(outside=(0,)))[0].spans
