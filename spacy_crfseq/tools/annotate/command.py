@@ -7,6 +7,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from ...cli.app import command
 from ...cli.console import advise, printer, reported_errors
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import Asked, Format
+from ...corpora.lines import check_file
 from ...errors import ConfigError, suggest
 from ...pipeline.texts import names_of
 
@@ -112,6 +114,8 @@ def open_project(
     from .pool import Pool, Source
     from .project import Project
 
+    if patterns is not None:
+        check_file(patterns)
     nlp = _pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
     learner = Learner(nlp, component, model, runs=task == "fields")
     if not learner.plain and task in ("tags", "fields"):
@@ -140,19 +144,21 @@ def _phrases(learner: Learner, patterns: Path | None) -> Any:
     """Return a function that finds the phrases of a file in a Doc, for texts before there is a model."""
     if patterns is None:
         return None
-    import srsly
     from spacy.matcher import PhraseMatcher
     from spacy.util import filter_spans
 
+    from ...corpora.annotations import json_records
+    from ...corpora.lines import checked, read_lines
     from ...schemes import Span
 
     matcher = PhraseMatcher(learner.nlp.vocab, attr="LOWER")
     if patterns.suffix == ".jsonl":
-        entries = [(entry["label"], entry["pattern"]) for entry in srsly.read_jsonl(patterns)]
+        records = checked(json_records(patterns, "utf8"), patterns)
+        entries = [(entry.get("label"), entry.get("pattern")) for _, entry in records]
     else:
-        entries = [(patterns.stem, line) for line in patterns.read_text(encoding="utf8").splitlines() if line.strip()]
+        entries = [(patterns.stem, line) for _, line in read_lines(patterns, "utf8") if line.strip()]
     for label, phrase in entries:
-        if isinstance(phrase, str):
+        if isinstance(phrase, str) and isinstance(label, str):
             matcher.add(label, [learner.nlp.make_doc(phrase)])
 
     def guess(doc: Any) -> list[Span]:
@@ -182,9 +188,11 @@ def serve(project: Project, port: int) -> None:
                 server_header=False,
                 lifespan="off",
             )
-            uvicorn.Server(settings).run(sockets=[listener])
+            with suppress(KeyboardInterrupt):
+                uvicorn.Server(settings).run(sockets=[listener])
     finally:
         project.close()
+    printer().good(f"Saved {len(project.state.decisions):,} texts in {project.folder}; the same command goes on")
 
 
 def _listen(port: int) -> socket.socket:

@@ -143,6 +143,9 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
             return JSONResponse({"error": "There is no such request."}, 404)
         try:
             body = await read_json(request)
+            for name in ("tab", "key", "id", "name"):
+                if not isinstance(body.get(name, ""), str):
+                    raise CrfError(f"{name!r} must be a string.")
             return JSONResponse(await run_in_threadpool(function, project, body))
         except (ConflictError, CrfError, OSError, KeyError) as error:
             return failed(error)

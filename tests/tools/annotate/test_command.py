@@ -1,0 +1,74 @@
+"""``crfseq annotate``: its help, what it refuses, and a run that Ctrl-C ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Run, refused, worked
+
+
+def test_help(run: Run) -> None:
+    text = worked(run("annotate", "--help")).output
+    assert "--patterns" in text
+    assert "entities, chunks, tags, fields" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--labels", "A", "--task", "entitys"], "Did you mean 'entities'?"),
+        ([], "Give --labels"),
+        (["--labels", "A b"], "white space"),
+        (["--labels", "A", "--lang", "zz"], "--lang zz"),
+        (["--labels", "A", "--model", "nowhere"], "no such folder"),
+        (["--labels", "A", "--model", "m", "--config", "c"], "Leave one of them out"),
+        (["--labels", "A", "--config", "missing.cfg"], "no such config file"),
+        (["--labels", "A", "--patterns", "missing.jsonl"], "missing.jsonl"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], message: str, run: Run, texts: Path, tmp_path: Path) -> None:
+    result = run("annotate", texts, "--output", tmp_path / "new", *arguments)
+    refused(result)
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "new").exists() or not list((tmp_path / "new").glob("model*"))
+
+
+def test_a_missing_or_empty_file_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    for name, message in (("none.txt", "no such file"), ("empty.txt", "no text in the file")):
+        refused(run("annotate", tmp_path / name, "-o", tmp_path / "p", "--labels", "A"), message)
+
+
+def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "spacy", "crfseq", "annotate", texts, "--labels", "PER,LOC", "--port", "0"]
+    folder = tmp_path / "project"
+    addresses = []
+    for _ in range(2):
+        with subprocess.Popen([*command, "--output", folder], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)
+            assert address is not None, line
+            addresses.append(address[0].rsplit("/", 2)[1])
+            with urllib.request.urlopen(address[0]) as page:
+                assert b"<title>Annotate</title>" in page.read()
+            second = subprocess.run([*command, "--output", folder], capture_output=True, text=True)
+            assert second.returncode == 1
+            assert "another process" in second.stderr
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.wait(30) == 0
+            finally:
+                process.kill()
+    assert addresses[0] == addresses[1]
+    assert stat.S_IMODE((folder / ".token").stat().st_mode) == 0o600
+    assert json.loads((folder / "journal.jsonl").read_text().splitlines()[0])["settings"]["task"] == "entities"
