@@ -17,7 +17,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import advise, printer, reported_errors
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
-from ...corpora.layouts import Asked, Format
+from ...corpora.layouts import Asked, Format, asked
 from ...corpora.lines import check_file
 from ...errors import ConfigError, suggest
 from ...pipeline.texts import names_of
@@ -52,6 +52,10 @@ def annotate_cli(
     columns: options.Columns = None,
     scheme: options.Scheme = None,
     encoding: options.Encoding = None,
+    classes: Annotated[
+        bool,
+        typer.Option(help="Learn classes of words from the texts first, in the background, as 'word-classes' does"),
+    ] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free")] = PORT,
     seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
     code: options.Code = None,
@@ -85,7 +89,7 @@ def annotate_cli(
         said = Asked(format_, columns, scheme, encoding)
         project = open_project(
             texts, output, names_of(labels) or [], said, task=task, lang=lang, model=model, config=config,
-            component=component, patterns=patterns, seed=seed,
+            component=component, patterns=patterns, seed=seed, classes=classes,
         )  # fmt: skip
         serve(project, port)
         advise(f"evaluate {output}/model-best {output}/dev.spacy", f"report {output}/model-best {output}/dev.spacy")
@@ -104,6 +108,7 @@ def open_project(
     component: str | None = None,
     patterns: Path | None = None,
     seed: int = 0,
+    classes: bool = False,
 ) -> Project:
     """Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
 
@@ -131,7 +136,15 @@ def open_project(
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
     settings = {"task": task, "component": learner.name, "model": model}
-    return Project(folder, learner, pool, labels, settings, seed=seed, guess=_phrases(learner, patterns))
+    of_words: list[str] | None = None
+    if classes and not model and not config:
+        said = asked(layout)
+        given = {"--format": said.name, "--columns": said.columns, "--encoding": said.encoding}
+        of_words = [*map(str, texts), "--lang", lang]
+        of_words += [part for name, value in given.items() if value for part in (name, value)]
+    return Project(
+        folder, learner, pool, labels, settings, seed=seed, guess=_phrases(learner, patterns), classes=of_words
+    )
 
 
 def _pipeline(model: str) -> Language:
@@ -200,6 +213,7 @@ def _listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        listener.listen(100)  # requests wait until the server is ready
     except OSError as error:
         listener.close()
         raise ConfigError(f"--port {port} cannot be used ({error.strerror}). Give another one, or 0 for any.") from None

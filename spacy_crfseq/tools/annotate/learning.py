@@ -36,9 +36,14 @@ if TYPE_CHECKING:
 WRONG = "incorrect"
 """The group of spans that are known not to be there."""
 FIELDS = "spacy_crfseq.Entities.v2"
+_SPANS = {
+    "incorrect_spans_key": WRONG,
+    "features": {"@crf_features": FIELDS},
+    "decoder": {"@crf_decoders": "spacy_crfseq.MaxExpectedF1.v1"},
+}
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "entities": ("crf_ner", {"incorrect_spans_key": WRONG, "features": {"@crf_features": FIELDS}}),
-    "chunks": ("crf_chunker", {"incorrect_spans_key": WRONG, "features": {"@crf_features": FIELDS}}),
+    "entities": ("crf_ner", {**_SPANS, "support": "all"}),
+    "chunks": ("crf_chunker", {**_SPANS, "support": "all"}),
     "tags": ("crf_tagger", {}),
     "fields": ("crf_tagger", {"features": {"@crf_features": FIELDS}, "support": "all"}),
 }
@@ -55,7 +60,7 @@ def blank(task: str, lang: str, patterns: Path | None = None) -> Language:
     factory, settings = TASKS[task]
     attributes: dict[str, Any] = {}
     if lang in lookups_languages():
-        attributes["classes"] = {"@crf_attributes": "spacy_crfseq.WordClasses.v1", "lookups": lang}
+        attributes["classes"] = {"@crf_attributes": _CLASSES, "lookups": lang}
     if patterns is not None:
         attributes["patterns"] = {"@crf_attributes": "spacy_crfseq.Phrases.v1", "path": str(patterns)}
     try:
@@ -66,6 +71,7 @@ def blank(task: str, lang: str, patterns: Path | None = None) -> Language:
     return nlp
 
 
+_CLASSES = "spacy_crfseq.WordClasses.v1"
 _L2 = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.5}
 
 
@@ -97,6 +103,12 @@ class Learner:
         if model:
             made: Any = nlp.create_pipe(self._factory, self.name, config=self._block)
             self.source = made.from_bytes(self.pipe.to_bytes())
+
+    def use_classes(self, path: Path) -> None:
+        """Let features read the classes of words of a file."""
+        attributes = {**self._block.get("attributes", {}), "words": {"@crf_attributes": _CLASSES, "path": str(path)}}
+        self._block["attributes"] = attributes
+        self.pipe = self.nlp.replace_pipe(self.name, self._factory, config=self._block)  # type: ignore[assignment]
 
     @property
     def plain(self) -> bool:

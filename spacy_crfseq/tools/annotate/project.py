@@ -7,6 +7,9 @@ All else answers at once with what there is.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -38,6 +41,8 @@ SAMPLE, QUEUE = 400, 40
 """Texts that are ranked after each training, and the number of those that are kept."""
 SAVE_EVERY = 5.0
 """Seconds between two models on disk, at least."""
+CLASSES = "classes.tsv"
+"""The file of classes of words."""
 TABS = 8
 """Pages that hold a text at the same time."""
 
@@ -72,6 +77,8 @@ class Project:
 
     settings: What must be the same when the folder is opened again, such as the task.
     guess: Spans of a text before there is a model, such as those of phrases.
+    queue: The texts to show, in this order, instead of those of the pool.
+    classes: Arguments of `word-classes`, which learns classes of words from the texts meanwhile; None for no classes.
     RAISES ConfigError: If another process has it open, or the settings differ.
     """
 
@@ -86,6 +93,7 @@ class Project:
         seed: int = 0,
         guess: Callable[[Doc], list[Span]] | None = None,
         queue: Sequence[Item] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(seed)
         self._guess, self._fixed = guess, None if queue is None else OrderedDict((item.key, item) for item in queue)
@@ -106,6 +114,7 @@ class Project:
         self._queue: list[int] = []
         self._seen: set[int] = set()
         self._saved = 0.0
+        self._classes, self._process = classes, list[subprocess.Popen[bytes]]()
         self._thread = threading.Thread(target=self._work, name="learner", daemon=True)
         for decision in self.state.decisions.values():
             self._seen |= bands(learner.doc(decision.text))
@@ -128,10 +137,36 @@ class Project:
     def start(self) -> None:
         """Begin to learn."""
         self._thread.start()
+        if self._classes is not None and not (self.folder / CLASSES).exists():
+            threading.Thread(target=self._learn_classes, args=(self._classes,), daemon=True).start()
+
+    def _learn_classes(self, arguments: Sequence[str]) -> None:
+        """Run the command `word-classes`; without it, or with too few words, there are no classes."""
+        command = [
+            sys.executable,
+            "-m",
+            "spacy",
+            "crfseq",
+            "word-classes",
+            *arguments,
+            "-o",
+            str(self.folder / CLASSES),
+        ]
+        settings = ["--sizes", "200", "--min-count", "3", "--n-threads", "1"]
+        slowly = ["nice"] if shutil.which("nice") else []
+        with (self.folder / CLASSES).with_suffix(".log").open("wb") as log:
+            process = subprocess.Popen(
+                [*slowly, *command, *settings], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._process.append(process)
+        if self._process[0].wait() == 0:
+            self._change()
 
     def close(self) -> None:
         """Stop learning, save what has been learned, and let others open the folder."""
         self._stopped = True
+        for process in self._process:
+            process.terminate()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -346,6 +381,9 @@ class Project:
             worth(pipe, [self.learner.doc(text) for text in texts])
 
     def _learn(self) -> None:
+        if self._classes is not None and (self.folder / CLASSES).exists():
+            self.learner.use_classes(self.folder / CLASSES)
+            self._classes = None
         with self._lock:
             learned, held_out, labels = self.state.learned, self.state.held_out, list(self.state.labels)
         if learned and labels and any(d.pins.spans or self.learner.plain is False for d in learned):

@@ -16,7 +16,12 @@ from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import Item, Project
 
 PEOPLE, PLACES = "Ada Olga Ines Bo Karl Eve Max Uma".split(), "Oslo Lima Quito Rome Bonn Riga".split()  # noqa: SIM905
-FRAMES = ["{p} met {q} in {c} .", "{p} likes {c} , but {q} does not .", "the train to {c} is late .", "{p} sold {n} maps ."]
+FRAMES = [
+    "{p} met {q} in {c} .",
+    "{p} likes {c} , but {q} does not .",
+    "the train to {c} is late .",
+    "{p} sold {n} maps .",
+]
 
 
 def sentences(n: int, seed: int = 0) -> list[str]:

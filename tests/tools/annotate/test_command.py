@@ -53,7 +53,8 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_pat
     folder = tmp_path / "project"
     addresses = []
     for _ in range(2):
-        with subprocess.Popen([*command, "--output", folder], stdout=subprocess.PIPE, text=True) as process:
+        process = subprocess.Popen([*command, "--output", folder], stdout=subprocess.PIPE, text=True)
+        try:
             assert process.stdout is not None
             line = process.stdout.readline()
             address = re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)
@@ -61,14 +62,16 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_pat
             addresses.append(address[0].rsplit("/", 2)[1])
             with urllib.request.urlopen(address[0]) as page:
                 assert b"<title>Annotate</title>" in page.read()
-            second = subprocess.run([*command, "--output", folder], capture_output=True, text=True)
+            second = subprocess.run([*command, "--output", folder], capture_output=True, text=True, timeout=60)
             assert second.returncode == 1
             assert "another process" in second.stderr
             process.send_signal(signal.SIGINT)
-            try:
-                assert process.wait(30) == 0
-            finally:
-                process.kill()
+            said, _ = process.communicate(timeout=60)
+            assert process.returncode == 0
+            assert "Saved 0 texts" in said
+        finally:
+            process.kill()
+            process.communicate()
     assert addresses[0] == addresses[1]
     assert stat.S_IMODE((folder / ".token").stat().st_mode) == 0o600
     assert json.loads((folder / "journal.jsonl").read_text().splitlines()[0])["settings"]["task"] == "entities"

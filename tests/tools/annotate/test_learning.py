@@ -20,7 +20,6 @@ from spacy_crfseq.tools.annotate.project import Project
 from tests.tools.annotate.conftest import gold, sentences, work
 
 
-
 def decisions(n: int, task: str = "entities") -> list[Decision]:
     made = []
     for i, text in enumerate(sentences(n)):

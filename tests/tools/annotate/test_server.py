@@ -46,7 +46,15 @@ def ask(client: TestClient, what: str, **body: Any) -> Any:
 def accept(client: TestClient, text: Any, number: int) -> Any:
     spans = gold(text["words"])
     pins = {"spans": spans, "outside": [], "unknown": [], "choices": [], "wrong": []}
-    more = {"by_user": spans, "predicted": [], "model": 0, "seconds": 1, "actions": 3, "id": str(number), "reviewed": True}
+    more = {
+        "by_user": spans,
+        "predicted": [],
+        "model": 0,
+        "seconds": 1,
+        "actions": 3,
+        "id": str(number),
+        "reviewed": True,
+    }
     return ask(client, "accept", key=text["key"], pins=pins, **more)
 
 
@@ -169,7 +177,9 @@ def test_exports_are_read_by_the_readers_of_these_formats(client: TestClient, pr
         assert f"annotations{ending}" in answer.headers["content-disposition"]
         path = tmp_path / f"{name}{ending}"
         path.write_bytes(answer.content)
-        examples = read_gold(project.learner.nlp, path, layouts.get(name, ANNOTATIONS)).examples
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # texts that were not complete are left out
+            examples = read_gold(project.learner.nlp, path, layouts.get(name, ANNOTATIONS)).examples
         found = [[(e.start, e.end, e.label_) for e in example.reference.ents] for example in examples]
         complete = name in ("spacy", "columns")
         assert found == (wanted if complete else wanted[:-1])
