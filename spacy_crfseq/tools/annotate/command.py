@@ -6,7 +6,6 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +14,9 @@ import typer
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import advise, printer, reported_errors
+from ...cli.console import advise, printer
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
-from ...corpora.layouts import Asked, Format, asked
+from ...corpora.layouts import asked
 from ...corpora.lines import check_file
 from ...errors import ConfigError, suggest
 from ...pipeline.texts import names_of
@@ -34,32 +33,23 @@ TOKEN = ".token"
 TASKS = ("entities", "chunks", "tags", "fields")
 
 
-@command("annotate", "Begin")
-def annotate_cli(
+def annotate(
     texts: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=HELP)],
     output: Annotated[Path, options.output("Folder of the project; the same command goes on there")],
     labels: Annotated[str | None, typer.Option(help="Labels, separated by commas; the page can add more")] = None,
+    layout: options.TextLayout = None,
+    *,
     task: Annotated[str, typer.Option("--task", "-t", help=f"What to annotate: {', '.join(TASKS)}")] = "entities",
     lang: options.Lang = "en",
     model: Annotated[str | None, typer.Option(help="Trained pipeline to start from")] = None,
     config: Annotated[Path | None, typer.Option(help="Config of the pipeline to train [a fast one]")] = None,
     component: options.OneComponent = None,
-    patterns: Annotated[
-        Path | None,
-        typer.Option(help="Phrases: patterns of an entity ruler (.jsonl), or a list named as a label (.txt)"),
-    ] = None,
-    format_: options.TextFormat = None,
-    columns: options.Columns = None,
-    scheme: options.Scheme = None,
-    encoding: options.Encoding = None,
+    patterns: Annotated[Path | None, typer.Option(help="Phrases: patterns of an entity ruler (.jsonl)")] = None,
     classes: Annotated[
-        bool,
-        typer.Option(help="Learn classes of words from the texts first, in the background, as 'word-classes' does"),
+        bool, typer.Option(help="Learn classes of words from the texts in the background, as 'word-classes' does")
     ] = True,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free")] = PORT,
     seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
-    code: options.Code = None,
-) -> None:
+) -> Project:
     """Annotate texts in a page on this machine; a model learns from each text and proposes the rest.
 
     Open the address that the command prints. After each text that you accept, the model is trained anew on all of
@@ -80,37 +70,8 @@ def annotate_cli(
       python -m spacy crfseq annotate news.txt --output project2/ \\
           --model training/model-best
       python -m spacy crfseq fit project/config.cfg --output training/
-    """
-    with reported_errors(config, code):
-        if task not in TASKS:
-            raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
-        if model is not None and config is not None:
-            raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
-        said = Asked(format_, columns, scheme, encoding)
-        project = open_project(
-            texts, output, names_of(labels) or [], said, task=task, lang=lang, model=model, config=config,
-            component=component, patterns=patterns, seed=seed, classes=classes,
-        )  # fmt: skip
-        serve(project, port)
-        advise(f"evaluate {output}/model-best {output}/dev.spacy", f"report {output}/model-best {output}/dev.spacy")
-
-
-def open_project(
-    texts: Sequence[Path],
-    folder: Path,
-    labels: Sequence[str],
-    layout: Format = None,
-    *,
-    task: str = "entities",
-    lang: str = "en",
-    model: str | None = None,
-    config: Path | None = None,
-    component: str | None = None,
-    patterns: Path | None = None,
-    seed: int = 0,
-    classes: bool = False,
-) -> Project:
-    """Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
+    \f
+    Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
 
     RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
     """
@@ -119,20 +80,18 @@ def open_project(
     from .pool import Pool, Source
     from .project import Project
 
+    if task not in TASKS:
+        raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
+    if model is not None and config is not None:
+        raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
     if patterns is not None:
         check_file(patterns)
     nlp = _pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
     learner = Learner(nlp, component, model, runs=task == "fields")
     if not learner.plain and task in ("tags", "fields"):
         raise ConfigError(f"--task {task}: {learner.name} predicts spans, not tags of tokens.")
-    task = (
-        ("chunks" if task == "chunks" else "entities")
-        if not learner.plain
-        else "fields"
-        if task == "fields"
-        else "tags"
-    )
-    if not labels and not learner.pipe.labels and not (folder / "journal.jsonl").exists():
+    task = ("tags" if task != "fields" else task) if learner.plain else ("chunks" if task == "chunks" else "entities")
+    if not labels and not learner.pipe.labels and not (output / "journal.jsonl").exists():
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
     settings = {"task": task, "component": learner.name, "model": model}
@@ -143,8 +102,20 @@ def open_project(
         of_words = [*map(str, texts), "--lang", lang]
         of_words += [part for name, value in given.items() if value for part in (name, value)]
     return Project(
-        folder, learner, pool, labels, settings, seed=seed, guess=_phrases(learner, patterns), classes=of_words
-    )
+        output, learner, pool, names_of(labels) or [], settings, seed=seed, guess=_phrases(learner, patterns),
+        classes=of_words,
+    )  # fmt: skip
+
+
+@command("annotate", "Begin", calls=annotate)
+def _serve(
+    project: Project,
+    output: Path,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free")] = PORT,
+) -> None:
+    serve(project, port)
+    printer().good(f"Saved {len(project.state.decisions):,} texts in {output}; the same command goes on")
+    advise(f"evaluate {output}/model-best {output}/dev.spacy", f"report {output}/model-best {output}/dev.spacy")
 
 
 def _pipeline(model: str) -> Language:
@@ -205,7 +176,6 @@ def serve(project: Project, port: int) -> None:
                 uvicorn.Server(settings).run(sockets=[listener])
     finally:
         project.close()
-    printer().good(f"Saved {len(project.state.decisions):,} texts in {project.folder}; the same command goes on")
 
 
 def _listen(port: int) -> socket.socket:

@@ -15,11 +15,11 @@ from spacy.training import Example
 
 from ...corpora.word_classes import lookups_languages
 from ...errors import ConfigError
-from ...evaluation.spans import span_counts
+from ...evaluation import span_counts
 from ...files import replace_folder, replacing
-from ...pipeline.model_card import fill_card
 from ...pipeline.project import load_config
 from ...pipeline.select import one_crf_of, run_between
+from ...pipeline.spacy_train import fill_card
 from ...pipeline.tasks import Entities, SpanGroups, TokenTags
 from ...prf import Values
 from ...schemes import Span

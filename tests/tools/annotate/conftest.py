@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
 from spacy_crfseq.schemes import Span
-from spacy_crfseq.tools.annotate.command import open_project
+from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import Item, Project
 
@@ -70,7 +70,7 @@ def opened(texts: Path, tmp_path: Path) -> Iterator[Callable[..., Project]]:
     there: list[Project] = []
 
     def make(folder: str = "project", labels: tuple[str, ...] = ("PER", "LOC"), **settings: Any) -> Project:
-        there.append(open_project([texts], tmp_path / folder, labels, **settings))
+        there.append(annotate([texts], tmp_path / folder, ",".join(labels), classes=False, **settings))
         return there[-1]
 
     yield make

@@ -30,7 +30,17 @@ class Server:
 
     def __init__(self, texts: Path, folder: Path, *more: str, labels: str = "PER,LOC") -> None:
         self.folder, self.port = folder, "0"
-        self._command = [sys.executable, "-m", "spacy", "crfseq", "annotate", str(texts), "--output", str(folder), *more]
+        self._command = [
+            sys.executable,
+            "-m",
+            "spacy",
+            "crfseq",
+            "annotate",
+            str(texts),
+            "--output",
+            str(folder),
+            *more,
+        ]
         self._command += ["--labels", labels, "--no-classes"]
         self.start()
 
@@ -360,7 +370,9 @@ def test_contrast_size_and_names(serve: Callable[..., Server], page: Any, scheme
     contrasts = page.evaluate(CONTRAST)
     assert min(value for value, _ in contrasts) >= 4.5, min(contrasts)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate("[...document.querySelectorAll('button')].every(each => each.textContent.trim() || each.ariaLabel)")
+    assert page.evaluate(
+        "[...document.querySelectorAll('button')].every(each => each.textContent.trim() || each.ariaLabel)"
+    )
     small = "[...document.querySelectorAll('button')].filter(each => each.getBoundingClientRect().height < 24).length"
     assert page.evaluate(small) == 0
     if AXE:
