@@ -187,15 +187,26 @@ class Project:
                 self.journal.add({"kind": "label", "names": new})
                 self._change()
 
-    def next(self, tab: str) -> Item | None:
-        """Return the text that a page has in hand, or else the next one; None if there is none left."""
+    def next(self, tab: str, wanted: str = "", held_out: bool = False) -> Item | None:
+        """Return the text that a page has in hand, or else the next one; None if there is none left.
+
+        wanted, held_out: The text that the page shows, which this process has forgotten if it was started since.
+        """
         with self._lock:
             if tab in self._in_hand:
                 return self._in_hand[tab]
-            item = self._choose()
+            item = self._again(wanted, held_out) or self._choose()
             if item is not None:
                 self._hand(tab, item)
             return item
+
+    def _again(self, key: str, held_out: bool) -> Item | None:
+        busy, number = {item.key for item in self._in_hand.values()}, self.pool.number(key)
+        if key in busy or key in self.state.decisions or key in self.state.skipped:
+            return None
+        if self._fixed is not None:
+            return self._fixed.get(key)
+        return None if number is None else Item(key, self._ready(self.pool.doc(number)), held_out)
 
     def _hand(self, tab: str, item: Item) -> None:
         self._in_hand[tab] = item
@@ -229,10 +240,10 @@ class Project:
     def _ready(self, doc: Doc) -> Doc:
         return self.learner.ready([doc])[0]
 
-    def item(self, tab: str, key: str) -> Item:
+    def item(self, tab: str, key: str, held_out: bool = False) -> Item:
         """Return the text that a page has in hand.  RAISES ConflictError: If it has another one."""
         with self._lock:
-            item = self._in_hand.get(tab)
+            item = self.next(tab, key, held_out) if tab not in self._in_hand else self._in_hand[tab]
             if item is None or item.key != key:
                 raise ConflictError("This page holds another text now. The next one is shown.")
             return item
@@ -262,7 +273,7 @@ class Project:
         with self._lock:
             if entry.get("id") in self.state.ids:
                 return
-            item = self.item(tab, str(entry.get("key")))
+            item = self.item(tab, str(entry.get("key")), bool(entry.get("held_out")))
             text = text_of(item.doc)
             for label in {span[2] for span in entry.get("pins", {}).get("spans", ())} - set(self.state.labels):
                 raise DataError(f"{label!r} is not among the labels. Add it first.")

@@ -92,7 +92,8 @@ Work = Callable[[Project, dict[str, Any]], Any]
 
 
 def _next(project: Project, body: dict[str, Any]) -> Any:
-    return {"text": shown(project, project.next(body["tab"])), "state": project.summary()}
+    item = project.next(body["tab"], body.get("wanted", ""), body.get("held_out") is True)
+    return {"text": shown(project, item), "state": project.summary()}
 
 
 def _state(project: Project, body: dict[str, Any]) -> Any:
@@ -100,7 +101,7 @@ def _state(project: Project, body: dict[str, Any]) -> Any:
 
 
 def _decode(project: Project, body: dict[str, Any]) -> Any:
-    item = project.item(body["tab"], body["key"])
+    item = project.item(body["tab"], body["key"], body.get("held_out") is True)
     decoding, texts = project.decode(item, Pins.of(body["pins"], len(item.doc)))
     return {"spans": decoding.spans, "offers": decoding.offers, "model": texts}
 
@@ -143,7 +144,7 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
             return JSONResponse({"error": "There is no such request."}, 404)
         try:
             body = await read_json(request)
-            for name in ("tab", "key", "id", "name"):
+            for name in ("tab", "key", "id", "name", "wanted"):
                 if not isinstance(body.get(name, ""), str):
                     raise CrfError(f"{name!r} must be a string.")
             return JSONResponse(await run_in_threadpool(function, project, body))

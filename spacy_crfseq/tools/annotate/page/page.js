@@ -171,7 +171,7 @@ let sent = 0;
 async function decodeAnew() {
   const text = state.text, number = ++sent;
   if (text.heldOut) return;
-  const answer = await ask("decode", { key: text.key, pins: text.pins });
+  const answer = await ask("decode", { key: text.key, held_out: text.heldOut, pins: text.pins });
   if (answer.failed || number !== sent || state.text !== text) return;
   text.take(answer);
   draw();
@@ -223,7 +223,7 @@ function arrow(by, shift, start) {
 
 const decided = (text) => {
   const seconds = Math.max(0, state.spent + (document.hidden ? 0 : performance.now() - state.shownAt)) / 1000;
-  return { key: text.key, id: text.id ??= newId(), seconds: Math.round(seconds * 100) / 100, actions: text.actions, model: text.model, reviewed: true };
+  return { key: text.key, held_out: text.heldOut, id: text.id ??= newId(), seconds: Math.round(seconds * 100) / 100, actions: text.actions, model: text.model, reviewed: true };
 };
 
 async function once(work) {
@@ -232,7 +232,8 @@ async function once(work) {
   document.body.classList.add("busy");
   try {
     const answer = await work();
-    if (answer?.failed === 409) return receive(await ask("next"));
+    if (answer?.failed === 409) return const last = JSON.parse(sessionStorage.getItem(SAVED) ?? "{}");
+receive(await ask("next", { wanted: last.key ?? "", held_out: last.heldOut ?? false }));
     if (answer && !answer.failed) receive(answer);
   } finally {
     state.busy = false;
@@ -443,4 +444,5 @@ $("keys").replaceChildren(...KEYS.flatMap(([key, what]) => [make("dt", {}, make(
 for (const name of ["spacy", "prodigy", "doccano", "label-studio", "columns"]) {
   $("exports").append(make("a", { href: `export/${name}`, download: "" }, name), " ");
 }
-receive(await ask("next"));
+const last = JSON.parse(sessionStorage.getItem(SAVED) ?? "{}");
+receive(await ask("next", { wanted: last.key ?? "", held_out: last.heldOut ?? false }));

@@ -186,5 +186,5 @@ export class Text {
     return { pins: { ...this.pins, spans }, by_user: this.pins.spans, predicted: this.heldOut ? [] : this.first };
   }
 
-  saved() { return { key: this.key, pins: this.pins, history: this.history, actions: this.actions }; }
+  saved() { return { key: this.key, heldOut: this.heldOut, pins: this.pins, history: this.history, actions: this.actions }; }
 }

@@ -1,0 +1,65 @@
+"""``crfseq serve``: a model for annotation tools: Label Studio's ML backend, INCEpTION's external recommender, JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer
+from ...corpora.outputs import check_output_pipeline
+
+if TYPE_CHECKING:
+    from .service import Service
+
+PORT, HOST = 9090, "127.0.0.1"
+
+
+def serve(
+    model: options.Model,
+    component: options.OneComponent = None,
+    output: Annotated[Path | None, options.output("Folder for the pipeline after each training [not saved]")] = None,
+    force: options.Force = False,
+) -> Service:
+    """Answer annotation tools with the predictions of a pipeline, and let them train it.
+
+    Label Studio: add the address as a model (Settings, Model). Predictions carry probabilities as scores; annotations
+    that are created, updated or deleted train the model on all that have come so far. INCEpTION: add an external
+    recommender with the address, for a layer of spans or of tokens. Both train from the weights of MODEL, whose file
+    stays as it is.
+
+    Other programs send {"text": "..."} or {"texts": ["...", "..."]} to /annotate and get the spans of each text with
+    their probabilities. Anybody who reaches the port can ask and train: it is this machine only unless --host says so.
+
+    \b
+    Example:
+      python -m spacy crfseq serve training/model-best
+      curl -H "Content-Type: application/json" http://127.0.0.1:9090/annotate \\
+          -d '{"text": "Ada Lovelace was born in London."}'
+    \f
+    Return what answers.
+
+    RAISES CrfError: If there is no such pipeline, or it has no such component.
+    """
+    from .service import Service
+
+    if output is not None:
+        check_output_pipeline(output, model, force=force)
+    return Service(model, component, output)
+
+
+@command("serve", "Use", calls=serve)
+def _listen(
+    service: Service,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine")] = HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port")] = PORT,
+) -> None:
+    import uvicorn
+
+    from .server import make_app
+
+    printer().good(f"Listening on http://{host}:{port}/  (Ctrl-C ends)")
+    uvicorn.run(make_app(service, host), host=host, port=port, log_level="warning", lifespan="off")
