@@ -40,6 +40,7 @@ MODULES = (
     "vocabulary",
     "scaling",
     "cluster",
+    "annotate",
 )
 PAGES = ("performance", "scaling")
 """Pages of docs/ that are made of the results, and of a text in bench/."""

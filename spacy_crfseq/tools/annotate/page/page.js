@@ -9,7 +9,7 @@ const KEYS = [
   ["Space", "accept the text"], ["1-9, 0", "label the span or the selection"], ["l", "find a label by its name, or add one"],
   ["q w e r t", "take an alternative"], ["j k", "next and previous span"], ["n", "next doubtful span"],
   ["← →", "move to a token"], ["Shift ← →", "select tokens; move the end of a span"], ["Alt Shift ← →", "move the start of a span"],
-  ["d", "no span here"], ["u", "not known"], ["!", "this span is wrong, whatever is right"],
+  ["d", "no span here"], ["u", "not known"], ["f", "this span is false, whatever is right"],
   ["Shift 1-9", "one of several labels"], ["Backspace", "undo, also earlier texts"], ["x", "skip the text"],
   ["?", "this list"], ["Esc", "back to the text"],
 ];
@@ -232,8 +232,7 @@ async function once(work) {
   document.body.classList.add("busy");
   try {
     const answer = await work();
-    if (answer?.failed === 409) return const last = JSON.parse(sessionStorage.getItem(SAVED) ?? "{}");
-receive(await ask("next", { wanted: last.key ?? "", held_out: last.heldOut ?? false }));
+    if (answer?.failed === 409) return receive(await ask("next"));
     if (answer && !answer.failed) receive(answer);
   } finally {
     state.busy = false;
@@ -294,6 +293,8 @@ function showState(now) {
   $("score").textContent = now.f1 === null || now.f1 === undefined ? "Not known yet" : `F1 ${(100 * now.f1).toFixed(1)}${range}, ${now.minutes} minutes`;
   $("advice").textContent = now.advice;
   showCurve(now.curve.filter((point) => point[1] !== null));
+  if (now.model && state.text && !state.text.model && !state.text.heldOut) decodeAnew();
+  if (now.texts && !now.model && !now.trouble) refresh();  // the command has just been given again
 }
 
 function showLabels(labels) {
@@ -349,7 +350,6 @@ function keyWork(event) {
   if (key === "Backspace") return ACTIONS.undo;
   const text = state.text;
   if (!text) return null;
-  if (key === "!") return ACTIONS.wrong;
   if (digit >= 0 && event.shiftKey && !event.altKey) return () => state.labels[digit] && changed(text.choose(state.labels[digit].name));
   if (digit >= 0 || /^\d$/.test(key)) {
     const at = /^\d$/.test(key) ? (Number(key) + 9) % 10 : digit;
@@ -363,7 +363,7 @@ function keyWork(event) {
   if (ALTERNATIVES.includes(key)) return () => take(ALTERNATIVES.indexOf(key));
   const free = (work) => () => { state.anchor = null; work(); };
   return {
-    " ": ACTIONS.accept, x: ACTIONS.skip, u: ACTIONS.unknown, d: ACTIONS.remove, Delete: ACTIONS.remove,
+    " ": ACTIONS.accept, x: ACTIONS.skip, u: ACTIONS.unknown, f: ACTIONS.wrong, d: ACTIONS.remove, Delete: ACTIONS.remove,
     j: free(() => step(1)), k: free(() => step(-1)), n: free(() => move(text.doubtful(text.focus))),
   }[key];
 }
