@@ -113,13 +113,13 @@ def _to_a_score(options: Options, name: str) -> list[Row]:
                 rows.append(
                     Row(f"{name}, F1 {100 * goal:g}: {way}{words}", "actions", figures, [], "", "value", aim, note)
                 )
-        for way, order in (("entropy", ()), ("for the time", TIME)):
+        for way, order in (("entropy", ()), ("entropy for the time", TIME)):
             learner = Learner(blank("entities", "xx"))
             learner.use_classes(classes)
             how = How(order, anew=True, offers=True)
             points = [_last(learner, pool, dev, labels, how, goal, seed, most) for seed in range(options.rounds)]
             figures = [point.seconds for point in points]
-            rows.append(Row(f"{name}, F1 {100 * goal:g}: order by {way}", "simulated s", figures, [], "", "value"))
+            rows.append(Row(f"{name}, F1 {100 * goal:g}: texts by {way}", "simulated s", figures, [], "", "value"))
     return rows
 
 
