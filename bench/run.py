@@ -42,7 +42,7 @@ MODULES = (
     "cluster",
     "annotate",
 )
-PAGES = ("performance", "scaling")
+PAGES = ("performance", "scaling", "annotate")
 """Pages of docs/ that are made of the results, and of a text in bench/."""
 
 

@@ -201,7 +201,8 @@ class Learner:
 
     def docbin(self, decisions: Iterable[Decision]) -> DocBin:
         """Return decisions in spaCy's binary format."""
-        return DocBin(docs=[self.gold(decision) for decision in decisions], store_user_data=True)
+        docs = [self.gold(decision) for decision in decisions]
+        return DocBin(docs=docs, store_user_data=any(doc.user_data for doc in docs))
 
     def config(self, folder: Path, pipe: CRFComponent) -> Config:
         """Return the config with which `fit` trains the same model."""

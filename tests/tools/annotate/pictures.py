@@ -49,8 +49,8 @@ def main(output: Path) -> None:
         page = browser.new_page(viewport={"width": 1160, "height": 640}, device_scale_factor=1.5)
         page.goto(server.address)
         page.wait_for_selector("#text b.span")
-        for _ in range(12):  # a text with something to see
-            if page.locator("#text b.span.first").count() >= 3 and page.locator("#alternatives li").count() >= 3:
+        for _ in range(60):  # a text with something to see
+            if page.locator("#text b.span.first").count() >= 3 and page.locator("#alternatives li").count() >= 2:
                 break
             before = page.text_content("#text")
             page.keyboard.press("x")
