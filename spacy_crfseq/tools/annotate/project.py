@@ -7,6 +7,7 @@ All else answers at once with what there is.
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -136,6 +137,8 @@ class Project:
 
     def start(self) -> None:
         """Begin to learn."""
+        gc.collect()
+        gc.freeze()  # collections are short without the texts
         self._thread.start()
         if self._classes is not None and not (self.folder / CLASSES).exists():
             threading.Thread(target=self._learn_classes, args=(self._classes,), daemon=True).start()
@@ -406,6 +409,8 @@ class Project:
                     actions = sum(decision.actions for decision in learned)
                     entry = {"kind": "model", "texts": len(learned), "held_out": scored.texts, "actions": actions}
                     self.journal.add({**entry, **scored._replace(texts=0)._asdict(), "texts": len(learned)})
+            del pipe
+            gc.collect()  # the model before, at once
             if not self._wake.is_set():
                 self._rank()
         elif not learned:
