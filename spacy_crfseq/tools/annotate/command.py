@@ -22,8 +22,6 @@ from ...errors import ConfigError, suggest
 from ...pipeline.texts import names_of
 
 if TYPE_CHECKING:
-    from spacy.language import Language
-
     from .learning import Learner
     from .project import Project
 
@@ -76,6 +74,7 @@ def annotate(
     RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
     """
     from ...cli.judging import layout_of
+    from ...pipeline.select import load_pipeline
     from .learning import Learner, blank, configured
     from .pool import Pool, Source
     from .project import Project
@@ -86,7 +85,7 @@ def annotate(
         raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
     if patterns is not None:
         check_file(patterns)
-    nlp = _pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
+    nlp = load_pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
     learner = Learner(nlp, component, model, runs=task == "fields")
     if not learner.plain and task in ("tags", "fields"):
         raise ConfigError(f"--task {task}: {learner.name} predicts spans, not tags of tokens.")
@@ -94,7 +93,7 @@ def annotate(
     if not labels and not learner.pipe.labels and not (output / "journal.jsonl").exists():
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
-    settings = {"task": task, "component": learner.name, "model": model}
+    settings = {"task": task, "component": learner.name, "model": model, "seed": seed}
     of_words: list[str] | None = None
     if classes and not model and not config:
         said = asked(layout)
@@ -102,7 +101,7 @@ def annotate(
         of_words = [*map(str, texts), "--lang", lang]
         of_words += [part for name, value in given.items() if value for part in (name, value)]
     return Project(
-        output, learner, pool, names_of(labels) or [], settings, seed=seed, guess=_phrases(learner, patterns),
+        output, learner, pool, names_of(labels) or [], settings, guess=_phrases(learner, patterns),
         classes=of_words,
     )  # fmt: skip
 
@@ -118,12 +117,6 @@ def _serve(
     advise(f"evaluate {output}/model-best {output}/dev.spacy", f"report {output}/model-best {output}/dev.spacy")
 
 
-def _pipeline(model: str) -> Language:
-    from ...pipeline.select import load_pipeline
-
-    return load_pipeline(model)
-
-
 def _phrases(learner: Learner, patterns: Path | None) -> Any:
     """Return a function that finds the phrases of a file in a Doc, for texts before there is a model."""
     if patterns is None:
@@ -132,16 +125,12 @@ def _phrases(learner: Learner, patterns: Path | None) -> Any:
     from spacy.util import filter_spans
 
     from ...corpora.annotations import json_records
-    from ...corpora.lines import checked, read_lines
+    from ...corpora.lines import checked
     from ...schemes import Span
 
     matcher = PhraseMatcher(learner.nlp.vocab, attr="LOWER")
-    if patterns.suffix == ".jsonl":
-        records = checked(json_records(patterns, "utf8"), patterns)
-        entries = [(entry.get("label"), entry.get("pattern")) for _, entry in records]
-    else:
-        entries = [(patterns.stem, line) for _, line in read_lines(patterns, "utf8") if line.strip()]
-    for label, phrase in entries:
+    for _, entry in checked(json_records(patterns, "utf8"), patterns):
+        label, phrase = entry.get("label"), entry.get("pattern")
         if isinstance(phrase, str) and isinstance(label, str):
             matcher.add(label, [learner.nlp.make_doc(phrase)])
 

@@ -67,12 +67,18 @@ def blank(task: str, lang: str, patterns: Path | None = None) -> Language:
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ConfigError(f"--lang {lang}: {error}") from None
-    nlp.add_pipe(factory, config={**settings, "regularizer": _L2, "attributes": attributes})
+    nlp.add_pipe(
+        factory,
+        config={
+            **settings,
+            "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.5},
+            "attributes": attributes,
+        },
+    )
     return nlp
 
 
 _CLASSES = "spacy_crfseq.WordClasses.v1"
-_L2 = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.5}
 
 
 def configured(path: Path) -> Language:
@@ -160,8 +166,8 @@ class Learner:
             inside = {t for span in pins.spans for t in range(span.start, span.end)}
             allowed |= {t: ["O"] for t in range(len(doc)) if t not in missing | inside}
         elif isinstance(task, TokenTags):
-            for token in (token for span in spans for token in span):
-                _set_tag(token, task.attr, label_at(pins, token.i))
+            for token, label in ((token, span.label_) for span in spans for token in span):
+                _set_tag(token, task.attr, label)
             for start, end, label in pins.wrong:
                 if end == start + 1 and task.attr == "tag":
                     _set_tag(doc[start], task.attr, f"!{label}")
@@ -180,7 +186,10 @@ class Learner:
         found = predicted(pipe, docs, self.runs)
         gold = [list(decision.pins.spans) for decision in decisions]
         hidden = [missing_tokens(decision.pins) for decision in decisions]
-        kept = [[s for s in spans if not_in(s, out)] for spans, out in zip(found, hidden, strict=True)]
+        kept = [
+            [s for s in spans if out.isdisjoint(range(s.start, s.end))]
+            for spans, out in zip(found, hidden, strict=True)
+        ]
         names = list(dict.fromkeys([*labels, *(span.label for spans in (*gold, *kept) for span in spans)]))
         counts = span_counts(gold, kept, names)
         value, low, high = (float(x) for x in interval(counts.sum(1), f1))
@@ -190,12 +199,10 @@ class Learner:
 
     def save(self, folder: Path, pipe: CRFComponent, learned: Sequence[Decision], held_out: Sequence[Decision]) -> None:
         """Write the pipeline, the corpora that it was trained on and is scored on, and the config to train it again."""
-        with replacing(folder / TRAIN) as file:
-            self.docbin(learned).to_disk(file)
-        with replacing(folder / DEV) as file:
-            self.docbin(held_out).to_disk(file)
-        with replacing(folder / CONFIG) as file:
-            self.config(folder, pipe).to_disk(file)
+        files: Any = {TRAIN: self.docbin(learned), DEV: self.docbin(held_out), CONFIG: self.config(folder, pipe)}
+        for name, value in files.items():
+            with replacing(folder / name) as file:
+                value.to_disk(file)
         self.pipe.from_bytes(pipe.to_bytes())
         replace_folder(folder / BEST, fill_card(self.nlp).to_disk)
 
@@ -222,21 +229,11 @@ def _set_tag(token: Any, attr: str, label: str) -> None:
         setattr(token, f"{attr}_", label)
 
 
-def label_at(pins: Pins, token: int) -> str:
-    """Return the label of the span that a token is in."""
-    return next(label for start, end, label in pins.spans if start <= token < end)
-
-
 def missing_tokens(pins: Pins) -> set[int]:
     """Return the tokens whose annotation is not known, or known in part only."""
     inside = {t for span in pins.spans for t in range(span.start, span.end)}
     doubtful = {t for span in pins.wrong for t in range(span.start, span.end)}
     return {*pins.unknown, *pins.choices, *doubtful} - inside
-
-
-def not_in(span: Span, tokens: set[int]) -> bool:
-    """Whether a span has none of these tokens."""
-    return tokens.isdisjoint(range(span.start, span.end))
 
 
 def predicted(pipe: CRFComponent, docs: Sequence[Doc], runs: bool) -> list[list[Span]]:

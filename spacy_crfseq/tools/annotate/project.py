@@ -60,25 +60,19 @@ class Model(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A text that a page shows, with an earlier decision to change, if there is one.
-
-    pins: What is to be shown first if no model predicts; of a review, the annotation of the corpus.
-    """
+    """A text that a page shows, with an earlier decision to change, if there is one."""
 
     key: str
     doc: Doc
     held_out: bool
     decision: Decision | None = None
-    pins: Pins = Pins()
-    note: str = ""
 
 
 class Project:
     """The state of a folder; close it to release the lock.
 
-    settings: What must be the same when the folder is opened again, such as the task.
+    settings: What must be the same when the folder is opened again: the task, the seed and more.
     guess: Spans of a text before there is a model, such as those of phrases.
-    queue: The texts to show, in this order, instead of those of the pool.
     classes: Arguments of `word-classes`, which learns classes of words from the texts meanwhile; None for no classes.
     RAISES ConfigError: If another process has it open, or the settings differ.
     """
@@ -91,13 +85,11 @@ class Project:
         labels: Sequence[str],
         settings: dict[str, Any],
         *,
-        seed: int = 0,
         guess: Callable[[Doc], list[Span]] | None = None,
-        queue: Sequence[Item] | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
-        self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(seed)
-        self._guess, self._fixed = guess, None if queue is None else OrderedDict((item.key, item) for item in queue)
+        self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(settings["seed"])
+        self._guess = guess
         self._lock, self._open = threading.RLock(), ExitStack()
         self._wake, self._stopped, self._idle = threading.Event(), False, threading.Event()
         self._wake.set()
@@ -207,8 +199,6 @@ class Project:
         busy, number = {item.key for item in self._in_hand.values()}, self.pool.number(key)
         if key in busy or key in self.state.decisions or key in self.state.skipped:
             return None
-        if self._fixed is not None:
-            return self._fixed.get(key)
         return None if number is None else Item(key, self._ready(self.pool.doc(number)), held_out)
 
     def _hand(self, tab: str, item: Item) -> None:
@@ -218,13 +208,6 @@ class Project:
 
     def _choose(self) -> Item | None:
         state, busy = self.state, {item.key for item in self._in_hand.values()}
-        if self._fixed is not None:
-            left = (
-                i
-                for key, i in self._fixed.items()
-                if not {key} & (busy | state.decisions.keys() | state.skipped.keys())
-            )
-            return next(left, None)
         total = len(state.decisions) + len(busy)
         held = len(state.held_out) + sum(item.held_out for item in self._in_hand.values())
         out, number = self._out(busy), None
@@ -312,9 +295,7 @@ class Project:
             if any(item.key == key for other, item in self._in_hand.items() if other != tab):
                 raise ConflictError("The last text is open in another page.")
             number = self.pool.number(key)
-            if self._fixed is not None:
-                item = self._fixed[key]._replace(decision=decision)
-            elif decision is None and number is None:
+            if decision is None and number is None:
                 raise DataError("The text that was skipped last is not in the files any more.")
             else:
                 doc = self.pool.doc(number) if decision is None and number is not None else None
@@ -340,15 +321,11 @@ class Project:
                 "task": state.settings["task"],
                 "labels": [{"name": name, "count": n, "f1": by_label.get(name)} for name, n in counts.items()],
                 "texts": len(state.learned), "held_out": len(state.held_out), "skipped": len(state.skipped),
-                "left": max(len(self.pool if self._fixed is None else self._fixed) - len(self._out(set())), 0),
+                "left": max(len(self.pool) - len(self._out(set())), 0),
                 "model": self.model.texts if self.model else 0, "f1": last.get("f1"), "low": last.get("low"),
                 "high": last.get("high"), "curve": [[c["texts"], c["f1"], c["low"], c["high"]] for c in curve],
-                "advice": self.advice(), "trouble": self.trouble, "minutes": self.minutes(),
+                "advice": self.advice(), "trouble": self.trouble, "minutes": round(float(sum(decision.seconds for decision in state.decisions.values())) / 60, 1),
             }  # fmt: skip
-
-    def minutes(self) -> float:
-        """Return the minutes that the user has spent on texts."""
-        return round(float(sum(decision.seconds for decision in self.state.decisions.values())) / 60, 1)
 
     def advice(self) -> str:
         """Return whether more texts are worth the time."""
@@ -419,7 +396,7 @@ class Project:
     def _rank(self) -> None:
         """Choose the next texts from a sample."""
         model = self.model
-        if model is None or self._fixed is not None:
+        if model is None:
             return
         self.pool.refresh()
         with self._lock:

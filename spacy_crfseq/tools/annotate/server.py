@@ -42,10 +42,10 @@ HEADERS = {
 
 
 class Guard:
-    """Refuses requests with another Host or Origin than those of this server, and adds headers to all answers."""
+    """Refuses requests without the token or with another Host or Origin, and adds headers to all answers."""
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self._app, self._hosts = app, [f"{host}:{port}" for host in HOSTS]
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
+        self._app, self._token, self._hosts = app, token, [f"{host}:{port}" for host in HOSTS]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -55,7 +55,9 @@ class Guard:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         origin, host = headers.get("origin"), headers.get("host")
         site = headers.get("sec-fetch-site", "same-origin")
-        app = self._app
+        app, given = self._app, scope["path"].split("/")[1] if "/" in scope["path"] else ""
+        if not secrets.compare_digest(given.encode(), self._token.encode()):
+            app = PlainTextResponse("Open the address that 'crfseq annotate' has printed; it holds a token.\n", 403)
         if host not in self._hosts or origin not in (None, f"http://{host}") or site not in ("same-origin", "none"):
             app = PlainTextResponse("This address is for the page of 'crfseq annotate' only.\n", 403)
 
@@ -72,7 +74,7 @@ def shown(project: Project, item: Item | None) -> dict[str, Any]:
     """Return a text as the page takes it."""
     if item is None:
         return {"key": None}
-    pins = item.decision.pins if item.decision else item.pins
+    pins = item.decision.pins if item.decision else Pins()
     decoding, texts = project.decode(item, pins)
     return {
         "key": item.key,
@@ -83,52 +85,31 @@ def shown(project: Project, item: Item | None) -> dict[str, Any]:
         "spans": decoding.spans,
         "offers": decoding.offers,
         "model": texts,
-        "note": item.note,
         "again": item.decision is not None,
     }
 
 
-Work = Callable[[Project, dict[str, Any]], Any]
+CHANGES: dict[str, Callable[[Project, dict[str, Any]], object]] = {
+    "next": lambda project, body: body["tab"],
+    "state": lambda project, body: None,
+    "accept": lambda project, body: project.accept(body["tab"], body),
+    "skip": lambda project, body: project.skip(body["tab"], body["key"], body["id"]),
+    "undo": lambda project, body: project.undo(body["tab"], body["id"]),
+    "label": lambda project, body: project.add_labels([body["name"]]),
+}
 
 
-def _next(project: Project, body: dict[str, Any]) -> Any:
-    item = project.next(body["tab"], body.get("wanted", ""), body.get("held_out") is True)
-    return {"text": shown(project, item), "state": project.summary()}
-
-
-def _state(project: Project, body: dict[str, Any]) -> Any:
-    return {"state": project.summary()}
-
-
-def _decode(project: Project, body: dict[str, Any]) -> Any:
-    item = project.item(body["tab"], body["key"], body.get("held_out") is True)
-    decoding, texts = project.decode(item, Pins.of(body["pins"], len(item.doc)))
-    return {"spans": decoding.spans, "offers": decoding.offers, "model": texts}
-
-
-def _accept(project: Project, body: dict[str, Any]) -> Any:
-    project.accept(body["tab"], body)
-    return _next(project, body)
-
-
-def _skip(project: Project, body: dict[str, Any]) -> Any:
-    project.skip(body["tab"], body["key"], body["id"])
-    return _next(project, body)
-
-
-def _undo(project: Project, body: dict[str, Any]) -> Any:
-    item = project.undo(body["tab"], body["id"])
-    return _next(project, body) if item else {"text": None, "state": project.summary()}
-
-
-def _label(project: Project, body: dict[str, Any]) -> Any:
-    project.add_labels([body["name"]])
-    return {"state": project.summary()}
-
-
-WORKS: dict[str, Work] = {
-    "next": _next, "state": _state, "decode": _decode, "accept": _accept, "skip": _skip, "undo": _undo, "label": _label,
-}  # fmt: skip
+def answer(project: Project, what: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Do what the page asks, and return what it shows then."""
+    if what == "decode":
+        item = project.item(body["tab"], body["key"], body.get("held_out") is True)
+        decoding, texts = project.decode(item, Pins.of(body["pins"], len(item.doc)))
+        return {"spans": decoding.spans, "offers": decoding.offers, "model": texts}
+    done = CHANGES[what](project, body)
+    if what in ("state", "label") or (what == "undo" and done is None):
+        return {"text": None, "state": project.summary()}
+    shows = project.next(body["tab"], body.get("wanted", ""), body.get("held_out") is True and what == "next")
+    return {"text": shown(project, shows), "state": project.summary()}
 
 
 def make_app(project: Project, token: str, port: int) -> ASGIApp:
@@ -139,15 +120,15 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
         return FileResponse(PAGE / file) if file else PlainTextResponse("Not found.\n", 404)
 
     async def work(request: Request) -> Response:
-        function = WORKS.get(request.path_params["work"])
-        if function is None:
+        what = request.path_params["work"]
+        if what not in CHANGES and what != "decode":
             return JSONResponse({"error": "There is no such request."}, 404)
         try:
             body = await read_json(request)
             for name in ("tab", "key", "id", "name", "wanted"):
                 if not isinstance(body.get(name, ""), str):
                     raise CrfError(f"{name!r} must be a string.")
-            return JSONResponse(await run_in_threadpool(function, project, body))
+            return JSONResponse(await run_in_threadpool(answer, project, what, body))
         except (ConflictError, CrfError, OSError, KeyError) as error:
             return failed(error)
 
@@ -165,22 +146,7 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
         Route("/{file:path}", page),
     ]
     app = Starlette(routes=[Mount("/{token}", routes=routes)])
-    return Guard(_Token(app, token), port)
-
-
-class _Token:
-    """Refuses requests without the token."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._token = app, token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if scope["type"] == "http" and not secrets.compare_digest(
-            scope["path"].split("/")[1].encode(), self._token.encode()
-        ):
-            app = PlainTextResponse("Open the address that 'crfseq annotate' has printed; it holds a token.\n", 403)
-        await app(scope, receive, send)
+    return Guard(app, token, port)
 
 
 async def read_json(request: Request) -> dict[str, Any]:

@@ -324,7 +324,8 @@ def test_two_tabs_have_different_texts(serve: Callable[..., Server], browser: An
 
 HOSTILE = [
     "<script>window.pwned = 1</script> <img src=x onerror='window.pwned=1'>",
-    "\u202eevil\u202c \u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u05e9\u05dc\u05d5\u05dd 😀👨‍👩‍👧‍👦 é́́́ \ufeff x\u0000y \x07 {{7*7}} ${1} %s",
+    "\u202eevil\u202c \u0627\u0644\u0639\u0631\u0628\u064a\u0629 \u05e9\u05dc\u05d5\u05dd 😀👨‍👩‍👧‍👦 é́́́ "
+    "\ufeff x\u0000y \x07 {{7*7}} ${1} %s",
     "a " * 4_999 + "b " * 5_001,
     "line\nbreaks\ttabs\r\nand\u2028more",
 ]
@@ -406,7 +407,8 @@ CONTRAST = """() => {
     canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
     return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
   };
-  const light = (color) => color.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+  const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const light = (color) => color.map((c) => linear(c / 255))
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
   const under = (element) => {
     const chain = [];

@@ -184,7 +184,8 @@ def test_inception_trains(client: TestClient, service: Service) -> None:
     [
         "", "{", "[]", "3", "{}", '{"text": 3}', '{"texts": "a"}', '{"tasks": [{}]}', '{"tasks": 3}', "[" * 100_000,
         '{"tasks": [{"data": {"text": "a"}}], "label_config": "<View>"}', '{"schema": "<!DOCTYPE a><View/>"}',
-        '{"action": "ANNOTATION_CREATED", "task": 3, "annotation": 4}', '{"document": {"xmi": "<!DOCTYPE x>"}, "metadata": {}}',
+        '{"action": "ANNOTATION_CREATED", "task": 3, "annotation": 4}',
+        '{"document": {"xmi": "<!DOCTYPE x>"}, "metadata": {}}',
         '{"document": {"xmi": "<a/>"}, "metadata": {"layer": "a.B", "feature": "value"}}',
         '{"document": 3, "metadata": {"layer": "a.B", "feature": "va lue"}}',
         '{"documents": [3], "metadata": {"layer": "a.B", "feature": "value"}}',

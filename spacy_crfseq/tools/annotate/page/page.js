@@ -93,7 +93,7 @@ function show(data) {
   $("text").replaceChildren(...parts);
   const kind = data.held_out ? "Drawn at random, without predictions: scores are computed on it." : data.model
     ? `Chosen by the model that has learned from ${data.model} texts.` : "The model begins to predict after the first texts.";
-  $("kind").textContent = [data.again ? "Accepted before; accept it again when it is right." : kind, data.note].filter(Boolean).join(" ");
+  $("kind").textContent = data.again ? "Accepted before; accept it again when it is right." : kind;
   draw();
   $("text").focus({ preventScroll: true });
   scrollTo({ top: 0 });

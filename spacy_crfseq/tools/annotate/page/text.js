@@ -8,7 +8,7 @@ export const same = (a, b) => a[0] === b[0] && a[1] === b[1] && a[2] === b[2];
 export class Text {
   constructor(data, task, saved) {
     Object.assign(this, {
-      key: data.key, words: data.words, spaces: data.spaces, heldOut: data.held_out, model: data.model, note: data.note,
+      key: data.key, words: data.words, spaces: data.spaces, heldOut: data.held_out, model: data.model,
       first: data.spans, task, history: [], actions: 1, again: data.again,
     });
     this.plain = task === "tags" || task === "fields";
