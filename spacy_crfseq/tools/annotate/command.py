@@ -154,13 +154,8 @@ def serve(project: Project, port: int) -> None:
             project.start()
             printer().good(f"Open http://{HOST}:{port}/{token}/  (Ctrl-C ends; all is saved)")
             sys.stdout.flush()
-            settings = uvicorn.Config(
-                make_app(project, token, port),
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                lifespan="off",
-            )
+            quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False, "lifespan": "off"}
+            settings = uvicorn.Config(make_app(project, token, port), **quiet)
             with suppress(KeyboardInterrupt):
                 uvicorn.Server(settings).run(sockets=[listener])
     finally:

@@ -137,23 +137,12 @@ class Project:
 
     def _learn_classes(self, arguments: Sequence[str]) -> None:
         """Run the command `word-classes`; without it, or with too few words, there are no classes."""
-        command = [
-            sys.executable,
-            "-m",
-            "spacy",
-            "crfseq",
-            "word-classes",
-            *arguments,
-            "-o",
-            str(self.folder / CLASSES),
-        ]
-        settings = ["--sizes", "200", "--min-count", "3", "--n-threads", "1"]
+        command = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *arguments]
+        settings = ["-o", str(self.folder / CLASSES), "--sizes", "200", "--min-count", "3", "--n-threads", "1"]
         slowly = ["nice"] if shutil.which("nice") else []
         with (self.folder / CLASSES).with_suffix(".log").open("wb") as log:
-            process = subprocess.Popen(
-                [*slowly, *command, *settings], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        self._process.append(process)
+            streams: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            self._process.append(subprocess.Popen([*slowly, *command, *settings], start_new_session=True, **streams))
         if self._process[0].wait() == 0:
             self._change()
 
@@ -324,7 +313,8 @@ class Project:
                 "left": max(len(self.pool) - len(self._out(set())), 0),
                 "model": self.model.texts if self.model else 0, "f1": last.get("f1"), "low": last.get("low"),
                 "high": last.get("high"), "curve": [[c["texts"], c["f1"], c["low"], c["high"]] for c in curve],
-                "advice": self.advice(), "trouble": self.trouble, "minutes": round(float(sum(decision.seconds for decision in state.decisions.values())) / 60, 1),
+                "advice": self.advice(), "trouble": self.trouble,
+                "seconds": sum(decision.seconds for decision in state.decisions.values()),
             }  # fmt: skip
 
     def advice(self) -> str:

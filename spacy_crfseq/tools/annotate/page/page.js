@@ -290,7 +290,7 @@ function showState(now) {
   $("model").textContent = now.trouble || (now.model ? `Model of ${now.model} texts` : "No model yet");
   $("model").className = now.trouble ? "trouble" : "";
   const range = now.low === null || now.low === undefined ? "" : ` (${(100 * now.low).toFixed(0)} to ${(100 * now.high).toFixed(0)})`;
-  $("score").textContent = now.f1 === null || now.f1 === undefined ? "Not known yet" : `F1 ${(100 * now.f1).toFixed(1)}${range}, ${now.minutes} minutes`;
+  $("score").textContent = now.f1 === null || now.f1 === undefined ? "Not known yet" : `F1 ${(100 * now.f1).toFixed(1)}${range}, ${(now.seconds / 60).toFixed(0)} minutes`;
   $("advice").textContent = now.advice;
   showCurve(now.curve.filter((point) => point[1] !== null));
   if (now.model && state.text && !state.text.model && !state.text.heldOut) decodeAnew();
