@@ -27,7 +27,7 @@ def test_the_command_lists_its_benchmarks() -> None:
 
 def test_the_tables_are_what_the_command_makes_of_its_results(tmp_path: Path) -> None:
     subprocess.run([*RUN, "--report", "--pages", str(tmp_path)], capture_output=True, check=True)
-    for page in ("performance.md", "scaling.md"):
+    for page in ("performance.md", "scaling.md", "annotate.md"):
         made, there = ((folder / page).read_text(encoding="utf8").splitlines() for folder in (tmp_path, ROOT / "docs"))
         assert [line for line in made if line.startswith("|")] == [line for line in there if line.startswith("|")]
 

@@ -50,16 +50,16 @@ def annotate(
 ) -> Project:
     """Annotate texts in a page on this machine; a model learns from each text and proposes the rest.
 
-    Open the address that the command prints. After each text that you accept, the model is trained anew on all of
-    them, in the background, and the next text is the one that teaches it most for a second of your time. Each fifth
-    text is drawn at random and shown without predictions: on these, the page computes F1, a learning curve, and when
-    to stop.
+    Open the address that the command prints. After each text that you accept, the model is trained again on all of
+    them, in the background, and the next text is one that is informative for the time it takes you. Each fifth text
+    is drawn at random and shown without predictions: on these, the page computes F1, a learning curve, and when to
+    stop.
 
     Everything is on disk before the page says so; Ctrl-C ends the command, and the same command goes on. The folder
     has journal.jsonl with all decisions, model-best, a pipeline, and train.spacy, dev.spacy and config.cfg, with which
     'fit' trains the same model.
 
-    Tasks: entities, chunks, tags (one a token), fields (tags whose neighbours join, as in addresses and references).
+    Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
 
     \b
     Example:
