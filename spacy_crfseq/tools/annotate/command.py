@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from .project import Project
 
 PORT, HOST = 8341, "127.0.0.1"
-TOKEN = ".token"
-"""File with the token of the address, which stays the same when the command is given again."""
 TASKS = ("entities", "chunks", "tags", "fields")
 
 
@@ -142,10 +140,13 @@ def _phrases(learner: Learner, patterns: Path | None) -> Any:
 
 def serve(project: Project, port: int) -> None:
     """Show the page until Ctrl-C, then save the model."""
-    import uvicorn
+    try:
+        import uvicorn
 
-    from .server import make_app
-
+        from .server import make_app
+    except ImportError as error:
+        project.close()
+        raise ConfigError(f"{error}: run pip install 'spacy-crfseq[annotate]'.") from None
     try:
         with _listen(port) as listener:
             port = listener.getsockname()[1]
@@ -175,8 +176,8 @@ def _listen(port: int) -> socket.socket:
 
 
 def token_of(folder: Path) -> str:
-    """Return the token of a project's address, which only its owner can read."""
-    path = folder / TOKEN
+    """Return the token of a project's address: the same each time, in a file that only its owner can read."""
+    path = folder / ".token"
     if not path.exists():
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:

@@ -11,6 +11,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
 from ...corpora.outputs import check_output_pipeline
+from ...errors import ConfigError
 
 if TYPE_CHECKING:
     from .service import Service
@@ -57,9 +58,12 @@ def _listen(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine")] = HOST,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port")] = PORT,
 ) -> None:
-    import uvicorn
+    try:
+        import uvicorn
 
-    from .server import make_app
+        from .server import make_app
+    except ImportError as error:
+        raise ConfigError(f"{error}: run pip install 'spacy-crfseq[annotate]'.") from None
 
     printer().good(f"Listening on http://{host}:{port}/  (Ctrl-C ends)")
     uvicorn.run(make_app(service, host), host=host, port=port, log_level="warning", lifespan="off")

@@ -89,11 +89,6 @@ def webhook(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
     return {"result": {"texts": service.train_kept(), "model_version": version_of(service)}, "status": "ok"}
 
 
-def health() -> dict[str, Any]:
-    """Answer /health."""
-    return {"status": "UP", "model_class": "spacy_crfseq"}
-
-
 def version_of(service: Service) -> str:
     """Return the name of the present model."""
     return f"{service.name}-{service.version}"

@@ -16,13 +16,12 @@ from starlette.routing import Route
 
 from ...errors import CrfError
 from . import inception, label_studio
-from .service import Service, checked_texts
+from .service import Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 LOCAL = ["127.0.0.1", "localhost", "host.docker.internal", "testserver"]
-BUSY, DONE = 429, 204
 
 
 def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
@@ -41,9 +40,7 @@ def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
                 return JSONResponse({"error": f"The request lacks {error}."}, 400)
             except (ValueError, TypeError, AttributeError, RecursionError) as error:
                 return JSONResponse({"error": str(error)}, 400)
-            return (
-                Response(status_code=DONE if done else BUSY) if isinstance(done, bool) else JSONResponse(done, status)
-            )
+            return Response(status_code=204 if done else 429) if isinstance(done, bool) else JSONResponse(done, status)
 
         return answer
 
@@ -51,11 +48,14 @@ def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
         return inception.predict(service, body) if "document" in body else label_studio.predict(service, body)
 
     def annotate(body: dict[str, Any]) -> Any:
-        found = [[span._asdict() for span in spans] for spans in service.annotate(checked_texts(body))]
+        texts = [body["text"]] if "text" in body else body["texts"]
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise CrfError('"text" must be a string, "texts" a list of strings.')
+        found = [[span._asdict() for span in spans] for spans in service.annotate(texts)]
         return {"spans": found[0]} if "text" in body else {"spans": found}
 
     async def health(request: Request) -> Response:
-        return JSONResponse(label_studio.health())
+        return JSONResponse({"status": "UP", "model_class": "spacy_crfseq"})
 
     routes = [
         Route("/", health),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,11 +125,3 @@ class Service:
         else:
             self.pipe.clamp(doc, spans=spans)
         return doc
-
-
-def checked_texts(body: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a request.  RAISES KeyError: If there are none.  RAISES TypeError: If they are no strings."""
-    texts = [body["text"]] if "text" in body else body["texts"]
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise TypeError('"text" must be a string, "texts" a list of strings')
-    return texts
