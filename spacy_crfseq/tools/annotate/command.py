@@ -34,7 +34,6 @@ def annotate(
     output: Annotated[Path, options.output("Folder of the project; the same command goes on there")],
     labels: Annotated[str | None, typer.Option(help="Labels, separated by commas; the page can add more")] = None,
     layout: options.TextLayout = None,
-    *,
     task: Annotated[str, typer.Option("--task", "-t", help=f"What to annotate: {', '.join(TASKS)}")] = "entities",
     lang: options.Lang = "en",
     model: Annotated[str | None, typer.Option(help="Trained pipeline to start from")] = None,

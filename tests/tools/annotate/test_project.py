@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from spacy_crfseq.cli import fit
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import ConflictError, Project
 from tests.tools.annotate.conftest import entry, gold, work
@@ -178,3 +181,33 @@ def test_what_fails_in_the_background_is_said(opened: Open, monkeypatch: pytest.
     assert "could not be trained" in project.summary()["trouble"]
     assert project.model is None
     assert len(project.state.decisions) == 2
+
+
+def test_classes_of_words_are_learned_from_the_texts_and_the_model_is_still_that_of_fit(
+    texts: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    with texts.open("a") as file:  # enough words for the classes
+        file.writelines(" ".join(f"w{(7 * i + k) % 300}" for k in range(9)) + "\n" for i in range(300))
+    project = annotate([texts], folder, "PER,LOC")
+    project.start()
+    work(project, 10)
+    for _ in range(600):
+        if project._classes is None:
+            break
+        time.sleep(0.1)
+    log = (folder / "classes.log").read_text() if (folder / "classes.log").exists() else ""
+    assert project._classes is None, log
+    work(project, 2, first=10)
+    assert project.settle()
+    project.close()
+    assert "words" in project.learner.nlp.config["components"]["crf_ner"]["attributes"]
+    fit(folder / "config.cfg", tmp_path / "fit")
+    name = "model-best/crf_ner/model"
+    assert (folder / name).read_bytes() == (tmp_path / "fit" / name).read_bytes()
+    again = annotate([texts], folder, None)
+    again.start()
+    assert again.settle()
+    assert again._classes is None
+    again.close()
+    assert (folder / name).read_bytes() == (tmp_path / "fit" / name).read_bytes()
