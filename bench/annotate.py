@@ -38,7 +38,7 @@ class How(NamedTuple):
     """A way to annotate.
 
     order (tuple | None): The seconds of `value_for_time`, () for the entropy alone, None for random texts.
-    predictions, anew, offers: Whether spans of the model are shown; the rest of a text is decoded anew after each
+    predictions, anew, offers: Whether spans of the model are shown; the rest of a text is predicted again after each
         correction; a span that is offered takes one action, not two.
     """
 
@@ -264,6 +264,6 @@ def _fields(options: Options, corpus: str, file: str) -> list[Row]:
         pipe = learner.train([Decision("", Text(tuple(g.words)), Pins(tuple(g.spans))) for g in texts[:n]], labels)
         totals = [sum(segments(pipe, learner, gold, anew) for gold in test) for anew in (False, True)]
         saved = f"{100 * (1 - totals[1] / totals[0]):.1f} % fewer"
-        label = f"{corpus}, {n} sequences to train on, {len(test)} corrected: decoded anew"
-        rows.append(Row(label, "actions", [float(totals[1])], [float(totals[0])], "not anew", "times", None, saved))
+        label = f"{corpus}, {n} sequences to train on, {len(test)} corrected, the rest predicted again"
+        rows.append(Row(label, "actions", [float(totals[1])], [float(totals[0])], "kept", "times", None, saved))
     return rows

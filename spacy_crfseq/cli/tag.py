@@ -235,7 +235,7 @@ def _target(source: Path, output: Path, to: str, n_files: int) -> Path:
     return output / f"{Path(name).stem}{ENDINGS.get(to, '.conll')}"
 
 
-@command("tag", "Use", "apply", "predict", "label", "annotate", calls=tag)
+@command("tag", "Use", "apply", "predict", "label", calls=tag)
 def _print(
     done: Done,
     output: Path,

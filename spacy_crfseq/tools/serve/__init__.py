@@ -29,8 +29,8 @@ def serve(
 
     Label Studio: add the address as a model (Settings, Model). Predictions carry probabilities as scores; annotations
     that are created, updated or deleted train the model on all that have come so far. INCEpTION: add an external
-    recommender with the address, for a layer of spans or of tokens. Both train from the weights of MODEL, whose file
-    stays as it is.
+    recommender with the address, for a layer of spans or of tokens. Both train from the weights of MODEL, whose files
+    do not change.
 
     Other programs send {"text": "..."} or {"texts": ["...", "..."]} to /annotate and get the spans of each text with
     their probabilities. Anybody who reaches the port can ask and train: it is this machine only unless --host says so.
