@@ -294,7 +294,7 @@ function showState(now) {
   $("advice").textContent = now.advice;
   showCurve(now.curve.filter((point) => point[1] !== null));
   if (now.model && state.text && !state.text.model && !state.text.heldOut) decodeAnew();
-  if (now.texts && !now.model && !now.trouble) refresh();  // the command has just been given again
+  if (now.model < now.texts && !now.trouble) refresh();  // until the model has learned from all
 }
 
 function showLabels(labels) {
