@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 20_751, 30_191, 211
+CORE, PACKAGE, FILES = 20_751, 31_790, 225
 """Lines of code of the core and of the package, and files of the package, at most."""
 LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 18
 """What has more lines or more parameters than the script lists; commands have an option for each parameter."""
