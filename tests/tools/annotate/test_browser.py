@@ -113,7 +113,7 @@ def words(page: Any) -> list[str]:
 
 def until(page: Any, check: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    for _ in range(600):
+    for _ in range(3000):
         if check():
             return
         page.wait_for_timeout(20)
