@@ -75,7 +75,7 @@ CORPORA = {
 @benchmark("annotate", "annotation", minutes=12)
 def annotate(options: Options) -> list[Row]:
     """A gold annotator corrects what is shown: one action for a deletion, a new label, a moved edge, an acceptance, and
-    a span that is offered; two for a new span. The model is trained anew after every five texts, and scored on 1,500
+    a span that is offered; two for a new span. The model is trained again after every five texts, and scored on 1,500
     sentences of the dev part. Classes of words are learned from the words of the pool, as the command does. Each figure
     is the number of actions, or of simulated seconds (0.25 for a token, 1 for a span, 2.5 for an action), up to the
     score; rounds draw other texts first. The settings were chosen on CoNLL-2003. For addresses and references, a model
