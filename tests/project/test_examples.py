@@ -18,6 +18,7 @@ from tests.commands import invoke, worked, write_attributes, write_models, write
 ROOT = Path(__file__).parents[2]
 PREFIX = "python -m spacy crfseq "
 SENTENCES = 100  # of each part of the bundled corpus
+SERVERS = ("annotate", "serve")
 COMMANDS: Any = getattr(get_command(crfseq_cli), "commands")  # noqa: B009 - click's group, which typer does not type
 
 
@@ -89,6 +90,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_examples_work(example: Example, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(folder, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
+    if example.args[0] in SERVERS:  # they answer until they are interrupted
+        uvicorn = pytest.importorskip("uvicorn")
+        monkeypatch.setattr(uvicorn.Server, "run", lambda server, *args, **settings: None)
+        monkeypatch.setattr(uvicorn, "run", lambda app, **settings: None)
     force = ["--force"] if example.args[0] in ("fit", "convert") else []  # other examples begin with their outputs
     result = invoke(*example.args, *force, stdin=Path(example.stdin).read_bytes() if example.stdin else b"")
     assert result.exit_code == 0, result.stdout + result.stderr

@@ -37,7 +37,7 @@ def serve(
 
     \b
     Example:
-      python -m spacy crfseq serve training/model-best
+      python -m spacy crfseq serve training/model-best -p crf_ner
       curl -H "Content-Type: application/json" http://127.0.0.1:9090/annotate \\
           -d '{"text": "Ada Lovelace was born in London."}'
     \f
