@@ -52,11 +52,12 @@ def _growth(sentences: Iterable[list[str]], size: int) -> list[tuple[int, list[i
 
     pipe: Any = ours.add(ours.blank(), "crf_ner")
     model = pipe.doc_model
-    encoder, counts, tokens = model.new_encoder(), np.zeros(0, np.int64), 0
+    encoder, strings = model.new_encoder()
+    counts, tokens = np.zeros(0, np.int64), 0
     points: list[tuple[int, list[int]]] = []
     for chunk in minibatch(sentences, size):
         docs = [Doc(pipe.vocab, words=words) for words in chunk]
-        text = model.read(docs, encoder.columns).text
+        text = model.reader(strings).read(docs, encoder.columns).text
         found = encoder.unigrams.count(encoder.encode(text).unigrams)
         found[: len(counts)] += counts
         counts, tokens = found, tokens + len(text.orths)

@@ -221,7 +221,9 @@ class Task:
     def features_of(self, docs: Sequence[Doc]) -> tuple[list[Active], list[Active]]:
         """Return the features of each template in some Docs, of the unigram and of the bigram block."""
         model = self.pipe.doc_model
-        found: tuple[list[Active], list[Active]] = model.encoder.active(model.read(docs, model.encoder.columns).text)
+        found: tuple[list[Active], list[Active]] = model.encoder.active(
+            model.reader().read(docs, model.encoder.columns).text
+        )
         return found
 
     def labelled(self, part: str, theta: Floats) -> list[Labelled]:

@@ -64,7 +64,6 @@ def annotate(
           --output project/
       python -m spacy crfseq annotate news.txt --output project2/ \\
           --model training/model-best -p crf_ner
-      python -m spacy crfseq fit project/config.cfg --output training/
     \f
     Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
 
