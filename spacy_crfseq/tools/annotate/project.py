@@ -284,13 +284,13 @@ class Project:
             if any(item.key == key for other, item in self._in_hand.items() if other != tab):
                 raise ConflictError("The last text is open in another page.")
             number = self.pool.number(key)
-            if decision is None and number is None:
-                raise DataError("The text that was skipped last is not in the files any more.")
+            if decision is not None:
+                doc = self.learner.doc(decision.text)
+            elif number is not None:
+                doc = self.pool.doc(number)
             else:
-                doc = self.pool.doc(number) if decision is None and number is not None else None
-                doc = self.learner.doc(decision.text) if doc is None and decision is not None else doc
-                assert doc is not None
-                item = Item(key, self._ready(doc), decision is not None and decision.held_out, decision)
+                raise DataError("The text that was skipped last is not in the files any more.")
+            item = Item(key, self._ready(doc), decision is not None and decision.held_out, decision)
             self.journal.add({"kind": "undo", "key": key, "id": id_})
             self._done(tab)
             self._hand(tab, item)

@@ -141,7 +141,13 @@ def convert_file(
     \f
     Do this, see `convert`, and return what was converted, in words.
     """
-    if (source / "config.cfg").is_file():
+    pipeline = (source / "config.cfg").is_file()
+    if pipeline and (features or tokens or not numbers or split or config):
+        wrong = "--features, --tokens and --no-numbers are for models, --split and --config for corpora"
+        raise ConfigError(f"{source} is a pipeline; {wrong}.")
+    if not pipeline and (component or texts):
+        raise ConfigError(f"{source} is no pipeline; --component and --texts are for pipelines.")
+    if pipeline:
         return _convert_pipeline(source, target, component, texts, encoding, force)
     model = None
     if not source.is_dir() and from_ in (None, CRFSUITE):
@@ -193,12 +199,13 @@ def _convert_pipeline(
     from spacy.util import minibatch
 
     from ...pipeline.select import load_pipeline, one_crf_of, run_between
-    from .exported import BATCH, export_model, write_exported
+    from .exported import BATCH, export_model, module_files, write_exported
 
     ending = Path(target.stem).suffix if target.suffix == ZIPPED else target.suffix
     if ending not in PROGRAMS or (target.suffix == ZIPPED and not PROGRAMS[ending]):
         raise ConfigError(f"{target}: a pipeline becomes a model that ends in .crfsuite, .wapiti or .wapiti.gz.")
-    check_output_file(str(target), source, force=force)
+    for path in (target, *([] if PROGRAMS[ending] else module_files(target))):
+        check_output_file(str(path), source, force=force)
     nlp = load_pipeline(source)
     name, pipe = one_crf_of(nlp, component, str(source), spans_first=True)
     docs = (doc for batch in minibatch(_texts_of(nlp, texts), BATCH) for doc in run_between(nlp, batch, None, name))

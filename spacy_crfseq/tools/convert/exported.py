@@ -304,15 +304,19 @@ def _module(pipe: CRFComponent) -> tuple[str, dict[str, dict[str, str]]]:
     return source, tables
 
 
+def module_files(path: Path) -> list[Path]:
+    """Return the files beside a model of CRFsuite that compute its attributes: a module and its tables."""
+    return [path.with_name(f"{path.stem}_items{ending}") for ending in (".py", ".json")]
+
+
 def write_exported(path: Path, exported: Exported, encoding: str = "utf8") -> list[Path]:
     """Write a model, and what computes its attributes, under the same name; return the files."""
     if exported.model.patterns is not None:
         write_wapiti_model(path, exported.model)
         return [path]
     write_crfsuite_model(path, exported.model, encoding)
-    others = [path.with_name(f"{path.stem}_items{ending}") for ending in (".py", ".json")]
     texts = [exported.module, json.dumps(exported.tables) if exported.tables else ""]
-    for other, text in zip(others, texts, strict=True):
-        if text:
-            write_text(other, text)
-    return [path, *(other for other, text in zip(others, texts, strict=True) if text)]
+    written = [(other, text) for other, text in zip(module_files(path), texts, strict=True) if text]
+    for other, text in written:
+        write_text(other, text)
+    return [path, *(other for other, _ in written)]

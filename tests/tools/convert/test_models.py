@@ -51,6 +51,13 @@ def test_a_pipeline_becomes_a_model(trained: Path, run: Run, corpus: Any, tmp_pa
         assert [tag.replace("U-", "B-").replace("L-", "I-") for tag in biluo] == tags
     refused(run(*command), "--force")
     worked(run(*command, "--force", "--texts", corpus.train))
+    mine = tmp_path / "other_items.py"
+    mine.write_text("mine")
+    refused(run(*command[:2], tmp_path / "other.crfsuite", "-p", "crf_ner"), "other_items.py", "--force")
+    assert mine.read_text() == "mine"
+    assert not (tmp_path / "other.crfsuite").exists()
+    for ignored in ("--features f", "--tokens x", "--no-numbers", "--split 80,10,10", "--config c.cfg"):
+        refused(run(*command, "--force", ignored), "is a pipeline")
     refused(run(*command[:2], tmp_path / "model.txt"), ".crfsuite, .wapiti or .wapiti.gz")
     refused(run(*command[:2], tmp_path / "model.wapiti", "-p", "crf_ner"), "TemplateFile")
     refused(run(*command, "--force", "--texts", tmp_path / "none.txt"), "none.txt")
@@ -63,6 +70,8 @@ def test_errors(folder: Path, run: Run) -> None:
     refused(run("convert", model, out, "--labels", "entity"), "--labels")
     refused(run("convert", model, out, "--columns", "word"), "--columns are for models of Wapiti")
     refused(run("convert", folder / "features.py", out, "--features", "f"), "no trained model")
+    refused(run("convert", model, out, "--texts", folder / "features.py"), "is no pipeline")
+    refused(run("convert", model, out, "--component", "crf_ner"), "is no pipeline")
     refused(run("convert", folder / "features.py", out, "--no-numbers"), "no trained model")
     refused(run("convert", folder / "model.wapiti", out, "--columns", "wrod"), "'word'")
     refused(run("convert", folder / "model.wapiti", out, "--columns", "word", "--labels", "ent"), "'A'", "--labels tag")
