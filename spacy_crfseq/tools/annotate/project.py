@@ -374,8 +374,8 @@ class Project:
                 self.model = Model(pipe, len(learned))
                 if not self.state.curve or self.state.curve[-1]["texts"] != len(learned):
                     actions = sum(decision.actions for decision in learned)
-                    entry = {"kind": "model", "texts": len(learned), "held_out": scored.texts, "actions": actions}
-                    self.journal.add({**entry, **scored._replace(texts=0)._asdict(), "texts": len(learned)})
+                    counts = {"texts": len(learned), "held_out": scored.texts, "actions": actions}
+                    self.journal.add({"kind": "model", **scored._asdict(), **counts})
             del pipe
             gc.collect()  # the model before, at once
             if not self._wake.is_set():

@@ -141,14 +141,13 @@ def convert_file(
     \f
     Do this, see `convert`, and return what was converted, in words.
     """
-    pipeline = (source / "config.cfg").is_file()
-    if pipeline and (features or tokens or not numbers or split or config):
-        wrong = "--features, --tokens and --no-numbers are for models, --split and --config for corpora"
-        raise ConfigError(f"{source} is a pipeline; {wrong}.")
-    if not pipeline and (component or texts):
-        raise ConfigError(f"{source} is no pipeline; --component and --texts are for pipelines.")
-    if pipeline:
+    if (source / "config.cfg").is_file():
+        if features or tokens or not numbers or split or config:
+            others = "--features, --tokens, --no-numbers, --split and --config"
+            raise ConfigError(f"{source} is a pipeline; {others} are for other files.")
         return _convert_pipeline(source, target, component, texts, encoding, force)
+    if component or texts:
+        raise ConfigError(f"{source} is no pipeline; --component and --texts are for pipelines.")
     model = None
     if not source.is_dir() and from_ in (None, CRFSUITE):
         model = read_saved_model(source, encoding or "utf8")

@@ -102,11 +102,8 @@ def _patterns(pipe: CRFComponent, features: Any, given: bool) -> list[str]:
     if isinstance(features, TemplateFile):
         lines = [*map(format_template_line, features.lines)]
     else:
-        plugins = [
-            function
-            for function in pipe.doc_model.features.token_functions.values()
-            if isinstance(function, WapitiPatterns)
-        ]
+        functions = pipe.doc_model.features.token_functions.values()
+        plugins = [one for one in functions if isinstance(one, WapitiPatterns)]
         if not plugins or not given or not plugins[0].patterns:
             raise ConfigError(
                 f"{pipe.name!r}: Wapiti computes its attributes by patterns, and this component does not. Train one "
@@ -166,11 +163,11 @@ def _named(pipe: CRFComponent, docs: Iterable[Doc], given: bool) -> tuple[list[s
 
 def _wanted(pipe: CRFComponent) -> tuple[Bools, Bools]:
     """Return which features of both blocks have weights other than zero."""
-    layout, views = pipe.crf.layout, pipe.crf.views
-    unigrams = np.unique(cells(layout.unigrams)[views.unigrams != 0] // layout.unigrams.width)
-    bigrams = np.unique(cells(layout.bigrams)[views.bigrams != 0] // layout.bigrams.width)
-    wanted = tuple(np.zeros(len(keys), np.bool_) for keys in pipe.crf.keys)
-    wanted[0][unigrams], wanted[1][bigrams] = True, True
+    crf, views = pipe.crf, pipe.crf.views
+    wanted = tuple(np.zeros(len(keys), np.bool_) for keys in crf.keys)
+    blocks = (crf.layout.unigrams, views.unigrams), (crf.layout.bigrams, views.bigrams)
+    for one, (rows, weights) in zip(wanted, blocks, strict=True):
+        one[cells(rows)[weights != 0] // rows.width] = True
     return wanted[0], wanted[1]
 
 
