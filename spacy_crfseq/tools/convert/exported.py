@@ -144,8 +144,7 @@ def _check(pipe: CRFComponent, given: bool, wapiti: bool) -> None:
 
 def _named(pipe: CRFComponent, docs: Iterable[Doc], given: bool) -> tuple[list[set[str]], ...]:
     """Return the name of each feature of both blocks; that of a token function alone if all are of one."""
-    own, crf = pipe.doc_model, pipe.crf
-    wanted = _wanted(pipe)
+    own, crf, wanted = pipe.doc_model, pipe.crf, _wanted(pipe)
     names: list[list[set[str]]] = [[set() for _ in keys] for keys in crf.keys]
     if own.feature_names:
         both = iter(own.feature_names)
