@@ -205,7 +205,8 @@ def pass_over(
         if n_threads > 1:
             _find_own(here_ptr, ids, thread, n_threads, own_ptr, own)
             here_ptr, here_ids = own_ptr[: length + 1], own
-        _adagrad((here_ptr, here_ids, gradient[:length]), unigrams, clock, settings, 0)
+        # begins[0] is 0; for a literal, numba would compile the kernel once more
+        _adagrad((here_ptr, here_ids, gradient[:length]), unigrams, clock, settings, begins[0])
         for k in range(low, high):
             total[k - low, 0] = 0
             for part in range(n_parts if trainable[k] else 0):
