@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "spacy_crfseq"
+PACKAGE, TESTS = ROOT / "spacy_crfseq", ROOT / "tests"
 OUTER = ("papers", "tools")
 """Folders of rooms: each subfolder counts by itself, and none is part of the core."""
 LONG_FUNCTION, LONG_FILE, MANY_PARAMETERS = 60, 600, 8
@@ -86,6 +86,11 @@ def rooms() -> dict[str, Size]:
         name = "/".join(folders[: 2 if folders and folders[0] in OUTER else 1]) or "modules"
         sizes[name] += size_of(path)
     return dict(sorted(sizes.items(), key=lambda item: (item[0].startswith(OUTER), -item[1].code)))
+
+
+def tests() -> Size:
+    """Return the size of all tests."""
+    return sum(map(size_of, TESTS.rglob("*.py")), Size())
 
 
 def total(sizes: dict[str, Size], *, core: bool = False) -> Size:
@@ -165,7 +170,7 @@ def _trace(call: Callable[[], object]) -> Flow:
 
 def _print_lines() -> None:
     sizes = rooms()
-    sums = {"core": total(sizes, core=True), "package": total(sizes)}
+    sums = {"core": total(sizes, core=True), "package": total(sizes), "tests": tests()}
     for name, size in {**sizes, **sums}.items():
         print(f"{name:30} {size.files:4} files {size.code:6} lines of code {size.lines:6} lines")
     for path in sorted(PACKAGE.rglob("*.py")):

@@ -1,7 +1,5 @@
 """A corpus of made-up sentences, a config to train on it, and a runner of commands in this process."""
 
-from __future__ import annotations
-
 import random
 import re
 import sys

@@ -1,7 +1,5 @@
 """Pages as tests read them: their tags, which must match, their links and their text."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from typing import Any

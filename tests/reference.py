@@ -4,8 +4,6 @@ Scores are those of one sequence of n tokens: emissions [n, L], transitions [1 o
 infinity forbids.  All arithmetic is float64.  Nothing here calls the package beyond its tuples and constants.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Commands on a pseudo-terminal, as a person sees them."""
 
-from __future__ import annotations
-
 import os
 import re
 import struct

@@ -5,8 +5,6 @@ and transitions seen in training, or over all of them with its feature.possible_
 scores.  Its attributes are made by the readable extraction of `tests.reference`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path

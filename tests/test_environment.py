@@ -1,21 +1,23 @@
 """Where the package runs: read-only installs, several processes and threads, scripts from stdin."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import spacy_crfseq
-from spacy_crfseq import registry
+from spacy_crfseq import registry, threads
 
 TRAIN = """\
 import spacy
@@ -75,13 +77,14 @@ import spacy
 nlp = spacy.blank("en")
 nlp("Anna saw Oslo")
 nlp.get_factory_meta("crf_ner")
+import spacy_crfseq.pipeline.readers, spacy_crfseq.pipeline.spacy_train
 print(json.dumps(sorted({"numba"} & set(sys.modules))))
 """
 FIRST_TEXTS = """\
 import sys, spacy
 nlp = spacy.load({path!r})
 docs = [nlp("Anna saw Oslo"), nlp("rain in Oslo and Bergen")]
-print("numba" in sys.modules)
+print({{"numba", "spacy_crfseq.pipeline.neural"}} & set(sys.modules))
 docs += nlp.pipe([docs[1].text] * 500)
 print("numba" in sys.modules, sorted(set(str(doc.ents) for doc in docs)))
 """
@@ -123,20 +126,6 @@ def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> Non
             assert (str(cache) if cached else "No folder can be written to keep them") in done.stderr
 
 
-def test_workers_that_start_at_once_with_an_empty_cache(tmp_path: Path) -> None:
-    """All compile, none reads what another has half written, and later ones find it."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", NO_CACHE]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    workers = [subprocess.Popen(command, env=environment, **pipes) for _ in range(3)]
-    for worker in workers:
-        said, complaint = worker.communicate(timeout=120)
-        assert said.splitlines()[1:] == ["3.0"], complaint
-    later = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert later.stderr == ""
-    assert not [*tmp_path.rglob("*.tmp*")]
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_several_processes(method: str, tmp_path: Path) -> None:
     """The script is a file, since spawned processes import it."""
@@ -156,7 +145,7 @@ def test_the_first_texts_do_not_import_numba(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(TRAIN, names)
     names["trained"]().to_disk(tmp_path)
-    assert run(FIRST_TEXTS.format(path=str(tmp_path))) == ["False", "True ['(Anna, Oslo)', '(Oslo, Bergen)']"]
+    assert run(FIRST_TEXTS.format(path=str(tmp_path))) == ["set()", "True ['(Anna, Oslo)', '(Oslo, Bergen)']"]
 
 
 def test_the_installed_entry_points_are_those_of_the_project() -> None:
@@ -200,3 +189,85 @@ def test_interactive_code_and_threads() -> None:
     body = TRAIN + "print(len(trained()('Anna saw Oslo').ents))\n"
     found = run(f"{threads}{body}exec({body!r}, {{}})\n", stdin=True)
     assert found == ["{'(Anna, Oslo)'}", "2", "2"]
+
+
+# --- sharing work among threads: order, errors, and parts that cover everything -------------------------------------
+
+
+def test_results_come_in_the_order_of_the_tasks() -> None:
+    barrier = threading.Barrier(3, timeout=10)  # passes only if all three run at the same time
+
+    def task(number: int) -> int:
+        barrier.wait()
+        return number
+
+    assert threads.run([partial(task, number) for number in range(3)]) == [0, 1, 2]
+    assert threads.run([lambda: 5]) == [5]
+    assert threads.run([]) == []
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_an_error_is_raised_after_all_have_ended(failing: int, kind: type[BaseException]) -> None:
+    done: list[int] = []
+
+    def task(number: int) -> None:
+        if number == failing:
+            raise kind("mistake")
+        done.append(number)
+
+    with pytest.raises(kind, match="mistake"):
+        threads.run([partial(task, number) for number in range(3)])
+    assert sorted(done) == sorted({0, 1, 2} - {failing})
+
+
+def test_a_failure_releases_those_that_wait_for_it() -> None:
+    released = threading.Event()
+
+    def fail() -> None:
+        raise ValueError("mistake")
+
+    with pytest.raises(ValueError, match="mistake"):
+        threads.run([fail, lambda: released.wait(10) and None], released.set)
+    assert released.is_set()
+
+
+@given(st.integers(0, 30), st.integers(1, 5))
+def test_each_item_is_taken_once(n_items: int, n: int) -> None:
+    taken: list[int] = []
+
+    def square(item: int) -> int:
+        taken.append(item)
+        return item * item
+
+    assert threads.over(square, range(n_items), n) == [item * item for item in range(n_items)]
+    assert sorted(taken) == list(range(n_items))
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
+def test_no_item_is_taken_after_an_error(kind: type[BaseException]) -> None:
+    taken: list[int] = []
+
+    def fail(item: int) -> None:
+        taken.append(item)
+        raise kind
+
+    with pytest.raises(kind):
+        threads.over(fail, range(1000), 2)
+    assert len(taken) <= 2
+
+
+def test_worker_processes_get_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert threads.available() >= 1
+    monkeypatch.setattr(threads.multiprocessing, "parent_process", lambda: object())
+    assert threads.available() == 1
+
+
+@given(st.integers(0, 50), st.integers(1, 60))
+def test_parts_cover_everything_once(length: int, n: int) -> None:
+    parts = threads.parts(length, n)
+    assert [i for part in parts for i in range(length)[part]] == list(range(length))
+    sizes = [part.stop - part.start for part in parts]
+    assert len(parts) <= n
+    assert max(sizes) - min(sizes) <= 1
+    assert length == 0 or min(sizes) > 0

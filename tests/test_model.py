@@ -1,7 +1,5 @@
 """The model: decoding and marginals against the oracle, storage, damaged files, more labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -120,39 +118,6 @@ def test_a_stored_model_is_the_same(support: str, bigram_templates: tuple[str, .
     assert template_of_key(again) == template_of_key(model)
     assert again.to_bytes() == model.to_bytes()
     again.theta[:] = 0  # training may go on from a stored model
-
-
-def test_truncated_files() -> None:
-    data = make_model()[0].to_bytes()
-    cuts = np.unique(np.geomspace(1, len(data), 60).astype(int))
-    for cut in (0, *cuts[:-1].tolist(), len(data) - 1):
-        with pytest.raises(ModelFileError, match=r"^my/model: "):
-            LinearChainCRF.from_bytes(data[:cut], "my/model")
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"hello", b"\x00" * 100, b"\x93\x01\x02\x03", srsly.msgpack_dumps({"a": 1}), b"PK\x03\x04" * 20]
-)
-def test_foreign_files(data: bytes) -> None:
-    with pytest.raises(ModelFileError, match="no spacy_crfseq model"):
-        LinearChainCRF.from_bytes(data)
-
-
-def test_flipped_bytes_never_crash() -> None:
-    """Either the damage is found, or it hit a number and the model is another sound one."""
-    model, training = make_model()
-    data, rng = model.to_bytes(), np.random.default_rng(0)
-    for _ in range(300):
-        damaged = bytearray(data)
-        for position in rng.integers(0, len(data), 2):
-            damaged[position] = rng.integers(0, 256)
-        try:
-            found = LinearChainCRF.from_bytes(bytes(damaged))
-        except ModelFileError:
-            continue
-        assert len(found.keys[0]) == found.layout.unigrams.n_rows
-        if len(found.keys[0]) == len(model.keys[0]) and len(found.keys[1]) == len(model.keys[1]):
-            all_scores(found, training)
 
 
 def with_value(place: int, value: Any, dtype: type | None = None) -> Callable[[list[int]], np.ndarray]:

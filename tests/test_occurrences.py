@@ -1,7 +1,5 @@
 """Labels once or in an order: what can be asked of the posterior, against the enumeration of all labellings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Tag schemes: hand-written tables, round trips, and the array reading against the readable one."""
 
-from __future__ import annotations
-
 from random import Random
 
 import numpy as np
@@ -10,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.evaluation import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
 from spacy_crfseq.schemes import (
     Span,
     TagTable,
@@ -236,3 +235,38 @@ def test_a_sequence_never_goes_on_with_the_span_of_the_one_before() -> None:
     table = TagTable(["O", "B-A", "I-A"], "IOB2")
     spans = spans_of(np.array([1, 2, 2], np.int32), np.array([0, 1, 3]), table)
     assert (spans.start.tolist(), spans.end.tolist()) == ([0, 1], [1, 3])
+
+
+# --- counts of spans by label, and by whether they were seen --------------------------------------------------------
+
+
+@st.composite
+def lists_of_spans(draw):
+    """Return spans that do not overlap, in the order of the text."""
+    spans, at = [], 0
+    for gap, size, label in draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from("AB")), max_size=5)
+    ):
+        spans.append(Span(at + gap, at + gap + size, label))
+        at += gap + size
+    return spans
+
+
+@given(st.lists(st.tuples(lists_of_spans(), lists_of_spans()), max_size=4))
+def test_counts_by_label(texts):
+    counts = span_counts([gold for gold, _ in texts], [found for _, found in texts], "AB")
+    for i, (gold, found) in enumerate(texts):
+        for j, label in enumerate("AB"):
+            of_gold, of_found = ([span for span in spans if span.label == label] for spans in (gold, found))
+            right = sum(span in of_found for span in of_gold)
+            assert counts[i, j].tolist() == [right, len(of_found), len(of_gold)]
+
+
+def test_what_is_familiar():
+    known = Familiarity.of([("Oslo", "LOC"), ("Oslo", "ORG"), ("Ada", "PER")], ["Bank", "of"])
+    assert known.status("Oslo", "ORG") == known.status("Ada", "PER") == SEEN
+    assert known.status("Ada", "LOC") == OTHER
+    assert known.status("Bank of Oslo", "ORG") == NEW
+    assert known.status("Bank of Rome", "LOC") == UNSEEN
+    words, gold, found = [["Rome", "of", "Ada"]], [[Span(0, 1, "LOC"), Span(2, 3, "PER")]], [[Span(2, 3, "PER")]]
+    assert known.counts(words, gold, found).tolist() == [[[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]

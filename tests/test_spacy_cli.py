@@ -1,7 +1,5 @@
 """spaCy's own commands on the components, from `init config` to `package`, each as a user runs it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

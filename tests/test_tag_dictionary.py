@@ -1,7 +1,5 @@
 """The tag dictionary: what it holds, and what it does to scores in training and in tagging."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import srsly

@@ -1,24 +1,17 @@
 """Exports of Prodigy, doccano and Label Studio, as these tools write them, through the commands that read gold."""
 
-from __future__ import annotations
-
 import json
 import re
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import spacy
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spacy_crfseq.corpora.annotations import Notes, read_annotations
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.pipeline.readers import create_annotation_reader, create_conll_reader
-from spacy_crfseq.schemes import find_invalid
 from tests.commands import Corpus, Run, worked
 
 TEXT = "Ada met Bo in New York."
@@ -177,33 +170,6 @@ def test_records_that_cannot_be_read_are_refused_with_their_line(record: Any, sa
     assert len(errors) == 1
 
 
-KEYS = [
-    "text", "spans", "label", "labels", "entities", "answer", "data", "annotations", "result", "value", "start", "end",
-    "annotator", "meta", "was_cancelled", "_view_id", "start_offset", "hypertextlabels", "completions",
-]  # fmt: skip
-ODD = "\U0001f4a9 Ada\u00a0met\n\nBo  in New York."
-VALUES = st.recursive(
-    st.sampled_from([None, True, -1, 2, 3.5, 10**20, "", "Ada", ODD, "accept", "reject", "ner", "  "]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
-    max_leaves=12,
-)
-RECORDS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6)
-SOME = st.lists(
-    st.tuples(st.integers(-2, 30), st.integers(-2, 30), st.sampled_from(["PER", "B-", "a b", "-"])), max_size=4
-)
-ALMOST = st.builds(lambda tool, spans: TOOLS[tool](ODD, spans), st.sampled_from(list(TOOLS)), SOME)
-
-
-@given(st.lists(RECORDS | ALMOST, max_size=3), st.booleans())
-@settings(max_examples=200)
-def test_any_records_are_read_or_refused(records: list[Any], array: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder, suppress(FormatError):
-        for sentence in read_annotations(write(Path(folder), *records, array=array), tokens):
-            tags = ["O" if tag == "-" else tag for tag in sentence.columns["ent"]]
-            assert find_invalid(tags, "IOB2") is None
-            assert len(tags) == len(sentence.words)
-
-
 def test_docs_keep_their_text_and_wrong_spans(tmp_path: Path) -> None:
     text = "Ada  met\nBo ."
     records = prodigy(text, [(0, 3, "PER")]), prodigy(TEXT, SPANS[:1], answer="reject", _view_id="ner")
@@ -272,14 +238,3 @@ def test_what_active_chooses_comes_back_through_every_command(
     assert [ent.text for ent in nlp(lines[0]).ents] == ["Ada", "Oslo"]
     worked(run("report", model, gold, "-p crf_ner --output", tmp_path / "r.html"))
     worked(run("calibrate", model, gold, "-p crf_ner --output", tmp_path / "calibrated"))
-
-
-def test_rejected_spans_teach(run: Run, tmp_path: Path) -> None:
-    sure = [prodigy(f"{name} ran home .", [(0, len(name), "PER")]) for name in ("Ada", "Bo", "Ines", "Rome")]
-    wrong = prodigy("Rome ran home .", [(0, 4, "PER")], answer="reject", _view_id="ner")
-    train = write(tmp_path, *sure[:3], *[wrong] * 3)
-    config = tmp_path / "ner.cfg"
-    worked(run("init-config", config, "--lang xx --task ner", "--train", train))
-    worked(run("fit", config, "--output", tmp_path / "out"))
-    nlp = spacy.load(tmp_path / "out" / "model-best")
-    assert [len(nlp(f"{name} ran home .").ents) for name in ("Ada", "Rome")] == [1, 0]

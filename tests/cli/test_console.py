@@ -1,7 +1,5 @@
 """How commands speak: on terminals and streams of any kind, and when a disk is full."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``--cross-validate`` of `fit` and `debug-data`: scores of folds, and planted mistakes that are found again."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """``crfseq evaluate``: its numbers against spaCy's and against conlleval's, its options, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,10 @@ from typer.testing import CliRunner
 from spacy_crfseq.cli import evaluate
 from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import DataError
+from spacy_crfseq.features.noted import KEY
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
-from tests.commands import Corpus, Run, refused, worked
+from tests.commands import Corpus, Run, refused, worked, write_attributes
 
 
 def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
@@ -205,3 +204,66 @@ def test_find_threshold(trained: Path, corpus: Corpus, tmp_path: Path, component
     assert found == pytest.approx(expected, abs=6e-4)
     assert len(set(found.values())) > 2
     assert f"Best threshold: {max(expected, key=expected.__getitem__)} " in done.stdout
+
+
+# --- models that know attributes only, as CRFsuite's do: commands read these from DocBins that `convert` has made
+
+
+READER = """@readers = "spacy_crfseq.CRFsuiteReader.v1"
+path = ${{paths.{part}}}
+column = "chunk"
+"""
+FEATURES = """[components.crf_chunker.features]
+@crf_features = "spacy_crfseq.Templates.v1"
+templates = ["GIVEN[0]", "GIVEN[-1]"]
+
+[components.crf_chunker.features.token_functions]
+
+[components.crf_chunker.features.token_functions.GIVEN]
+@crf_features = "spacy_crfseq.Attributes.v1"
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained on a file of CRFsuite's, and such a file as a DocBin, half of it annotated by nobody."""
+    folder = tmp_path_factory.mktemp("attributes")
+    for name, source in corpus._asdict().items():
+        write_attributes(source, folder / f"{name}.crfsuite")
+    config = configure(folder / "c.cfg", "crf_chunker", components=FEATURES)
+    text = config.read_text()
+    head, _, rest = text.partition("[corpora]")
+    config.write_text(
+        f"{head}[corpora]\n[corpora.train]\n{READER.format(part='train')}\n[corpora.dev]\n"
+        f"{READER.format(part='dev')}\n[training]{rest.partition('[training]')[2]}"
+    )
+    paths = ["--paths.train", folder / "train.crfsuite", "--paths.dev", folder / "dev.crfsuite"]
+    worked(run("fit", config, "--output", folder / "out", *paths))
+    worked(run("convert", folder / "dev.crfsuite", folder / "dev.spacy", "-f crfsuite -t spacy --labels chunk"))
+    return folder
+
+
+@pytest.mark.parametrize("command", [
+    "report {model} {file} -o {out}/page.html",
+    "compare {model} {model} {file}",
+    "explain {model} {file} --limit 2",
+    "top {model} --texts {file}",
+    "tag {model} {file} -o {out}",
+    "show {model} {file} -o {out}/page.html",
+    "active {model} {file} -n 3",
+])  # fmt: skip
+def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:
+    model, file = folder / "out" / "model-best", folder / "dev.spacy"
+    worked(run(*command.format(model=model, file=file, out=tmp_path).split()))
+
+
+def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) -> None:
+    model = folder / "out" / "model-best"
+    scores = json.loads(run("report", model, folder / "dev.spacy", "-o", tmp_path / "p.html", "--json").stdout)
+    log = [json.loads(line) for line in (folder / "out" / "log.jsonl").read_text().splitlines()]
+    best = max(entry["score"] for entry in log)
+    assert scores["crf_chunker"]["all"]["f1"]["value"] == pytest.approx(best, abs=1e-4)
+    assert run("tag", model, folder / "dev.spacy", "-o", tmp_path, "--to spacy").exit_code == 0
+    docs = list(DocBin().from_disk(tmp_path / "dev-00001.spacy").get_docs(spacy.blank("xx").vocab))
+    assert all(len(doc.user_data[KEY]) == len(doc) for doc in docs)
+    assert list(docs[0].spans["chunks"])

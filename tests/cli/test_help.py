@@ -1,7 +1,5 @@
 """Help texts, the two ways to the commands, and how little importing them costs."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

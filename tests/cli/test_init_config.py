@@ -1,7 +1,5 @@
 """``crfseq init-config``: configs for every task, format and goal, which train as they are."""
 
-from __future__ import annotations
-
 import itertools
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Layouts and encodings of files: one rule for all commands that read a corpus or texts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

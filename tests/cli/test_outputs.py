@@ -1,7 +1,5 @@
 """No command writes over what it reads, or over a folder that is no pipeline; what it refuses it refuses at once."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,15 +1,10 @@
 """``crfseq tag``: formats in and out, broken lines, runs that are killed and go on, processes, odd characters."""
 
-from __future__ import annotations
-
 import gzip
 import json
-import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -331,28 +326,6 @@ def test_a_run_that_ends_anywhere_goes_on(
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
-
-
-def test_kill(run: Run, model: Path, tmp_path: Path) -> None:
-    files = [write_texts(tmp_path / "a.txt", 10), write_texts(tmp_path / "b.txt", 9_000)]
-    arguments = [model, *files, "--output", tmp_path / "out"]
-    call = [sys.executable, "-m", "spacy", "crfseq", "tag", *map(str, arguments)]
-    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    journal = tmp_path / "out" / FOLDER / "b.jsonl.journal"
-    until = time.monotonic() + 60
-    while not (journal.exists() and journal.read_text().count("\n") > 2) and time.monotonic() < until:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-    process.communicate()
-    assert process.returncode != 0
-    assert not (tmp_path / "out" / "b.jsonl").exists()
-    before = (tmp_path / "out" / "a.jsonl").stat().st_mtime_ns
-    done = worked(run("tag", *arguments, "--json"))
-    told = json.loads(done.stdout)
-    assert (told["complete"], told["files"]) == (1, 1)
-    assert 0 < told["texts"] < 9_000
-    assert (tmp_path / "out" / "a.jsonl").stat().st_mtime_ns == before
-    assert [entry["text"] for entry in lines(tmp_path / "out" / "b.jsonl")] == files[1].read_text().splitlines()
 
 
 def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: Language) -> None:

@@ -1,7 +1,5 @@
 """Terms in a config: ``crfseq fit``, ``spacy train``, and commands on the result, without the corpora of the terms."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``crfseq warmup``: afterwards nothing is left to compile."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Labelled XML from init-config to tagged texts, as plain labels and as spans."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What every plug-in of `crf_attributes` keeps: readable templates, values with texts, a state that restores it."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What every registered decoder must do; a new one is tested by being registered."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What every registered loss must do; a new one is tested by being registered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every registered optimizer must do; a new one is tested by being registered."""
 
-from __future__ import annotations
-
 import itertools
 from functools import lru_cache, partial
 from inspect import signature

@@ -1,7 +1,5 @@
 """What every potential keeps: three plans, one meaning; gradients that go back to where the scores came from."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple

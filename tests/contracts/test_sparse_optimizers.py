@@ -4,8 +4,6 @@ The judge is the optimality condition: zero is a subgradient of the objective, w
 ``|d loss / d w| <= rho1`` where w is zero and ``d loss / d w + rho2 w = -rho1 sign(w)`` elsewhere.
 """
 
-from __future__ import annotations
-
 import itertools
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Files to read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models of CRFsuite and Wapiti: what is read from a file, and that a damaged one is refused."""
 
-from __future__ import annotations
-
 import gzip
 from contextlib import suppress
 from pathlib import Path

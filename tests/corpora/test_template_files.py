@@ -1,7 +1,5 @@
 """Template files of CRF++ and pattern files of Wapiti: parsing, round trips, regular expressions and refusals."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Sequences of labelled XML elements: tokens, labels, spans, texts, settings, errors with their lines."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

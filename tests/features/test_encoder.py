@@ -1,7 +1,5 @@
 """The encoder against the readable extraction of `tests.reference`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq.features.attributes import BUILT_IN, TOKEN_COLUMNS
 from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, concatenate, feature_names, take_sequences
+from spacy_crfseq.features.index import Growable, Packed
+from spacy_crfseq.features.templates import Plan, make_plan, parse
 from spacy_crfseq.potentials.layout import make_layout
 from tests import reference
 from tests.problems import (
@@ -195,3 +196,95 @@ def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> 
     sizes = growing.encoder.unigrams.index.size, growing.encoder.bigrams.index.size
     gold = np.zeros(whole.n_tokens, np.int32)
     assert make_layout(whole, gold, 2, sizes, support="observed", boundaries=True).unigrams.n_rows == sizes[0]
+
+
+# --- arrays that grow or are packed: what was put in stays, whoever is looking --------------------------------------
+
+
+def test_growing_keeps_what_is_there() -> None:
+    rows, expected = Growable(np.int32, 3), np.arange(30_000, dtype=np.int32).reshape(-1, 3)
+    for part in np.array_split(expected, 77):
+        rows.append(part)
+    np.testing.assert_array_equal(rows.array, expected)
+    assert rows.resize(10_002, -2)[10_000:].tolist() == [[-2] * 3] * 2
+    rows.trim()
+    assert len(rows.reserve(0)) == rows.size == 10_002
+    np.testing.assert_array_equal(rows.array[:10_000], expected)
+
+
+def test_a_view_outlives_growth_and_trimming() -> None:
+    numbers = Growable(np.int64)
+    numbers.append(np.arange(10))
+    view = numbers.array
+    numbers.append(np.arange(100_000))
+    second = numbers.array
+    numbers.trim()
+    assert view.tolist() == list(range(10))
+    np.testing.assert_array_equal(second, numbers.array)
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(-1, 300), st.integers(-1, 2**31 - 2)), max_size=4), max_size=4))
+def test_packed_rows_are_what_was_appended(parts: list[list[tuple[int, int]]]) -> None:
+    rows = np.array([row for part in parts for row in part], np.int32).reshape(-1, 2)
+    packed = Packed(2)
+    for part in parts:
+        packed.append(np.array(part, np.int32).reshape(-1, 2))
+    np.testing.assert_array_equal(packed[:], rows)
+    order = np.random.default_rng(0).permutation(len(rows))
+    np.testing.assert_array_equal(packed[order], rows[order])
+    packed[0 : len(rows)] = rows // 2
+    np.testing.assert_array_equal(packed[:], rows // 2)
+
+
+def test_small_numbers_take_one_byte() -> None:
+    packed = Packed(3)
+    packed.append(np.array([[-1, 254, 255], [0, 1, 65_534]], np.int32))
+    assert packed.bytes.array.shape == (2, 4)
+
+
+# --- slots of a plan: every template in exactly one, and in the right kind ------------------------------------------
+
+
+PARTS_OF_PLAN = st.builds(
+    "{}[{}]".format, st.sampled_from(["LOWER", "SHAPE", "IS_TITLE", "TAG", "POS"]), st.integers(-2, 2)
+)
+TEMPLATES_OF_PLAN = st.lists(st.lists(PARTS_OF_PLAN, min_size=1, max_size=3).map("|".join), max_size=12)
+
+
+def plan_of(texts: list[str]) -> Plan:
+    return make_plan(parse(texts, BUILT_IN))
+
+
+@given(TEMPLATES_OF_PLAN)
+def test_every_template_is_in_exactly_one_slot_of_its_kind(texts: list[str]) -> None:
+    plan = plan_of(texts)
+    placed = Counter(n for slot in (*plan.lexeme_slots, *plan.column_slots) for n in slot.templates)
+    placed += Counter(plan.single_slots)
+    assert placed == Counter(range(len(plan.templates)))
+    assert plan.templates == tuple(parse(texts, BUILT_IN))
+    offsets = [slot.key for slot in plan.lexeme_slots]
+    assert len(offsets) == len(set(offsets))
+    for slot in plan.lexeme_slots:
+        for n in slot.templates:
+            assert {part.offset for part in plan.templates[n].parts} == {slot.key}
+            assert not {part.attribute for part in plan.templates[n].parts} & set(TOKEN_COLUMNS)
+    for slot in plan.column_slots:
+        assert slot.key in slot.templates
+        assert len(slot.templates) > 1
+        key = plan.templates[slot.key].parts
+        assert {part.attribute for part in key} <= set(TOKEN_COLUMNS)
+        assert all(set(plan.templates[n].parts) <= set(key) for n in slot.templates)
+    used = {part.attribute for template in plan.templates for part in template.parts}
+    assert {*plan.columns, *plan.lexical} == used
+    assert set(plan.columns) <= set(TOKEN_COLUMNS)
+    assert not set(plan.lexical) & set(TOKEN_COLUMNS)
+    assert plan.width == max([1, *(abs(part.offset) for template in plan.templates for part in template.parts)])
+
+
+def test_a_chunker_has_few_slots() -> None:
+    plan = plan_of(["LOWER[-2..2]", "TAG[-2..2]", "TAG[-1]|TAG[0]", "TAG[-2]|TAG[-1]|TAG[0]", "LOWER[-1]|LOWER[0]"])
+    assert [len(slot.templates) for slot in plan.lexeme_slots] == [1] * 5
+    assert [len(slot.templates) for slot in plan.column_slots] == [5]  # the trigram, its bigram and its three tags
+    assert {plan.templates[number].name for number in plan.single_slots} == {
+        "TAG[1]", "TAG[2]", "LOWER[-1]|LOWER[0]",
+    }  # fmt: skip

@@ -1,7 +1,5 @@
 """Lists of phrases: the longest matches, whatever the tokenizer does, from every source."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Template files as feature sets: what they become, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The template language: what is read, and what is refused with which message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sets of attributes from token functions: what their values mean, and the encoder that reads them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -8,8 +8,6 @@ suite each surface tries a few cases, the same ones each time; a longer run draw
 A case that found a fault stays as an `@example` or as a row of a table.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Damage to files: to their bytes, and to the values that are packed in them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

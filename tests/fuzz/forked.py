@@ -1,7 +1,5 @@
 """A command in a process of its own that dies, fails or waits at one of its file operations."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

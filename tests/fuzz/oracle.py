@@ -1,7 +1,5 @@
 """When an attack has been survived: a result, or a refusal in words that name what is wrong; never a bare traceback."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

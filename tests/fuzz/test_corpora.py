@@ -1,7 +1,5 @@
 """Corpus files of any bytes: each is read, or refused with its name and the line."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 import zlib

@@ -1,7 +1,5 @@
 """Model files that are damaged or mixed up: an error that names the file, or the same predictions; never a pickle."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import shutil

@@ -3,8 +3,6 @@
 Afterwards inputs are as they were, whatever has its final name is complete, and the same command works again.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

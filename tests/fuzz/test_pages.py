@@ -1,7 +1,5 @@
 """Markup in texts, labels and names: all pages show it as text, and nothing of it becomes a tag or an attribute."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any

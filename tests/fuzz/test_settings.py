@@ -1,7 +1,5 @@
 """Settings of every kind of plug-in with values of any kind, parts that may not fit: trained or refused."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import signal

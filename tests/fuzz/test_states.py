@@ -3,8 +3,6 @@
 Memory is limited: a state may not take more than its size warrants.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Templates and template files of any text: used in a model, or refused with the template or the line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Texts of any characters, in the pipeline and in all commands that read texts: answered or refused in words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

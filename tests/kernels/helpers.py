@@ -1,7 +1,5 @@
 """What tests of kernels share: comparisons of scores, and how much rounding may change them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

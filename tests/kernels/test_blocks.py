@@ -1,7 +1,5 @@
 """Blocks of sequences in lockstep against `lattice`, which does one sequence after another."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Covariances of labels with sums over positions, for pointwise losses and entropies, against all labellings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

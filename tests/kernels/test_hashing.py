@@ -1,7 +1,5 @@
 """The hash table against a dict, mixing against its definition, shifts against list arithmetic."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The compile policy: when kernels are compiled again, what is said, and what happens where nothing can be stored."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

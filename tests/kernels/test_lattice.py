@@ -1,7 +1,5 @@
 """Forward-backward against the enumeration of all label sequences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given

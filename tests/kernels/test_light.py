@@ -1,7 +1,5 @@
 """Kernels that Python runs at first: they pass the tests of compiled ones, and label texts alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice

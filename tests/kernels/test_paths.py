@@ -1,7 +1,5 @@
 """Best paths against the enumeration of all labellings; ties leave their order open, so scores are compared first."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

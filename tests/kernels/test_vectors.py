@@ -1,7 +1,5 @@
 """Vector arithmetic and steps within an orthant, against numpy in float64, over sizes around the block length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

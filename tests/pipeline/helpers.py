@@ -1,7 +1,5 @@
 """Tiny corpora, one for all three components, and their predictions in a form that can be compared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The three components as spaCy sees them: training, labels, storage, prediction and the manners of a good citizen."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle
@@ -27,7 +25,6 @@ from tests.pipeline.helpers import (
     LBFGS_TIGHT,
     SCORES,
     SENTENCES,
-    WEAK,
     annotation,
     bare_doc,
     blank,
@@ -47,11 +44,6 @@ from tests.pipeline.helpers import (
 )
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
-
-
-@pytest.fixture(scope="module")
-def ner() -> Language:
-    return trained("crf_ner", threshold=0.0)
 
 
 @pytest.fixture(scope="module", params=["IOB2", "BILUO"])
@@ -194,15 +186,6 @@ def test_missing_tags_are_not_learnt() -> None:
     assert [token.tag_ for token in nlp("a b a")] == ["X", "X", "X"]
 
 
-def test_examples_without_any_annotation_change_nothing_but_the_penalty() -> None:
-    """Half of the documents have no gold chunks at all."""
-    nlp = blank("crf_chunker")
-    corpus = examples(nlp, "crf_chunker")
-    unknown = [Example(one.predicted.copy(), bare_doc(nlp, words_of(one.predicted))) for one in corpus]
-    initialize(nlp, [*corpus, *unknown], fit=True)
-    assert nlp.evaluate(examples(nlp, "crf_chunker"))["spans_chunks_f"] == 1.0
-
-
 @each_factory
 def test_other_tokenization_of_the_gold_standard(factory: str) -> None:
     """The reference has one token where the pipeline makes two; what can be aligned is learnt."""
@@ -266,19 +249,6 @@ def learns_the_new_label(nlp: Language, factory: str) -> None:
     for _ in range(25):
         nlp.update(corpus)
     assert nlp.evaluate(new_examples(nlp, factory) + examples(nlp, factory))[SCORES[factory]] == 1.0
-
-
-@each_factory
-def test_without_transitions_label_pairs_count_through_bigram_templates_only(factory: str) -> None:
-    features = templates("LOWER[0]", bigram_templates=["LOWER[0]"])
-    nlp = trained(factory, transitions=False, optimizer=LBFGS_TIGHT, features=features)
-    pipe = pipe_of(nlp)
-    assert pipe.crf.views.bigrams.any()
-    assert pipe.crf.views.start.any()
-    assert not pipe.crf.views.transitions.any()
-    pipe.add_label("NEW")
-    pipe.fit(examples(nlp, factory))
-    assert not pipe.crf.views.transitions.any()
 
 
 @pytest.mark.parametrize("support", ["observed", "all"])
@@ -352,25 +322,6 @@ def test_stored_and_loaded(factory: str, precision: str, support: str, keep_name
         assert other.crf.theta.dtype == precision
         assert (np.concatenate(other.posterior(inputs(copy, factory)).marginals()) == marginals).all()
     assert pipe_of(copies[0]).to_bytes(exclude=["vocab"]) == pipe.to_bytes(exclude=["vocab"])
-
-
-def test_feature_names_are_readable() -> None:
-    features = templates("LOWER[-1..0]", "SUFFIX2", "IS_TITLE", "LIKE_NUM|IS_STOP", "LOWER[0]|SHAPE[1]")
-    names = pipe_of(trained("crf_ner", features=features, keep_names=True)).doc_model.feature_names
-    expected = {"LOWER[0]=anna", "LOWER[-1]=_B-1", "SUFFIX2[0]=na", "IS_TITLE[0]=1", "LOWER[0]|SHAPE[1]=bob|xxx"}
-    assert expected <= set(names)
-    assert not any("IS_ALPHA" in name for name in names)
-    assert len(names) == len(set(names))
-    assert len(names) == sum(len(keys) for keys in pipe_of(trained("crf_ner", features=features)).crf.keys)
-
-
-def test_a_component_alone(ner: Language, tmp_path: Path) -> None:
-    pipe = pipe_of(ner)
-    other, words = pipe_of(blank()).from_bytes(pipe.to_bytes()), ["Anna", "saw", "Oslo"]
-    assert spans(other(bare_doc(ner, words))) == spans(ner(bare_doc(ner, words)))
-    pipe.to_disk(tmp_path / "pipe")
-    assert pipe_of(blank()).from_disk(tmp_path / "pipe").label_data == pipe.label_data
-    assert not [path.name for path in (tmp_path / "pipe").rglob("*") if "part" in path.name]
 
 
 def test_an_untrained_component_is_stored_with_its_labels() -> None:
@@ -532,22 +483,6 @@ def test_an_entity_ruler_before() -> None:
 
 
 # Probabilities
-
-
-@pytest.mark.parametrize("factory", ["crf_ner", "crf_chunker"])
-def test_threshold(factory: str) -> None:
-    nlp = trained(factory, **WEAK)
-    pipe = pipe_of(nlp)
-
-    def count(threshold: float) -> int:
-        pipe.cfg["threshold"] = threshold
-        return sum(len(doc["ents"]) + len(doc["spans"].get("chunks", [])) for doc in predictions(nlp, factory))
-
-    counts = [count(threshold) for threshold in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
-    assert counts == sorted(counts, reverse=True)
-    assert len(set(counts)) > 2
-    assert counts[-1] == 0
-    assert pickle.loads(pickle.dumps(pipe)).cfg["threshold"] == 1.0
 
 
 # The tagger's settings

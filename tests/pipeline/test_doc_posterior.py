@@ -1,10 +1,7 @@
 """What a component knows about Docs: scores in spaCy's places, what is given beforehand, alternatives."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
-import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -20,9 +17,20 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline import evidence
 from spacy_crfseq.pipeline.evidence import span_probability
 from spacy_crfseq.schemes import find_invalid
-from tests.pipeline.helpers import FACTORIES, WEAK, bare_doc, examples, inputs, pipe_of, trained, triples
+from tests.html import Page
+from tests.pipeline.helpers import (
+    FACTORIES,
+    WEAK,
+    bare_doc,
+    blank,
+    examples,
+    initialize,
+    inputs,
+    pipe_of,
+    trained,
+    triples,
+)
 
-SPANS = ("crf_chunker", "crf_ner")
 WORDS = ["Anna", "saw", "New", "York"]
 
 
@@ -159,13 +167,6 @@ def test_two_components_that_could_be_meant_are_named() -> None:
         _ = Span(doc, 1, 2, doc.ents[0].label_)._.crf_score
 
 
-def test_the_label_of_a_ruler_has_no_score() -> None:
-    nlp = trained("crf_ner")
-    nlp.add_pipe("entity_ruler").add_patterns([{"label": "SHIP", "pattern": "Titanic"}])
-    [ship] = nlp("the Titanic").ents
-    assert (ship.label_, ship._.crf_score) == ("SHIP", None)
-
-
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_scores_travel_with_the_doc(factory: str, tmp_path: Path) -> None:
     nlp = trained(factory, scores=True, **WEAK)
@@ -279,14 +280,6 @@ def test_a_given_span_ends_where_it_ends() -> None:
     assert Span(doc, 2, 4, "NP")._.crf_score == 0.0
 
 
-def test_a_tagger_is_restricted() -> None:
-    nlp = trained("crf_tagger", **WEAK)
-    doc = bare_doc(nlp, ["Rain"])
-    pipe_of(nlp).clamp(doc, allowed={0: ["VBZ", "DT"]})
-    assert nlp(doc)[0].tag_ in ("VBZ", "DT")
-    assert pipe_of(nlp).marginals(doc).sum() == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize(
     ("spans", "allowed", "message"),
     [
@@ -378,17 +371,6 @@ def test_alternatives_of_a_document(factory: str) -> None:
         assert triples(found[0].spans)[: len(spans)] == spans
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
-def test_an_empty_document_has_one_labelling(factory: str) -> None:
-    nlp = trained(factory)
-    answers = pipe_of(nlp).posterior([bare_doc(nlp, []), bare_doc(nlp, ["Rain"])])
-    assert answers.entropies()[0] == 0.0
-    assert answers.log_probabilities()[0] == 0.0
-    assert [len(each.labels) for each in answers.nbest(3)[0]] == [0]
-    assert [part.shape for part in answers.sample(2)] == [(2, 0), (2, 1)]
-    assert answers.spans()[0] == []
-
-
 # --- odd states of Docs ---------------------------------------------------------------------------------------------
 
 
@@ -449,24 +431,6 @@ def test_the_score_of_a_tag_that_was_there() -> None:
     assert [token._.crf_score for token in doc[1:]] == pytest.approx(expected)
 
 
-def test_no_labelling_is_left() -> None:
-    nlp = trained("crf_ner")
-    answers = pipe_of(nlp).posterior([nlp("Anna saw New York")], allowed={0: ["L-LOC"]})
-    for question in (answers.marginals, answers.spans, answers.entropies, lambda: answers.nbest(2)):
-        with pytest.raises(DataError, match="no labelling"):
-            question()
-
-
-def test_answers_tell_what_they_can_be_asked() -> None:
-    nlp = trained("crf_ner")
-    answers = pipe_of(nlp).posterior([bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)])
-    assert len(answers) == 2
-    told = repr(answers)
-    assert "2 Docs" in told
-    for name in re.findall(r"(\w+)(?:\(|,|>)", told.partition(":")[2]):
-        assert hasattr(answers, name)
-
-
 def test_what_was_given_has_no_score() -> None:
     for settings in ({}, {"scores": True}):
         nlp = trained("crf_ner", **settings)
@@ -487,3 +451,59 @@ def test_what_was_given_has_no_score() -> None:
     assert doc[0].tag_ == "NN"
     assert doc[0]._.crf_score is None
     assert 0 < doc[1]._.crf_score < 1
+
+
+# --- components and posteriors say what they are, in a line and, in notebooks, in a table ---------------------------
+
+
+def shown(value: object) -> str:
+    """Return the text of a value's table, which must be well-formed."""
+    page = Page(value._repr_html_())  # type: ignore[attr-defined]
+    assert page.seen[0] == "table"
+    return page.text
+
+
+def test_a_component_before_and_after_training() -> None:
+    nlp = blank()
+    assert repr(pipe_of(nlp)).startswith("<CRFComponent 'crf_ner': labels: none; state: not trained; ")
+    assert "not trained" in shown(pipe_of(nlp))
+    pipe = pipe_of(initialize(nlp, examples(nlp)))
+    assert "labels: LOC, ORG, PER; state: initialized, all weights are zero; size: " in repr(pipe)
+    pipe.fit(examples(nlp))
+    views = pipe.crf.layout
+    for text in (repr(pipe), shown(pipe)):
+        for words in ("trained", f"{views.size:,} weights", f"{views.unigrams.n_rows:,} features", "SequentialLog, L2"):
+            assert words in text
+    assert repr(pipe.crf) == (
+        f"<LinearChainCRF: {len(pipe.tags)} labels, {views.unigrams.n_rows:,} features, {views.size:,} weights, "
+        f"{pipe.doc_model.n_active:,} of them not zero>"
+    )
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_a_posterior(factory: str) -> None:
+    nlp = trained(factory)
+    pipe = pipe_of(nlp)
+    docs = [example.predicted for example in examples(nlp, factory)] * 5
+    answers = pipe.posterior(docs)
+    n_tokens = sum(map(len, docs))
+    assert repr(answers).startswith(f"<DocPosterior of 25 Docs, {n_tokens} tokens, {len(pipe.tags)} tags; ")
+    assert repr(answers.distribution) == (
+        f"<Posterior: 25 sequences, {n_tokens} tokens, {len(pipe.tags)} labels, temperature 1>"
+    )
+    text = shown(answers)
+    assert "25 Docs, the first 20 shown" in text
+    first = answers.spans()[0][0]
+    assert f"{first.start}\N{EN DASH}{first.end} {first.label} {first.probability:.2f}" in text
+    assert "DocPosterior, 0 Docs" in shown(pipe.posterior([]))
+
+
+def test_a_model_without_probabilities_and_nasty_labels() -> None:
+    loss, decoder = {"@crf_losses": "spacy_crfseq.LocalLog.v1"}, {"@crf_decoders": "spacy_crfseq.LocalViterbi.v1"}
+    nlp: Language = trained("crf_tagger", loss=loss, decoder=decoder)
+    pipe = pipe_of(nlp)
+    text = shown(pipe.posterior([nlp.make_doc("Anna saw Oslo")]))
+    assert "NNP" in text
+    pipe.add_label("<b>&")
+    assert "<b>&" in repr(pipe)
+    assert "<b>&" in shown(pipe)

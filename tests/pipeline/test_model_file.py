@@ -3,8 +3,6 @@
 ``python -m tests.pipeline.test_model_file`` stores them anew, which is only right after a change of the form.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,10 +1,6 @@
 """Scores from a neural network: gradients, training by spaCy's steps, storage, questions, settings that cannot work."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +21,6 @@ from spacy_crfseq.pipeline.neural import Neural
 from spacy_crfseq.potentials.sums import Given
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.types import CorpusLoss, TextLoss
-from tests import reference
 from tests.pipeline.helpers import (
     FACTORIES,
     SCORES,
@@ -121,20 +116,6 @@ def test_gradients_are_slopes(name: str) -> None:
     assert (values[1] - values[0]) / 0.02 == pytest.approx(norm, rel=0.02)
 
 
-def test_probabilities_are_those_of_all_labellings() -> None:
-    nlp, corpus, _ = trained("crf_tagger", steps=3)
-    pipe = nlp.get_pipe("crf_tagger")
-    docs = [example.predicted[:3].as_doc() for example in corpus]
-    answers = pipe.posterior(docs)
-    source = answers.distribution.source
-    for number, doc in enumerate(docs):
-        scores = source.scores((number, number + 1))
-        expected = reference.marginals(reference.sequence(scores, 0, len(doc)))
-        np.testing.assert_allclose(answers.marginals()[number], expected, atol=1e-5)
-        (best, *_), _ = reference.ranked(reference.sequence(scores, 0, len(doc)))
-        np.testing.assert_array_equal(answers.nbest(1)[number][0].labels, best)
-
-
 @pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("more", [{}, {"features": {"@crf_features": "spacy_crfseq.Entities.v1"}}])
 def test_it_is_trained_and_saved(factory: str, more: dict[str, Any], tmp_path: Path) -> None:
@@ -219,18 +200,6 @@ def test_questions_of_all_kinds(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output + repr(result.exception)
 
 
-def test_partial_labels() -> None:
-    nlp, corpus, optimizer = initialized()
-    docs = [gold_doc(nlp, rows) for rows in SENTENCES]
-    for doc in docs:
-        doc.set_ents(list(doc.ents), default="missing")
-    partial = [Example(example.predicted, doc) for example, doc in zip(corpus, docs, strict=True)]
-    for _ in range(20):
-        losses = nlp.update(partial, sgd=optimizer)
-    assert losses["crf_ner"] < 0.5
-    assert len(corpus) == len(partial)
-
-
 def test_what_cannot_work() -> None:
     for wrong, message in (
         ({"optimizer": registered("optimizers", "LBFGS")}, "learns from batches. The optimizer LBFGS does not"),
@@ -242,14 +211,6 @@ def test_what_cannot_work() -> None:
     nlp, corpus, _ = initialized()
     with pytest.raises(ConfigError, match="which fit cannot train"):
         nlp.get_pipe("crf_ner").fit(corpus)
-
-
-def test_linear_models_import_none_of_it() -> None:
-    code = (
-        "import spacy, sys; nlp = spacy.blank('xx'); pipe = nlp.add_pipe('crf_ner');"
-        "print('spacy_crfseq.pipeline.neural' in sys.modules)"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """Frames annotated by dask.dataframe, dask.bag and Spark have what the pipeline finds."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from pathlib import Path

@@ -1,26 +1,29 @@
 """Corpus readers and the full batch: what lands in the docs, what is refused, what is kept between calls."""
 
-from __future__ import annotations
-
 import os
-import subprocess
-import sys
+import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import spacy
 from confection import Config
+from hypothesis import given
 from hypothesis import given as examples
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_crfseq.corpora import PRESETS, Preset
+from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
+from spacy_crfseq.pipeline.encode import reader_of
+from spacy_crfseq.pipeline.gold_files import guess_spaces, read_gold, score_raw
 from spacy_crfseq.pipeline.readers import (
     PASSAGE,
     create_conll_reader,
@@ -29,6 +32,7 @@ from spacy_crfseq.pipeline.readers import (
     read_examples,
 )
 from spacy_crfseq.pipeline.spacy_train import create_full_batch
+from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
 from tests.pipeline.helpers import triples
 
 ALL = ["word", "tag", "pos", "lemma", "morph", "chunk", "ent"]
@@ -357,12 +361,6 @@ def test_full_batch() -> None:
     assert list(batcher([4])) == [[4]]
 
 
-def test_no_compiler_is_imported() -> None:
-    code = "import sys, spacy_crfseq.pipeline.readers, spacy_crfseq.pipeline.spacy_train; print('numba' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 @pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
 def test_real_documents_keep_their_sentences(nlp: Language) -> None:
     path = Path(os.environ["CRFSEQ_DATA"], "ud-english-ewt/en_ewt-ud-dev.conllu")
@@ -370,3 +368,198 @@ def test_real_documents_keep_their_sentences(nlp: Language) -> None:
         assert example.reference.has_annotation("DEP")  # trees with crossing arcs among them
         starts = [t.is_sent_start for t in example.predicted]
         assert [t.is_sent_start for t in example.reference] == starts
+
+
+# --- corpora of many files, and files cut into parts: together, the parts have what the whole has -------------------
+
+
+WORDS = st.sampled_from(["Anna", "is", "ü", "-", "n'est", "12"])
+SENTENCES = st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=12)
+READERS = {
+    "conll": {"@readers": "spacy_crfseq.ConllReader.v1", "columns": ["word", "tag"]},
+    "documents": {"@readers": "spacy_crfseq.ConllReader.v1", "columns": ["word", "tag"], "unit": "document"},
+    "conllu": {"@readers": "spacy_crfseq.ConlluReader.v1"},
+    "txt": {"@readers": "spacy_crfseq.TextReader.v1"},
+    "jsonl": {"@readers": "spacy_crfseq.TextReader.v1"},
+}
+
+
+def written(kind: str, sentences: list[list[str]], end: str = "\n") -> str:
+    blocks = []
+    for number, words in enumerate(sentences):
+        if kind == "conllu":
+            head = [f"# newdoc id = {number}"] if number % 3 == 0 else []
+            rows = [f"{i}\t{word}\t_\tX\tX\t_\t0\troot\t_\t_" for i, word in enumerate(words, 1)]
+            blocks.append(end.join([*head, *rows]) + end)
+        elif kind in ("conll", "documents"):
+            head = [f"-DOCSTART- X{end}"] if kind == "documents" and number % 3 == 0 else []
+            blocks.append(end.join([*head, *(f"{word} X" for word in words)]) + end)
+        else:
+            text = " ".join(words)
+            blocks.append(f'{{"text": "{text}"}}' if kind == "jsonl" else text)
+    return end.join(blocks) + end
+
+
+def reader(kind: str, path: Path, **settings: Any) -> tuple[Any, Any]:
+    nlp = spacy.blank("xx")
+    nlp.config["corpora"]["train"] = {**READERS[kind], "path": str(path), **settings}
+    return reader_of("[test]", "corpora.train", nlp), nlp
+
+
+def texts(one: Any, nlp: Any) -> list[list[str]]:
+    found = one.stream(nlp) if hasattr(one, "stream") else one(nlp)
+    return [[token.text for token in getattr(item, "reference", item)] for item in found]
+
+
+@pytest.mark.parametrize("kind", READERS)
+@given(sentences=SENTENCES, size=st.integers(1, 200), end=st.sampled_from(["\n", "\r\n"]))
+def test_parts_make_up_the_whole(kind: str, sentences: list[list[str]], size: int, end: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"one.{'conllu' if kind == 'conllu' else kind if kind in ('txt', 'jsonl') else 'conll'}"
+        file.write_bytes(written(kind, sentences, end).encode())
+        whole, nlp = reader(kind, file)
+        expected = texts(whole, nlp)
+        parts = whole.parts(size)
+        assert [text for part in parts for text in texts(whole.part(part), nlp)] == expected
+        if kind in ("conll", "txt") and size < 3 and len(sentences) > 1:
+            assert len(parts) > 1
+
+
+def test_folders_and_patterns_are_corpora(tmp_path: Path) -> None:
+    for number, word in enumerate(("one", "two", "three")):
+        (tmp_path / f"part{number}.conll").write_text(f"{word} X\n\n")
+    for path, expected in (
+        (tmp_path, ["one", "two", "three"]),
+        (tmp_path / "part[01].conll", ["one", "two"]),
+        (tmp_path / "part2.conll", ["three"]),
+    ):
+        assert [words[0] for words in texts(*reader("conll", path))] == expected
+    (tmp_path / "empty").mkdir()
+    for path, message in ((tmp_path / "empty", "no file in this folder"), (tmp_path / "*.txt", "no file of this pat")):
+        with pytest.raises(ConfigError, match=message):
+            texts(*reader("conll", path))
+
+
+def test_errors_name_the_line_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "bad.conll"
+    file.write_text("one X\n\n" * 20 + "two columns too many\n\n" + "one X\n\n")
+    whole, nlp = reader("conll", file)
+    with pytest.raises(FormatError, match=r"bad\.conll:41: 2 columns expected"):
+        _ = [texts(whole.part(part), nlp) for part in whole.parts(30)]
+
+
+# --- documents as Docs: a pipeline whose features read documents gets those that a corpus marks ---------------------
+
+
+IOB = "a O\n\nb B-X\n\n-DOCSTART- O\n\nc O\nd O\n\ne O\n"
+FILES = {
+    "iob": IOB.replace("a", "-DOCSTART- O\n\na", 1),
+    "conllu": "".join(
+        f"{mark}1\t{word}\t_\tX\tT\t_\t0\t_\t_\tSpaceAfter=No\n\n"
+        for mark, word in (("# newdoc id = 1\n", "a"), ("", "b"), ("#newdoc\n", "c"), ("", "d"))
+    ),
+}
+
+
+class Length:
+    """A Doc attribute: the number of its tokens."""
+
+    def templates(self, block: str) -> Sequence[str]:
+        return [f"{block}[0]"]
+
+    def names(self, block: str) -> Sequence[str]:
+        return [block]
+
+    def read(self, block: str, docs: Sequence[Any], strings: Any = None) -> Mapping[str, TokenSets]:
+        values = [len(doc) for doc in docs for _ in doc]
+        return {block: make_token_sets([1] * len(values), values)}
+
+
+def pipeline(*, reads: bool) -> Language:
+    nlp = spacy.blank("xx")
+    pipe: Any = nlp.add_pipe("crf_ner")
+    pipe.method = pipe.method._replace(attributes={"doc_size": Length()} if reads else {})
+    return nlp
+
+
+def file(tmp_path: Path, text: str, name: str = "iob") -> tuple[Path, Preset]:
+    path = tmp_path / f"a.{name}"
+    path.write_text(text)
+    return path, PRESETS[name]
+
+
+def words(nlp: Language, path: Path, layout: Preset) -> list[str]:
+    """Return the words of Docs, with a bar before each sentence; gold Docs and texts are the same."""
+
+    def marked(docs: Any) -> list[str]:
+        return [" ".join("|" * bool(t.is_sent_start) + t.text for t in doc) for doc in docs]
+
+    found = marked(example.predicted for example in read_gold(nlp, path, layout).examples)
+    assert marked(text.doc for text in read_texts(nlp, path, layout)) == found
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_documents_are_read_where_features_need_them(tmp_path: Path, name: str) -> None:
+    path, layout = file(tmp_path, FILES[name], name)
+    second = "|c d |e" if name == "iob" else "|c |d"
+    nlp = pipeline(reads=True)
+    assert words(nlp, path, layout) == ["|a |b", second]
+    assert len(words(pipeline(reads=False), path, layout)) == 4
+    nlp.config["corpora"]["train"] = {"@readers": "spacy_crfseq.ConllReader.v1"}
+    assert len(words(nlp, path, layout)) == 4  # as in training
+
+
+def test_without_marks_a_text_is_a_sentence(tmp_path: Path) -> None:
+    path, layout = file(tmp_path, "a O\n\nb O\n")
+    assert not marks_documents(path, layout)
+    assert words(pipeline(reads=True), path, layout) == ["|a", "|b"]
+
+
+def test_documents_stream_with_errors(tmp_path: Path) -> None:
+    path, layout = file(tmp_path, FILES["iob"].replace("d O", "d") + "\n-DOCSTART- O\n\nf O\n")
+    found = list(read_documents(path, layout, join=True))
+    texts = [[one.words for one in text.sentences] for text in found if isinstance(text, Document)]
+    assert texts == [[["a"], ["b"]], [["e"]], [["f"]]]
+    assert len(found) == 4
+
+
+# --- scores on raw text: spaces between words, and comparison by characters -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'He said : " I do n\'t know ( yet ) . " -> He said: "I don\'t know (yet)."',
+        "It cost $ 5 , or 3 % of Ann 's pay ! -> It cost $5, or 3% of Ann's pay!",
+        "\u00bf Qu\u00e9 ? L' eau -> \u00bfQu\u00e9? L'eau",
+        "`` So - called '' ... -> ``So - called''...",
+    ],
+)
+def test_spaces_are_those_of_print(text: str) -> None:
+    words, printed = text.split(" -> ")
+    parts = zip(words.split(), guess_spaces(words.split()), strict=True)
+    assert "".join(word + " " * space for word, space in parts).strip() == printed
+
+
+@Language.component("raw_text_test")
+def _annotate(doc: Doc) -> Doc:
+    doc.ents = [Span(doc, 0, 1, "X"), Span(doc, len(doc) - 1, len(doc), "X")]
+    for token in doc:
+        token.tag_ = "T"
+    return doc
+
+
+def test_what_is_compared_are_characters() -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("raw_text_test")
+    ents = ["B-X", "O", "B-X", "I-X"]
+    gold = Doc(nlp.vocab, words=["A-b", "in", "New", "York"], tags=["T", "U", "T", "T"], ents=ents)
+    other = Doc(nlp.vocab, words=["Oh", "!"], tags=["", "T"])  # nothing is known of its first tag, nor of entities
+    scores, tokens, _ = score_raw(nlp, [gold, other], ["tag", "ent"], "chunks")
+    assert tokens == 8  # A - b in New York / Oh !
+    assert scores["token"] == pytest.approx((5 / 8, 5 / 6, 10 / 14))
+    assert scores["tag"] == pytest.approx((3 / 7, 3 / 5, 6 / 12))
+    assert scores["ent"] == (0, 0, 0)
+    gold = Doc(nlp.vocab, words=["A", "York"], ents=["B-X", "B-X"])
+    assert score_raw(nlp, [gold], ["ent"], "chunks").scores["ent"] == (1, 1, 1)

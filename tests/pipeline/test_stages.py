@@ -1,7 +1,5 @@
 """Two stages: attributes that read the labels of a first stage, in training, in prediction and on disk."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -190,22 +190,6 @@ def test_steps_of_spacy_visit_every_text_once_an_epoch(optimizer: str, monkeypat
     assert predictions(nlp.from_bytes(nlp.to_bytes()), "crf_ner") == before
 
 
-def test_online_methods_find_the_minimum_of_the_sum_and_seeds_reproduce() -> None:
-    nlp, pipe = initialized("LBFGS")
-    lowest = pipe.fit().last
-    with pipe.training.training_on(examples(nlp), terms={"news": docs_of(nlp)}) as (objective, _):
-        for name in ("AdaGrad", "SGD"):
-            optimizer = registry.optimizers.get(f"spacy_crfseq.{name}.v1")(seed=3)
-            found = [np.zeros_like(lowest) for _ in range(2)]
-            for theta in found:
-                state = optimizer.start(theta)
-                for _ in range(100):
-                    optimizer.iterate(objective, state)
-                optimizer.export(state, theta)
-            np.testing.assert_array_equal(*found)
-            assert objective.value(found[0]) == pytest.approx(objective.value(lowest), rel=0.01)
-
-
 @pytest.mark.parametrize(
     "settings",
     [

@@ -1,7 +1,5 @@
 """What the tests of the README and of the documentation share."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

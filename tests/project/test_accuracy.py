@@ -1,7 +1,5 @@
 """The page on accuracy is what the command makes of its results; a cell runs the commands that a user runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The project in examples/addresses: its features, and a part of its measurements where the data are there."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The benchmark command lists what it has, and its page shows its results; nothing is timed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

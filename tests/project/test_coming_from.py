@@ -1,7 +1,5 @@
 """The page for those who come from other programs: its code runs, and says what it says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The bundled corpus is well formed, and its validator notices what is not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

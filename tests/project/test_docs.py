@@ -1,7 +1,5 @@
 """The documentation: nothing registered is left out, its examples run, its links lead somewhere."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

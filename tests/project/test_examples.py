@@ -1,7 +1,5 @@
 """The examples in the help of every command do what they say, in a folder with files of the names that they use."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The page on neural scores is what the command makes of its results; a run is that of the named components."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -3,8 +3,6 @@
 All copies have the same path, so kernels are compiled once.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Nothing is timed, and no corpus is needed.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib import import_module

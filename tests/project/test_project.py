@@ -1,7 +1,5 @@
 """The project file: its variables reach every command, and its corpora are fetched with words where that fails."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import shutil

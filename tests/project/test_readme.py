@@ -1,7 +1,5 @@
 """The project and the README: what they tell a new user to do is done here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

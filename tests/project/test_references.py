@@ -1,7 +1,5 @@
 """The example project on references: its commands run on a few of them, and its features are those that it names."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What a release needs: one version everywhere, and workflows whose actions cannot change."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

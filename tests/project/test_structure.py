@@ -1,7 +1,5 @@
 """The package stays small enough to be read: limits for lines, functions, files and calls (`scripts/structure.py`)."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,6 +11,8 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
 CORE, PACKAGE, FILES = 20_751, 31_790, 225
 """Lines of code of the core and of the package, and files of the package, at most."""
+TESTS = 33_000
+"""Lines of the tests, all of them, at most."""
 LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 18
 """What has more lines or more parameters than the script lists; commands have an option for each parameter."""
 FLOWS = {
@@ -39,6 +39,7 @@ def test_lines_and_files(structure: ModuleType) -> None:
     assert structure.total(sizes, core=True).code <= CORE
     assert structure.total(sizes).code <= PACKAGE
     assert structure.total(sizes).files <= FILES
+    assert structure.tests().lines <= TESTS
 
 
 def test_files_and_functions(structure: ModuleType) -> None:

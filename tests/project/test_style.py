@@ -1,7 +1,5 @@
 """The style check finds planted words and sentences, and nothing in the documentation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """mypy finds the package, and its types, where it is installed as a user or a contributor installs it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

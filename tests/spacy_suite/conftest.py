@@ -1,7 +1,5 @@
 """Fixtures that spaCy's tests expect, the swap of components, and the marks of tests that must differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

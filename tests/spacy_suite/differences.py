@@ -1,7 +1,5 @@
 """What must differ from spaCy's own components, and why.  Every other failure of its tests is a fault."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

@@ -3,8 +3,6 @@
 `load` puts the tests of one of spaCy's modules into a test module here; `differences.py` lists what must differ.
 """
 
-from __future__ import annotations
-
 import linecache
 import re
 import sys

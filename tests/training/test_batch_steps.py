@@ -1,20 +1,29 @@
 """Single steps of batch methods: directions, histories, step lengths and line searches, as their papers have them."""
 
-from __future__ import annotations
-
+import re
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from spacy_crfseq.decoders.viterbi import Viterbi
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.batch import Point
-from spacy_crfseq.optimizers.lbfgs import OWLQN, History
+from spacy_crfseq.optimizers.lbfgs import LBFGS, OWLQN, History
 from spacy_crfseq.optimizers.line_search import DECREASE, _Search, _Trial
-from spacy_crfseq.papers.batch import DOWN, UP, ConjugateGradient, _adapt_steps
+from spacy_crfseq.papers.batch import ConjugateGradient
+from spacy_crfseq.papers.local import LocalViterbi
 from spacy_crfseq.potentials.layout import DenseRows, Layout
+from spacy_crfseq.registry import losses, optimizers, regularizers
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
+from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training.compatibility import check_candidates, check_plugins, is_local
 from spacy_crfseq.types import Floats
+from tests.problems import REQUIRED
 
 
 def point(theta: list[float], gradient: list[float], value: float = 0.0) -> Point:
@@ -81,16 +90,6 @@ def test_conjugate_gradients_restart_where_gradients_are_not_orthogonal(
     np.testing.assert_allclose(state.direction, direction)
 
 
-def test_steps_of_rprop_rest_once_after_a_change_of_sign() -> None:
-    signs, steps = np.array([1.0, 1.0, 0.0]), np.full(3, 0.1)
-    _adapt_steps(np.array([2.0, -2.0, -2.0]), signs, steps)
-    assert signs.tolist() == [1.0, 0.0, -1.0]
-    assert steps.tolist() == pytest.approx([0.1 * UP, 0.1 * DOWN, 0.1])
-    _adapt_steps(np.array([2.0, -2.0, -2.0]), signs, steps)
-    assert signs.tolist() == [1.0, -1.0, -1.0]
-    assert steps.tolist() == pytest.approx([0.1 * UP**2, 0.1 * DOWN, 0.1 * UP])
-
-
 def test_a_layout_united_with_another_has_the_steps_of_both() -> None:
     rows = DenseRows(2, 2)
     one, other = np.array([[True, False], [False, False]]), np.array([[False, True], [False, False]])
@@ -112,3 +111,76 @@ def test_a_decrease_is_in_proportion_to_the_step() -> None:
     assert search.decreases(_Trial(1e-9, -1.0, point([0], [0], 10.0 + 1e-10)))
     assert not search.decreases(_Trial(1e-9, 1.0, point([0], [0], 10.0 + 1e-10)))
     assert not search.decreases(_Trial(1e-9, -1.0, point([0], [0], 10.0 + 1e-8)))
+
+
+# --- pairs of plug-ins that cannot work are refused, and the pair that the message recommends is not ----------------
+
+
+def named(registry: Any, name: str) -> Any:
+    return registry.get(name)(**REQUIRED.get(name, {}))
+
+
+def check(loss: Any, regularizer: Any, optimizer: Any) -> None:
+    decoder = LocalViterbi() if is_local(loss) else Viterbi()
+    check_plugins("crf", loss=loss, regularizer=regularizer, optimizer=optimizer, decoder=decoder)
+
+
+@pytest.mark.parametrize("name", sorted(optimizers.get_all()))
+def test_the_recommended_loss_is_accepted(name: str) -> None:
+    optimizer = named(optimizers, name)
+    for loss_name in sorted(losses.get_all()):
+        try:
+            check(named(losses, loss_name), NoRegularizer(), optimizer)
+        except ConfigError as error:
+            ((one, other),) = re.findall(r"A pair that works: \w+ with (\S+); or \w+ with (\S+)\.$", str(error))
+            check(named(losses, one), NoRegularizer(), optimizer)
+            check(named(losses, loss_name), NoRegularizer(), named(optimizers, other))
+
+
+@pytest.mark.parametrize("name", sorted(optimizers.get_all()))
+def test_the_recommended_penalty_and_optimizer_are_accepted(name: str) -> None:
+    optimizer = named(optimizers, name)
+    loss = next(loss for key in sorted(losses.get_all()) if fits(loss := named(losses, key), optimizer))
+    for penalty_name in sorted(regularizers.get_all()):
+        penalty = named(regularizers, penalty_name)
+        try:
+            check(loss, penalty, optimizer)
+        except ConfigError as error:
+            ((one, other),) = re.findall(r"A pair that works: \w+ with (\S+); or \w+ with (\S+)\.$", str(error))
+            check(loss, named(regularizers, one), optimizer)
+            check(SequentialLog(), penalty, named(optimizers, other))
+
+
+def fits(loss: Any, optimizer: Any) -> bool:
+    return bool(optimizer.requires <= loss.provides)
+
+
+@pytest.mark.parametrize("name", sorted(optimizers.get_all()))
+def test_candidate_sets_are_refused_where_they_cannot_be_learnt_from(name: str) -> None:
+    """By losses that are not defined for them, and by methods that compute likelihoods themselves."""
+    optimizer = named(optimizers, name)
+    for loss_name in sorted(losses.get_all()):
+        loss = named(losses, loss_name)
+        if not fits(loss, optimizer):
+            continue
+        try:
+            check_candidates("crf", loss, optimizer)
+        except ConfigError as error:
+            part, one, other = re.search(r"but the (\w+ \w+) learns only.*: (\S+) with (\S+)\.$", str(error)).groups()
+            assert part in (f"loss {type(loss).__name__}", f"optimizer {type(optimizer).__name__}")
+            check_candidates("crf", named(losses, one), named(optimizers, other))
+        else:
+            assert "candidates" in loss.provides
+            assert not {"likelihood", "log_likelihood"} & optimizer.requires
+
+
+@dataclass(frozen=True)
+class Strange(LBFGS):
+    @property
+    def penalties(self) -> frozenset[str]:
+        return frozenset({"l3"})
+
+
+def test_an_optimizer_of_unknown_penalties_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Strange can minimise the penalties \['l3'\], none of which is known.*l2"):
+        check(SequentialLog(), L2(), Strange())

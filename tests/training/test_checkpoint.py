@@ -1,7 +1,5 @@
 """Checkpoints: the state of a run when its cluster is lost, and files that hold something else."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

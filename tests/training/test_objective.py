@@ -1,7 +1,5 @@
 """The objective of a whole data set: gradients, mini-batches, sparse against dense weights."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

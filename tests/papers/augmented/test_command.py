@@ -1,7 +1,5 @@
 """``crfseq fine-tune``: what it trains, shows, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pipeline.fine_tuning`: data sets made of Docs, and what becomes of the component."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

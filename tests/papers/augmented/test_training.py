@@ -1,7 +1,5 @@
 """Augmented-loss training against enumeration and against the averaged perceptron; schedules, seeds, interrupts."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any

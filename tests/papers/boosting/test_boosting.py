@@ -1,7 +1,5 @@
 """Sequence boosting against enumeration: bounds that hold, the best steps, memory that equals computing anew."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple

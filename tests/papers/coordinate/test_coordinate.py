@@ -3,8 +3,6 @@
 What every optimizer must do is in the contracts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

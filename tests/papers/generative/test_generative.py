@@ -1,7 +1,5 @@
 """HMM and naive Bayes against counting by hand, and EM against sums over all labellings."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import Any

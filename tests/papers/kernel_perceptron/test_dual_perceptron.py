@@ -1,7 +1,5 @@
 """The dual perceptron: with a kernel of degree 1 it is the primal one; other degrees against sums over supports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

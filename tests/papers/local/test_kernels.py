@@ -1,7 +1,5 @@
 """Chains normalised at each token against the enumeration of all label sequences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """``crfseq find-regularization``: what it shows, chooses, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

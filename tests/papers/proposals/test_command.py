@@ -1,7 +1,5 @@
 """``crfseq propose-features``: what is proposed, the file that it writes, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

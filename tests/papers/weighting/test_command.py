@@ -1,7 +1,5 @@
 """``crfseq weigh``: what it shows, the files that it writes, and training on them and through the reader."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

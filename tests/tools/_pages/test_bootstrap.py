@@ -1,7 +1,5 @@
 """Intervals against a slow bootstrap that counts text by text, and against what is known of them."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

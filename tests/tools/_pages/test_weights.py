@@ -1,7 +1,5 @@
 """Weights by template and the largest ones, against a plain reading of all weights."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``crfseq active``: measures against enumeration, the choice, what is written, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

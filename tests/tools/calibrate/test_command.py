@@ -1,7 +1,5 @@
 """``crfseq calibrate``: what it counts, what it writes, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """``crfseq compare``: its figures against those of evaluate, what changed, and what it warns of."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

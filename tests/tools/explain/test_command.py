@@ -1,7 +1,5 @@
 """``crfseq explain``: what it says in the terminal, as JSON and on a page, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Contributions sum to scores and margins, have names that can be read, and are refused where there are none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import pairwise, product
 from math import inf

@@ -1,7 +1,5 @@
 """``crfseq report``: its figures against those of other commands, what is on the page, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -39,8 +37,8 @@ from spacy_crfseq.tools.report.findings import (
     span_confusion,
 )
 from tests.commands import Corpus, Run, refused, worked, write_corpus
-from tests.evaluation.test_spans import span_lists
 from tests.html import Page
+from tests.test_schemes import lists_of_spans
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +242,7 @@ def slow_pairs(gold, found):
     return pairs + [Pair(MISSED, g, None) for g in gold] + [Pair(SPURIOUS, None, f) for f in found]
 
 
-@given(span_lists(), span_lists())
+@given(lists_of_spans(), lists_of_spans())
 def test_pairs_are_those_of_the_slow_search(gold, found):
     pairs = pair_spans(gold, found)
     assert Counter(pairs) == Counter(slow_pairs(gold, found))

@@ -1,7 +1,5 @@
 """``crfseq self-train``: what it keeps of raw texts, which round it saves, and what it refuses."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """``crfseq show``: what is on the page, that it is whole by itself, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``crfseq top``: the largest weights with their names, transitions and templates, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``crfseq word-classes``: the files that it writes, what it resumes, and what it refuses."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from pathlib import Path

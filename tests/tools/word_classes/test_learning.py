@@ -1,7 +1,5 @@
 """Word classes against plain counting, a plain exchange algorithm, and gains computed from scratch."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from itertools import chain, combinations, pairwise
