@@ -6,7 +6,6 @@ import random
 import resource
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import TYPE_CHECKING, Any
@@ -249,12 +248,12 @@ def prepare_tag(data: str, tokens: int, folder: str) -> None:
 def run_tag(folder: str, tokens: int) -> tuple[float, float]:
     """Run `tag` on the text; return by how many bytes its memory has grown, and tokens a second."""
     from spacy_crfseq.cli.tag import make_files
-    from spacy_crfseq.pipeline.bulk import Settings, Tagger, annotate, run_here
+    from spacy_crfseq.pipeline.bulk import Settings, Tagger, annotate
 
     settings = Settings(str(Path(folder) / "model"), "jsonl", scores=True, overwrite=True)
     files = make_files(settings, [Path(folder) / "text.txt"], None, Path(folder) / "out")
     tagger, started = Tagger(settings), process_time()
-    counts = (part.counts.tokens for _, part in annotate(tagger, files, partial(run_here, tagger)))
+    counts = (part.counts.tokens for _, part in annotate(tagger, files))
     grown, done = _growth(counts, tokens)
     return grown, done / (process_time() - started)
 

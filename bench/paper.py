@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.report import number
-from spacy_crfseq.cluster.objective import ROUNDS
+from spacy_crfseq.tools.cluster.objective import ROUNDS
 
 TOKENS = tuple(10.0**n for n in range(8, 13))
 WORKERS = (10, 100, 1000)

@@ -29,7 +29,7 @@ from ..schemes import OUTSIDE, Span
 from . import options
 from .app import command
 from .console import printer
-from .judging import layout_of
+from .options import layout_of
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -18,6 +19,7 @@ from tqdm import tqdm
 from ..corpora.layouts import corpus_block, reader_layout
 from ..corpora.outputs import check_output_folder, locked_folder
 from ..errors import ClusterError, ConfigError
+from ..pipeline.clusters import Cluster, connected
 from ..pipeline.project import (
     BEST,
     CHECKPOINT,
@@ -33,17 +35,15 @@ from ..pipeline.project import (
     train,
 )
 from ..pipeline.select import start_from
+from ..pipeline.spacy_train import LiveCurve, log_line
 from ..prf import SEQUENCES
 from . import options
-from ._dask import Dask, connected
 from .app import command
-from .console import INTERRUPTED, advise, printer, say
-from .progress import Reporter
+from .console import INTERRUPTED, Rows, advise, cut, printer, say
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from ..training.checkpoint import Checkpoint
+    from ..training.fit import Progress
 
 COMPARED, PARAGRAPH = 100 << 20, 60
 """Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
@@ -60,13 +60,12 @@ def fit(
     start: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
     ] = None,
-    dask: Dask = None,
+    cluster: options.Cluster = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
     *,
     overrides: dict[str, Any] | None = None,
     checkpoint_every: float = 30.0,
-    client: Client | None = None,
 ) -> Outcome | None:
     """Train the CRF components of a config.
 
@@ -103,15 +102,16 @@ def fit(
     Train the CRFs of a config and save the pipeline; None if it is only cross-validated.
 
     start (str | None): A trained pipeline, from whose components of the same names training continues.
-    client (Client | None): Of `distributed`, to train on its workers.
+    cluster (Place | None): Where workers train.
     code (Path | None): A Python file that workers import first.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     resume (bool): Continue from the checkpoint in the folder.
     checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
-    if dask is not None and (cross_validate is not None or start is not None):
-        raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
+    kind = "--dask" if cluster is None else f"--{cluster.kind}"
+    if cluster is not None and (cross_validate is not None or start is not None):
+        raise ConfigError(f"{kind} trains one model from scratch. Leave --cross-validate and --from out, or {kind}.")
     if cross_validate is not None:
         if resume:
             raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
@@ -126,40 +126,33 @@ def fit(
             return None
     if output is None:
         raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-    if dask is not None:
-        with connected(dask) as client:
-            how: dict[str, Any] = {"overrides": overrides, "checkpoint_every": checkpoint_every, "client": client}
-            return fit(config_path, output, code, evaluate_every, patience, force, resume=resume, **how)
-    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
-    if start is not None:
-        check_output_folder(output, start, pipelines=(BEST, LAST), force=force)
-        if setup.resumed:
-            what = ", ".join(map(repr, sorted(setup.resumed)))
-            raise ConfigError(
-                f"--from: {what} comes from a trained pipeline already (source). Give its factory instead."
+    with nullcontext() if cluster is None else connected(cluster) as workers:
+        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
+        if start is not None:
+            _begin_with(setup, start, output, force)
+        if overlaps(setup.nlp.config.interpolate()):
+            printer().warn(
+                "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good."
             )
-        for name in start_from(setup.to_train, start):
-            printer().warn(f"{name} begins with weights of zero: {start} has no such component")
-    if overlaps(setup.nlp.config.interpolate()):
-        printer().warn("Most sentences of the dev corpus are in the training corpus, too: its scores will be too good.")
-    facts = {"--from": start or "none", "--dask": "no" if client is None else "yes"}
-    checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
-    if client is not None:
-        setup = distribute(setup, client, code, checkpoint)
-    with locked_folder(output):  # before the corpus is read, which takes long
-        encode(setup)
-        if not resume:
+        facts = {"--from": start or "none", kind: "no" if workers is None else "yes"}
+        checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
+        if workers is not None:
+            setup.refuse_trained(kind)
+            setup = _distribute(setup, workers, code, checkpoint)
+        with locked_folder(output):  # before the corpus is read, which takes long
+            encode(setup)
+            if not resume:
+                checkpoint.path.unlink(missing_ok=True)
+            with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
+                if next(iter(setup.read_dev()), None) is None:
+                    say("warn", "No dev corpus: training without scores; model-best will equal model-last")
+                try:
+                    trained = train(setup, reporter, evaluate_every, patience, checkpoint)
+                except ClusterError as error:
+                    raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
+            outcome = save(setup, trained, output)
             checkpoint.path.unlink(missing_ok=True)
-        with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
-            if next(iter(setup.read_dev()), None) is None:
-                say("warn", "No dev corpus: training without scores; model-best will equal model-last")
-            try:
-                trained = train(setup, reporter, evaluate_every, patience, checkpoint)
-            except ClusterError as error:
-                raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
-        outcome = save(setup, trained, output)
-        checkpoint.path.unlink(missing_ok=True)
-        return outcome
+            return outcome
 
 
 @command("fit", "Train", "train", calls=fit)
@@ -168,6 +161,68 @@ def _print(outcome: Outcome | None) -> int:
         return 0
     print_outcome(outcome)
     return INTERRUPTED if outcome.interrupted else 0
+
+
+# What it shows: a table on a terminal, plain lines in a pipe, and every iteration in a log file
+
+COLUMNS = ("Component", "#", "Objective", "|Grad|", "Loss/token", "Active", "Score", "Seconds", "")
+NAMES = ("", "iteration", "objective", "gradient", "loss/token", "active", "score", "seconds", "")
+WIDTHS = (12, 4, 11, 9, 10, 8, 6, 7, 1)
+ALIGNS = ("l", *"rrrrrrr", "l")
+
+
+class Reporter:
+    """Shows and logs the progress of one component after another; an instance is a callback of `fit`.
+
+    kept (int): Lines of the log that stay, those of the run that continues.
+    """
+
+    def __init__(self, log: Path, kept: int = 0) -> None:
+        self._path, self._kept = log, kept
+        self._log: IO[str] | None = None  # that of an earlier training stays until there is something to say
+        self._rows = Rows(COLUMNS, NAMES, WIDTHS, ALIGNS)
+        self._curve = LiveCurve(sys.stderr)
+        self._name, self._tokens, self._every, self._scored = "", 1, 1, False
+
+    def start(self, name: str, tokens: int, every: int, scored: bool) -> None:
+        """Begin with the component `name`, trained on this many tokens and shown every so many iterations."""
+        self._name, self._tokens, self._every, self._scored = name, max(1, tokens), every, scored
+        self._curve.clear()
+        self._rows.begin()
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in one iteration."""
+        report = progress.report
+        figures = (progress.active, progress.score, progress.best)
+        if self._log is None:
+            lines = self._path.read_text("utf8").splitlines(True)[: self._kept] if self._path.exists() else []
+            self._log = self._path.open("w", encoding="utf8")
+            self._log.writelines(lines)
+        self._log.write(log_line(self._name, progress.iteration, progress.seconds, report, *figures))
+        self._log.flush()
+        if math.isfinite(report.value):
+            self._curve.add("objective", report.value, log=True)
+        if progress.score is not None:
+            self._curve.add("score", 100 * progress.score)
+        due = progress.iteration % self._every == 0 or progress.report.converged
+        if progress.score is not None or (due and not self._scored):
+            self._curve.hide()
+            self._rows.add(self._cells(progress))
+        self._curve.show(f"{self._name} {progress.iteration}")
+
+    def close(self) -> None:
+        """Close the log and take the curves away."""
+        self._curve.hide()
+        if self._log is not None:
+            self._log.close()
+
+    def _cells(self, progress: Progress) -> list[str]:
+        report, score, active = progress.report, progress.score, progress.active
+        gradient = "-" if math.isnan(report.grad_norm) else f"{report.grad_norm:.4g}"
+        figures = [f"{report.value:.2f}", gradient, f"{report.loss / self._tokens:.4f}"]
+        figures += ["-" if active is None else str(active), "-" if score is None else f"{100 * score:.2f}"]
+        name = cut(self._name, WIDTHS[0])
+        return [name, str(progress.iteration), *figures, f"{progress.seconds:.2f}", "*" if progress.best else ""]
 
 
 def overlaps(config: Any) -> bool:
@@ -199,19 +254,22 @@ def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, f
     return checkpoint
 
 
-def distribute(setup: Setup, client: Client, code: Path | None, checkpoint: Checkpoint) -> Setup:
-    """Let the components train on the workers of a cluster, in the shards that a checkpoint tells of, if any.
+def _begin_with(setup: Setup, start: str, output: Path, force: bool) -> None:
+    """Let training continue from a trained pipeline.  RAISES ConfigError: If a component does so already."""
+    check_output_folder(output, start, pipelines=(BEST, LAST), force=force)
+    if setup.resumed:
+        what = ", ".join(map(repr, sorted(setup.resumed)))
+        raise ConfigError(f"--from: {what} comes from a trained pipeline already (source). Give its factory instead.")
+    for name in start_from(setup.to_train, start):
+        printer().warn(f"{name} begins with weights of zero: {start} has no such component")
 
-    RAISES ConfigError: If one was trained before.
-    """
-    from ..pipeline.shards import SHARDS, Shards
 
-    setup.refuse_trained("--dask")
-    path = None if code is None else str(code.absolute())
+def _distribute(setup: Setup, cluster: Cluster, code: Path | None, checkpoint: Checkpoint) -> Setup:
+    """Let the components train on a cluster, as a checkpoint tells of, if it does."""
     for name, pipe in setup.to_train.items():
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
-        n_shards = int(checkpoint.content.facts.get(name, {}).get(SHARDS, 0))
-        pipe.training.remote = Shards(client, n_shards=n_shards, code=path, made=partial(_show_parts, bar))
+        facts = checkpoint.content.facts.get(name, {})
+        pipe.training.remote = cluster.training(facts, code, partial(_show_parts, bar))
     setup.train.keeps = False
     return setup._replace(distributed=True)
 

@@ -1,26 +1,35 @@
-"""Arguments and options that several commands share, and the config overrides of commands that train."""
+"""What commands share: options, config overrides, the layouts and the texts of files, gold tags of a component."""
 
 from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from inspect import Parameter, Signature, signature
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 from spacy import util
 from spacy.cli._util import parse_config_overrides
 
 from ..corpora import Preset, layouts
-from ..errors import ConfigError
-from ..pipeline.texts import GIVEN_HELP
+from ..errors import ConfigError, DataError
+from ..pipeline import clusters
+from ..pipeline.texts import GIVEN_HELP, Text, read_texts
 from .console import printer, reported_errors
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.training import Example
+
+    from ..pipeline.component import CRFComponent
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a command that takes config overrides."""
@@ -94,6 +103,28 @@ class LayoutOptions(NamedTuple):
         return layouts.Asked(**{name: said.pop(name) for name in self.kinds})
 
 
+class ClusterOptions:
+    """Stands for an option for each kind of cluster, where a command takes a `clusters.Place`."""
+
+    def __init__(self) -> None:
+        self.kinds = {kind: f"Address of a cluster of {kind} to work on" for kind in clusters.kinds()}
+        self.kinds["dask"] = "Dask scheduler to work on, such as tcp://host:8786; local:N starts N processes"
+
+    def parameters(self) -> list[Parameter]:
+        """Return what they are in the signature of a command."""
+        kinds = {kind: typer.Option(f"--{kind}", metavar="ADDRESS", help=text) for kind, text in self.kinds.items()}
+        return [_keyword(kind, Annotated[str | None, option]) for kind, option in kinds.items()]
+
+    def taken(self, said: dict[str, Any]) -> clusters.Place | None:
+        """Return the cluster, taken out of what was said.  RAISES BadParameter: If there is more than one."""
+        each = [clusters.Place(kind, said.pop(kind)) for kind in self.kinds]
+        places = [place for place in each if place.where is not None]
+        if len(places) > 1:
+            raise typer.BadParameter(f"Give one cluster, {' or '.join(f'--{place.kind}' for place in places)}.")
+        return places[0] if places else None
+
+
+Cluster = Annotated[clusters.Place | None, ClusterOptions()]
 GoldLayout = Annotated[layouts.Format, LayoutOptions(GoldFormat)]
 TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
 
@@ -134,14 +165,14 @@ def as_command(function: Callable[..., Any], show: Callable[..., int | None]) ->
     extra = {"code": Code, **({"verbose": Verbose} if overridden else {})}
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)] if overridden else []
     for name, option in {**own, **shown}.items():
-        layout = _layout_options(option)
-        parameters += [_keyword(name, option.annotation, option.default)] if layout is None else layout.parameters()
+        several = _several_options(option)
+        parameters += [_keyword(name, option.annotation, option.default)] if several is None else several.parameters()
     parameters += [_keyword(name, kind, None) for name, kind in extra.items() if name not in own]
 
     def call(**said: Any) -> None:
         for name, option in own.items():
-            if (layout := _layout_options(option)) is not None:
-                said[name] = layout.taken(said)
+            if (several := _several_options(option)) is not None:
+                said[name] = several.taken(said)
         with training(said.get("ctx"), said.get("config_path"), said["code"], said.get("verbose")) as overrides:
             more = {"overrides": overrides} if overridden else {}
             result = function(**{name: said[name] for name in own}, **more)
@@ -172,9 +203,9 @@ def _options_of(function: Callable[..., Any], first: int = 0) -> dict[str, Param
     return {name: known[name].replace(annotation=kind) for name, kind in kinds.items() if hasattr(kind, "__metadata__")}
 
 
-def _layout_options(option: Parameter) -> LayoutOptions | None:
+def _several_options(option: Parameter) -> LayoutOptions | ClusterOptions | None:
     info = get_args(option.annotation)[1]
-    return info if isinstance(info, LayoutOptions) else None
+    return info if isinstance(info, LayoutOptions | ClusterOptions) else None
 
 
 def show_layout(path: Path, layout: layouts.Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
@@ -219,3 +250,59 @@ def number(what: str, least: int = 1) -> Any:
 def output(what: str) -> Any:
     """Return the option -o, the output of a command."""
     return typer.Option("--output", "-o", help=what)
+
+
+# Files
+
+
+def layout_of(path: Path, layout: layouts.Format, nlp: Language, *, texts: bool = False) -> Preset:
+    """Return the layout of a file for a trained pipeline, as `show_layout` does."""
+    return show_layout(path, layout, layouts.trained_layout(nlp.config.interpolate()), texts=texts)
+
+
+def read_file(nlp: Language, path: Path, layout: layouts.Format = None) -> Iterator[Text]:
+    """Yield the texts of a file with the layout that `layout_of` finds; RAISES CrfError: If it cannot be read."""
+    return read_texts(nlp, path, layout_of(path, layout, nlp, texts=True))
+
+
+def first_texts(nlp: Language, source: str | Path, layout: layouts.Format, number: int) -> tuple[list[Text], bool]:
+    """Return the first texts of a file, or `source` itself as a text, and whether there are more.
+
+    layout: Options on the layout; if any is set, `source` is a file.
+    RAISES CrfError: If there is no text, or the file cannot be read.
+    """
+    texts = read_file(nlp, Path(source), layout) if is_file(source, layout) else _given_text(nlp, str(source))
+    first = list(islice(texts, number + 1))
+    if not first:
+        raise DataError(f"{str(source)!r} holds no text.")
+    return first[:number], len(first) > number
+
+
+def _given_text(nlp: Language, text: str) -> Iterator[Text]:
+    if not text.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise DataError("The text is not in the encoding of this terminal. Write it to a file in UTF-8.")
+    return iter([Text(nlp.make_doc(text), 1, {})] if text.strip() else [])
+
+
+FILES = (".conll", ".conllu", ".gz", ".iob", ".json", ".tsv", ".xml")
+"""Endings of file names, besides those of raw texts."""
+
+
+def is_file(source: str | Path, layout: layouts.Format) -> bool:
+    """Whether an argument is the name of a file and not a text."""
+    text = str(source)
+    if any(layouts.asked(layout)):
+        return True
+    if len(text) >= 256 or not text.strip():
+        return False
+    path = Path(text)
+    if path.suffix[1:] in layouts.RAW or path.exists():
+        return True
+    return not any(map(str.isspace, text)) and (os.sep in text or path.suffix in FILES)
+
+
+def gold_tags_of(pipe: CRFComponent, example: Example) -> list[str | None]:
+    """Return the gold tag of each token of an example, None if unknown."""
+    from ..pipeline.labels import gold_tags, known_tags
+
+    return known_tags(gold_tags(pipe.annotation, example, pipe.name))

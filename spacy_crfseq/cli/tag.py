@@ -10,7 +10,7 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 from spacy.util import load_config
@@ -20,13 +20,13 @@ from ..corpora import DOCBIN
 from ..corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
 from ..corpora.lines import STDIN, ZIPPED
 from ..corpora.outputs import Counts, Output, State
-from ..errors import ConfigError
+from ..errors import ClusterError, ConfigError
 from ..files import digest
-from ..pipeline.bulk import File, Settings, Tagger, annotate, run_here, run_in_processes, run_on_cluster
+from ..pipeline.bulk import File, Runner, Settings, Tagger, annotate, in_processes
+from ..pipeline.clusters import connected
 from ..pipeline.select import CONFIG, model_folder
 from ..pipeline.written import TARGETS
 from . import options
-from ._dask import Dask, connected
 from .app import command
 from .console import count_of, load_code, printer
 
@@ -91,14 +91,12 @@ def tag(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
-    dask: Dask = None,
+    cluster: options.Cluster = None,
     force: Annotated[
         bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line")] = False,
     code: options.Code = None,
-    *,
-    client: Any = None,
 ) -> Done:
     """Annotate files of any size with a pipeline.
 
@@ -126,21 +124,22 @@ def tag(
     \f
     Annotate files; the ending of the output gives its layout if `to` does not.
 
-    client (distributed.Client): Of a Dask cluster to do it; None for this machine, or the one at `dask`.
+    cluster (Place | None): The cluster that annotates the texts; None for this machine.
     RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
-    if dask is not None and processes > 1:
-        raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
+    if cluster is not None and processes > 1:
+        raise ConfigError(f"--{cluster.kind} {cluster.where} has workers of its own: leave --processes out.")
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
     settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
     streams = output == STDIN or STDIN in files
-    with _hint_to_continue(not streams), nullcontext(client) if dask is None else connected(dask) as client:
-        return _tag(make_files(settings, files, layout, output), settings, processes, client)
+    with _hint_to_continue(not streams), nullcontext() if cluster is None else connected(cluster) as workers:
+        run: Runner = map if processes == 1 else partial(in_processes, processes)
+        return _tag(make_files(settings, files, layout, output), settings, run if workers is None else workers.map)
 
 
-def _tag(files: Sequence[File], settings: Settings, processes: int, client: Any) -> Done:
+def _tag(files: Sequence[File], settings: Settings, run: Runner) -> Done:
     todo, before, complete = list[File](), Counts(), 0
     for file in files:
         state = State() if settings.overwrite or file.source == STDIN else file.output.look()
@@ -152,10 +151,6 @@ def _tag(files: Sequence[File], settings: Settings, processes: int, client: Any)
     if not todo:
         return Done(before, Counts(), 0, complete, 0.0)
     tagger, new = Tagger(settings), Counts()
-    if client is not None:
-        run: Any = partial(run_on_cluster, client, settings)
-    else:
-        run = partial(run_here, tagger) if processes == 1 else partial(run_in_processes, tagger, processes)
     sizes = [file.source.stat().st_size for file in todo if file.source.is_file()]
     total, started = sum(sizes) if len(sizes) == len(todo) else None, perf_counter()
     with tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True) as bar:
@@ -180,6 +175,8 @@ def _hint_to_continue(resumable: bool) -> Iterator[None]:
         if resumable:
             print("\nTo continue, run the same command again.", file=sys.stderr)
         raise
+    except ClusterError as error:
+        raise ClusterError(f"{error} Give the command again to go on.") from error
 
 
 def make_files(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[File]:

@@ -131,8 +131,7 @@ def _choose_words(
     dictionary, _ = make_dictionary(hashes, texts[0].words, gold, constraints, *limits)
     if old is not None:
         dictionary = dictionary.united(old, hashes, texts[0].words, gold)
-    encoder.words = dictionary.word_index()
-    places = np.append(encoder.words.find(hashes)[0], np.int32(-1))  # the last is for -1
+    encoder.words, places = dictionary.word_index(), dictionary.rows(hashes)
     return dictionary, [text._replace(words=places[text.words]) for text in texts]
 
 

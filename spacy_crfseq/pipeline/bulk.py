@@ -1,8 +1,9 @@
 """Large amounts of text annotated, in memory that does not grow, in runs that can be killed and go on.
 
 A run is a map over parts of files: `Tagger.annotate` turns a part, up to `PART_TEXTS` texts, into bytes of the output.
-A runner does this in one process, in several, or on a Dask cluster, and returns the results in order; only the process
-that has begun the run reads the input and writes.  To go on after a killed run is to skip the parts that are finished.
+A runner does this and yields the results in order: `map` in this process, `in_processes` in several, the `map` of a
+cluster there.  Only the process that has begun the run reads the input and writes.  To go on after a killed run is to
+skip the parts that are finished.
 
 Texts are annotated inside memory zones of spaCy.  The first words stay, which are most of what comes later.  Reloading
 the pipeline frees what zones leave in spaCy's tables.
@@ -19,26 +20,26 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
+from itertools import tee
 from pathlib import Path
 from threading import Lock, Thread
 from time import sleep
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from spacy.tokens import Doc, DocBin
 from srsly import msgpack_dumps
 
 from .. import threads
 from ..corpora import DOCBIN, Preset
 from ..corpora.lines import STDIN, opened
 from ..corpora.outputs import Counts, Output
-from ..errors import ClusterError, ConfigError, CrfError, DataError, FormatError
+from ..errors import ConfigError, CrfError, DataError, FormatError
 from ..files import collecting
 from .select import crfs_of, load_pipeline
 from .texts import Document, given_columns, make_doc, read_documents, unit_of
 from .written import Write, check_target, form_of, make_write
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
 
 PART_TEXTS, PART_CHARACTERS = 2048, 400_000
 """A part ends when it has one of these; a killed run loses no more for each process."""
@@ -100,17 +101,23 @@ class Due(NamedTuple):
     part: Part
 
 
-Runner: TypeAlias = Callable[[Iterator[Due]], Iterator[tuple[Due, Annotated]]]
-"""Annotates parts, and yields the results in the same order."""
+Runner: TypeAlias = Callable[[Callable[[Part], Annotated], Iterator[Part]], Iterator[Annotated]]
+"""Applies a function to parts, perhaps in other processes, and yields the results in the same order; such as `map`."""
 
 
-def annotate(tagger: Tagger, files: Sequence[File], run: Runner) -> Iterator[tuple[Due, Annotated]]:
+def annotate(tagger: Tagger, files: Sequence[File], run: Runner = map) -> Iterator[tuple[Due, Annotated]]:
     """Annotate files and write the outputs; yield what is done.  RAISES CrfError: See the help of ``crfseq tag``."""
+    (due, ahead), name, settings = tee(_due(tagger, files)), uuid4().hex, tagger.settings
+    _taggers[name] = tagger  # which processes inherit that are forked
+    if Path(settings.model).is_dir():  # other processes may have another working directory
+        settings = settings._replace(model=str(Path(settings.model).absolute()))
     try:
-        for due, annotated in run(_due(tagger, files)):
-            due.file.output.add(annotated.data, annotated.counts, due.last)
-            yield due, annotated
+        done = run(partial(_annotate_part, settings, name), (each.part for each in ahead))
+        for annotated, each in zip(done, due, strict=True):
+            each.file.output.add(annotated.data, annotated.counts, each.last)
+            yield each, annotated
     finally:
+        _taggers.pop(name, None)
         for file in files:
             file.output.close()
         tagger.close()
@@ -187,7 +194,7 @@ class Tagger:
         given, to, scores = given_columns(self._nlp, part.layout), self.settings.to, self.settings.scores
         form = form_of(self._nlp, given)
         write: Write = (lambda *_: "") if to == DOCBIN else make_write(to, form, scores)
-        binary, lines = _new_docbin() if to == DOCBIN else None, list[str]()
+        binary, lines = DocBin(store_user_data=True) if to == DOCBIN else None, list[str]()
         n_texts = n_tokens = 0
         messages: list[str] = []
         for first in range(0, len(part.texts), BATCH):
@@ -265,19 +272,7 @@ class Tagger:
         return doc
 
 
-def _new_docbin() -> Any:
-    from spacy.tokens import DocBin
-
-    return DocBin(store_user_data=True)
-
-
-# Runners
-
-
-def run_here(tagger: Tagger, due: Iterator[Due]) -> Iterator[tuple[Due, Annotated]]:
-    """Annotate parts in this process."""
-    return ((each, tagger.annotate(each.part)) for each in due)
-
+# In any process
 
 _taggers: dict[str, Tagger] = {}
 """The pipeline of this process, by the name of a run."""
@@ -298,18 +293,18 @@ def tagger_of(settings: Settings, run: str) -> Iterator[Tagger]:
 
 
 def _annotate_part(settings: Settings, run: str, part: Part) -> Annotated:
-    """Annotate a part in another process; errors are such as can be sent back."""
+    """Annotate a part, perhaps in another process; errors are such as can be sent back."""
     with tagger_of(settings, run) as tagger:
         try:
             return tagger.annotate(part)
         except (CrfError, OSError):
             raise
         except Exception as error:
-            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
-def run_in_processes(tagger: Tagger, n_processes: int, due: Iterator[Due]) -> Iterator[tuple[Due, Annotated]]:
-    """Annotate parts in so many processes.  Where these can be forked, the pipeline is loaded once.
+def in_processes(n_processes: int, function: Callable[[Part], Annotated], parts: Iterator[Part]) -> Iterator[Annotated]:
+    """Yield the results of a function in so many processes, which are forked where that is possible.
 
     RAISES DataError: If a process dies.
     """
@@ -318,15 +313,18 @@ def run_in_processes(tagger: Tagger, n_processes: int, due: Iterator[Due]) -> It
     from concurrent.futures.process import BrokenProcessPool
 
     can_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
-    context, run = multiprocessing.get_context("fork" if can_fork else "spawn"), uuid4().hex
-    _taggers[run] = tagger  # which processes inherit that are forked
+    context, waiting = multiprocessing.get_context("fork" if can_fork else "spawn"), deque[Any]()
     pool = ProcessPoolExecutor(n_processes, context, _begin_process, (os.getpid(),))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of other libraries
             pool.submit(int).result()  # starts all processes
-        submit = lambda part: pool.submit(_annotate_part, tagger.settings, run, part)  # noqa: E731
-        yield from _in_order(due, submit, lambda each, future: future.result(), lambda: 2 * n_processes)
+        for part in parts:
+            waiting.append(pool.submit(function, part))
+            if len(waiting) > 2 * n_processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     except BrokenProcessPool:
         what = (
             "A process has died, perhaps for lack of memory. Give the command again to go on, with fewer --processes."
@@ -334,7 +332,6 @@ def run_in_processes(tagger: Tagger, n_processes: int, due: Iterator[Due]) -> It
         raise DataError(what) from None
     finally:
         pool.shutdown(cancel_futures=True)
-        del _taggers[run]
 
 
 def _begin_process(parent: int) -> None:
@@ -347,51 +344,3 @@ def _begin_process(parent: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=watch, daemon=True).start()
-
-
-def run_on_cluster(client: Any, settings: Settings, due: Iterator[Due]) -> Iterator[tuple[Due, Annotated]]:
-    """Annotate parts on the workers of a Dask cluster, which must have the model.
-
-    A part of a worker that dies is given to another one.
-    RAISES ClusterError: If scheduler or workers are lost.
-    """
-    if Path(settings.model).is_dir():
-        settings = settings._replace(model=str(Path(settings.model).absolute()))
-    from ..cluster.workers import await_result
-
-    run, futures = f"crfseq-{uuid4().hex}", deque[Any]()
-
-    def submit(part: Part) -> Any:
-        futures.append(client.submit(_annotate_part, settings, run, part, pure=False))
-        return futures[-1]
-
-    def result(each: Due, future: Any) -> Annotated:
-        annotated: Annotated = await_result(client, future, str(each.file.source))
-        futures.popleft()
-        return annotated
-
-    try:
-        yield from _in_order(due, submit, result, lambda: 2 * (sum(client.nthreads().values()) or 1))
-    except ClusterError as error:
-        raise ClusterError(f"{error} Give the command again to go on.") from error
-    finally:
-        if client.status == "running":
-            client.cancel(list(futures), force=True)
-
-
-def _in_order(
-    due: Iterator[Due],
-    submit: Callable[[Part], Any],
-    result: Callable[[Due, Any], Annotated],
-    ahead: Callable[[], int],
-) -> Iterator[tuple[Due, Annotated]]:
-    """Submit parts, so many ahead of the first one whose result is awaited, and yield the results in order."""
-    waiting = deque[tuple[Due, Any]]()
-    for each in due:
-        waiting.append((each, submit(each.part)))
-        if len(waiting) > ahead():
-            first = waiting.popleft()
-            yield first[0], result(*first)
-    while waiting:
-        first = waiting.popleft()
-        yield first[0], result(*first)

@@ -26,7 +26,7 @@ from ..registry import check_types
 from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import evidence, steps
+from . import clusters, evidence, steps
 from .build import check_source
 from .doc_model import DocModel, Pruned, read_settings
 from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
@@ -340,8 +340,9 @@ class CRFComponent(TrainablePipe):
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         seed (int | None): Of the optimizer, if its own settings have none; None for ``training.seed`` of the config
             that `initialize` got by ``nlp``, or 0.
-        client (Client | None): Of Dask's `distributed`: `initialize` and train on its workers, each of which reads and
-            keeps a part of the corpora.  Batch optimizers find the optimum of one process, online ones a mixture.
+        client (Client | Place | None): Of Dask's `distributed`, or of another cluster, see `clusters`: `initialize` and
+            train on its workers, each of which reads and keeps a part of the corpora.  Batch optimizers find the
+            optimum of one process, online ones a mixture.
         nlp (Language | None): With a client, the pipeline, whose config names the corpora.
         RAISES ConfigError: If the seed is out of range.
         RAISES DataError: If there is nothing to train on.
@@ -353,14 +354,15 @@ class CRFComponent(TrainablePipe):
             return self.training.fit(examples, dev, terms, seed, **settings)
         if examples is not None or terms is not None:
             raise ConfigError(f"{self.name}: with a client, corpora come from the config of nlp, not from examples.")
-        from .shards import Shards
-
-        alone, self.training = self.training, Training(self.doc_model, Shards(client))
-        try:
-            self.initialize(lambda: (), nlp=nlp)
-            return self.training.fit(None, dev, None, seed, **settings)
-        finally:
-            self.training = alone
+        alone = self.training
+        place = client if isinstance(client, clusters.Place) else clusters.Place("dask", client)
+        with clusters.connected(place) as cluster:
+            self.training = Training(self.doc_model, cluster.training({}, None, lambda n, of: None))
+            try:
+                self.initialize(lambda: (), nlp=nlp)
+                return self.training.fit(None, dev, None, seed, **settings)
+            finally:
+                self.training = alone
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Return the scores of predicted against gold annotation, as the scorer of the config computes them."""

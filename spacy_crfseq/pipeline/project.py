@@ -245,13 +245,9 @@ def encode(setup: Setup, postpone: bool = True) -> None:
     for name, pipe in setup.to_train.items():
         annotated = not set(setup.training["annotating_components"]).isdisjoint(names[: names.index(name)])
         postponed = postpone and annotated and name not in setup.resumed
-        pipe.training.set(report=partial(_say_of, setup.say, name), postponed=postponed)
+        pipe.training.set(report=lambda line, name=name: setup.say("text", f"{name}: {line}"), postponed=postponed)
     with setup.nlp.select_pipes(disable=[*setup.training["frozen_components"], *setup.resumed]):
         setup.nlp.initialize(lambda: setup.train)
-
-
-def _say_of(say: Say, name: str, line: str) -> None:
-    say("text", f"{name}: {line}")
 
 
 class Turn(NamedTuple):

@@ -48,7 +48,7 @@ N_SAMPLE = 10
 
 
 class Remote(Protocol):
-    """Texts that lie on other machines, see `pipeline.shards`."""
+    """Texts that lie on other machines, see `clusters`."""
 
     def encode(self, training: Training, nlp: Language | None, examples: Iterable[Example]) -> dict[str, list[str]]:
         """Encode the corpora of a config there; return the gold tags of each.

@@ -31,6 +31,10 @@ class TagDictionary(NamedTuple):
         """Return the index of words by their rows in `allowed`."""
         return HashIndex(self.words)
 
+    def rows(self, hashes: Hashes) -> Ints:
+        """Return the rows in `allowed` of words with these hashes, -1 for others, and once more for the index -1."""
+        return np.append(self.word_index().find(hashes)[0], np.int32(-1))
+
     def labels_of(self, words: Ints, gold: Ints | None = None) -> Bools:
         """Return the allowed labels [T, L] of the words with these indices [T], -1 for others.
 
@@ -55,8 +59,7 @@ class TagDictionary(NamedTuple):
         hashes, numbers, gold: The training set as in `make_dictionary`.
         """
         new = ~np.isin(self.words, old.words)
-        allowed, index = old.allowed.copy(), old.word_index()
-        places = np.append(index.find(hashes)[0], np.int32(-1))[numbers]
+        allowed, places = old.allowed.copy(), old.rows(hashes)[numbers]
         met = (places >= 0) & (gold >= 0)
         allowed[places[met], gold[met]] = True
         return TagDictionary(np.concatenate([old.words, self.words[new]]), np.concatenate([allowed, self.allowed[new]]))

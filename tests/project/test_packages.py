@@ -29,7 +29,9 @@ import spacy
 from pathlib import Path
 from typer.testing import CliRunner
 import spacy_crfseq
-from spacy_crfseq.cli import crfseq_cli, fit
+from spacy_crfseq.cli import crfseq_cli, fit, tag
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.pipeline.clusters import Place
 
 folder = Path(sys.argv[1])
 assert Path(spacy_crfseq.__file__).is_relative_to(folder), spacy_crfseq.__file__
@@ -38,6 +40,14 @@ assert result.exit_code == 0, result.output
 corpus = str(folder / "a.conll")
 best = fit(folder / "a.cfg", folder / "out", overrides={"paths.train": corpus, "paths.dev": corpus}, force=True)
 doc = spacy.load(folder / "out/model-best")("Anna saw Oslo")
+assert tag(str(best.best), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
+if not (folder / "spacy_crfseq/tools/cluster").exists():
+    for work in (lambda place: fit(folder / "a.cfg", folder / "out", force=True, cluster=place),
+                 lambda place: tag(str(best.best), [folder / "a.txt"], folder / "tagged", cluster=place)):
+        try:
+            raise SystemExit(f"It works: {work(Place('dask', 'local:1'))}")
+        except ConfigError as error:
+            assert "pip install 'spacy-crfseq[dask]'" in str(error), error
 print([ent.text for ent in doc.ents], *[name for name in sorted(sys.modules) if "spacy_crfseq" in name])
 """
 
@@ -62,6 +72,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: spacy_crfseq\nVersion: 0\n")
     (folder / "a.conll").write_text("Anna B-PER\nsaw O\nOslo B-LOC\n\n" * 5)
+    (folder / "a.txt").write_text("Anna saw Oslo\n")
     (folder / "work.py").write_text(WORK)
     command = [
         sys.executable,

@@ -23,7 +23,7 @@ from wasabi.tables import table as text_table
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, printer
-from ...cli.judging import gold_tags_of, layout_of, read_file
+from ...cli.options import gold_tags_of, layout_of, read_file
 from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_file
 from ...errors import DataError

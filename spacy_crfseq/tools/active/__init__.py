@@ -22,7 +22,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import INTERRUPTED, printer
-from ...cli.judging import read_file
+from ...cli.options import read_file
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.outputs import STDOUT, check_output_file
 from ...errors import ConfigError, DataError, suggest

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...cli.judging import layout_of
+from ...cli.options import layout_of
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json

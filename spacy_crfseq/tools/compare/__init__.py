@@ -23,7 +23,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...cli.judging import layout_of
+from ...cli.options import layout_of
 from ...corpora import Preset
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError

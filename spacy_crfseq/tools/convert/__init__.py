@@ -218,7 +218,7 @@ def _convert_pipeline(
 
 def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:
     """Yield the texts of a file, or of the training corpus that the config of a pipeline names, if it is there."""
-    from ...cli.judging import read_file
+    from ...cli.options import read_file
     from ...pipeline.encode import reader_of
 
     if texts is not None:

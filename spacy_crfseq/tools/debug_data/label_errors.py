@@ -23,7 +23,7 @@ import numpy as np
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli.judging import gold_tags_of
+from ...cli.options import gold_tags_of
 from ...pipeline.project import Setup, each_fold
 from ...schemes import Span
 from .._pages.judged import spans_of_tags

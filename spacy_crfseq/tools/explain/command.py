@@ -17,7 +17,7 @@ from wasabi.util import color, supports_ansi
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, cut, cut_name, printer
-from ...cli.judging import first_texts
+from ...cli.options import first_texts
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError
 from ...files import write_text

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...cli.judging import gold_tags_of, layout_of
+from ...cli.options import gold_tags_of, layout_of
 from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError

@@ -20,9 +20,8 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import INTERRUPTED, printer, say
-from ...cli.fit import print_outcome
-from ...cli.judging import read_file
-from ...cli.progress import Reporter
+from ...cli.fit import Reporter, print_outcome
+from ...cli.options import read_file
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.outputs import check_output_folder, locked_folder
 from ...errors import ConfigError, DataError, suggest

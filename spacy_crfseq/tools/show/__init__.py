@@ -15,7 +15,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, printer
-from ...cli.judging import first_texts
+from ...cli.options import first_texts
 from ...corpora.layouts import TEXTS, asked, layout_by_ending
 from ...corpora.outputs import check_output_file
 from ...files import write_text

@@ -10,8 +10,8 @@ import spacy
 from spacy.language import Language
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.pipeline.partitions import FrameAnnotator
 from spacy_crfseq.pipeline.readers import read_examples
+from spacy_crfseq.tools.cluster.frames import FrameAnnotator
 
 pd = pytest.importorskip("pandas")
 

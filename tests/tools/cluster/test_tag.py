@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from spacy_crfseq.cli.tag import tag
-from spacy_crfseq.cluster.workers import await_result
 from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, FormatError
-from tests.clusters import client, kill_worker
+from spacy_crfseq.pipeline.clusters import Place
+from spacy_crfseq.tools.cluster.workers import await_result
 from tests.commands import Run, refused
+from tests.tools.cluster.clusters import client, kill_worker
 
 __all__ = ["client"]
 
@@ -73,7 +74,7 @@ def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = tag(str(model), files, tmp_path / "two", client=client)
+        found = tag(str(model), files, tmp_path / "two", cluster=Place("dask", client))
     finally:
         done.set()
         killer.join()
@@ -87,10 +88,10 @@ def test_other_files_are_left_when_one_fails(model: Path, tmp_path: Path, client
     (tmp_path / "a.jsonl").write_text("{no\n")
     files = [tmp_path / "a.jsonl", write_texts(tmp_path / "b.txt", 10_000)]
     with pytest.raises(FormatError, match=r"a\.jsonl:1: no JSON"):
-        tag(str(model), files, tmp_path / "out", strict=True, client=client)
+        tag(str(model), files, tmp_path / "out", strict=True, cluster=Place("dask", client))
     files[0].write_text("")
     write_texts(files[1], 10)  # a worker that had not stopped would hold its lock
-    done = tag(str(model), files[1:], tmp_path / "out", force=True, strict=True, client=client)
+    done = tag(str(model), files[1:], tmp_path / "out", force=True, strict=True, cluster=Place("dask", client))
     assert done.new.texts == 10
 
 
@@ -117,7 +118,7 @@ def test_refused(
 
 
 def test_nobody_answers(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spacy_crfseq.cli._dask.TIMEOUT", 0.5)
+    monkeypatch.setattr("spacy_crfseq.tools.cluster.TIMEOUT", 0.5)
     source = write_texts(tmp_path / "a.txt", 1)
     refused(run("tag", model, source, "-o", tmp_path / "out", "--dask tcp://127.0.0.1:9"), "no Dask scheduler answers")
 

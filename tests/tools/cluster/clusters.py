@@ -1,4 +1,4 @@
-"""A Dask cluster of two processes, for tests: ``from tests.clusters import client`` makes the fixture known."""
+"""A Dask cluster of two processes; ``from tests.tools.cluster.clusters import client`` makes the fixture known."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 def client() -> Iterator[Any]:
     """Yield the client of a cluster of two workers of one thread each."""
     pytest.importorskip("distributed")
-    from spacy_crfseq.cli._dask import connected
+    from spacy_crfseq.tools.cluster import connect
 
-    with connected("local:2") as found:
-        yield found
+    with connect("local:2") as cluster:
+        yield cluster.client
 
 
 def kill_worker(client: Any) -> None:

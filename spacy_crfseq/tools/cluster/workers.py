@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ClusterError
+from ...errors import ClusterError
 
 TICK = 0.5
 """Seconds between two looks at the workers."""

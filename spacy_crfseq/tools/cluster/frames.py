@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigError
-from ..files import digest
-from .bulk import Settings, tagger_of
-from .select import model_folder
+from ...errors import ConfigError
+from ...files import digest
+from ...pipeline.bulk import Settings, tagger_of
+from ...pipeline.select import model_folder
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -20,29 +20,27 @@ from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Config
 
-from .. import threads
-from ..cluster.objective import OWN, Distributed, Mixed, TermLoss, Work
-from ..cluster.workers import Cluster, Share
-from ..corpora.lines import Part
-from ..errors import ConfigError
-from ..features.encoder import Encoder
-from ..features.index import HashIndex
-from ..model import LinearChainCRF
-from ..pipeline.feature_names import features_with_largest_weights
-from ..potentials.layout import DenseRows, Layout, Rows, cells, rows_of
-from ..potentials.tag_dictionary import TagDictionary, make_dictionary
-from ..regularizers.none import NoRegularizer
-from ..training.dataset import Dataset
-from ..training.objective import Objective
-from ..types import Bools, Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
-from .build import layout_for
-from .doc_model import DocModel
-from .encode import TRAIN, EncodedCorpus, Texts, annotated, find_texts, reader_of
-from .examples import Corpus
-from .feature_names import Origins
-from .labels import PartialTable
-from .settings import TermSettings
-from .training import Training
+from ... import threads
+from ...corpora.lines import Part
+from ...errors import ConfigError
+from ...features.encoder import Encoder
+from ...features.index import HashIndex
+from ...model import LinearChainCRF
+from ...pipeline.build import layout_for
+from ...pipeline.doc_model import DocModel
+from ...pipeline.encode import TRAIN, EncodedCorpus, Texts, annotated, find_texts, reader_of
+from ...pipeline.examples import Corpus
+from ...pipeline.feature_names import Origins, features_with_largest_weights
+from ...pipeline.labels import PartialTable
+from ...pipeline.settings import TermSettings
+from ...pipeline.training import Training
+from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
+from ...potentials.tag_dictionary import TagDictionary, make_dictionary
+from ...regularizers.none import NoRegularizer
+from ...training.objective import Objective, Term
+from ...types import Bools, Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
+from .objective import OWN, Distributed, Mixed, TermLoss, Work
+from .workers import Cluster, Share
 
 SHARDS = "the number of shards"
 """Name of a fact of checkpoints, because the order in which shards are added up changes the last digits."""
@@ -332,26 +330,16 @@ def _objective(shard: Shard, recipe: Recipe, plan: Plan, n_threads: int) -> Obje
         masks = np.concatenate([_weights_of(rows, ids) for rows, ids in blocks])
         own[: len(masks)] = masks
         shard.memory[OWN] = own
-    index = None if plan.dictionary is None else plan.dictionary.word_index()
-
-    def with_words(data: Dataset) -> Dataset:
-        if data.encoded.words is None or encoder.words is None or index is None:
-            return data
-        places = np.append(index.find(encoder.words.keys)[0], np.int32(-1))  # the last is for -1
-        return data._replace(encoded=data.encoded._replace(words=places[data.encoded.words]))
-
-    terms = [training.numbered(name, corpus).term() for name, corpus in shard.corpora.items()]
+    terms, dictionary = list[Term](), plan.dictionary
+    for name, corpus in shard.corpora.items():
+        term = training.numbered(name, corpus).term()
+        data, loss = term.data, training.bound(term.loss)
+        if dictionary is not None and encoder.words is not None and data.encoded.words is not None:
+            words = dictionary.rows(encoder.words.keys)[data.encoded.words]
+            data = data._replace(encoded=data.encoded._replace(words=words))
+        terms += [term._replace(data=data, sample=None, loss=loss)] if term.weight else []
     return Objective(
-        crf.potential,
-        [
-            term._replace(data=with_words(term.data), sample=None, loss=training.bound(term.loss))
-            for term in terms
-            if term.weight
-        ],
-        NoRegularizer(),
-        n_total=plan.n_total,
-        n_threads=n_threads,
-        dictionary=plan.dictionary,
+        crf.potential, terms, NoRegularizer(), n_total=plan.n_total, n_threads=n_threads, dictionary=dictionary
     )
 
 
@@ -383,20 +371,16 @@ class Shards:
     """The texts of a training on the workers of a Dask cluster; implements `training.Remote` and `objective.Shards`.
 
     client (Client): Of `distributed`.
-    n_shards (int): Number of shards, the same for the same result; 0 for one for each thread, or more of large corpora.
+    facts (Mapping): Those of a run to continue; its number of shards gives the same result.
     code (str | None): See `Recipe`.
     made (Callable): Called with the numbers of shards that are encoded, and of all.
+    n_shards (int): Number of shards; 0 for one for each thread, or more of large corpora.
     """
 
     def __init__(
-        self,
-        client: Any,
-        *,
-        n_shards: int = 0,
-        code: str | None = None,
-        made: Callable[[int, int], None] = lambda n, of: None,
+        self, client: Any, facts: Mapping[str, str], code: str | None, made: Callable[[int, int], None]
     ) -> None:
-        self._client, self._code, self._made, self.n_shards = client, code, made, n_shards
+        self._client, self._code, self._made, self.n_shards = client, code, made, int(facts.get(SHARDS, 0))
         self._cluster: Cluster | None = None
 
     @property

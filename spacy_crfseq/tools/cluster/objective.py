@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ..potentials.protocol import Potential
-from ..training.objective import Objective
-from ..types import Bools, CorpusLoss, Floats, Loss, Regularizer, StepReport
+from ...potentials.protocol import Potential
+from ...training.objective import Objective
+from ...types import Bools, CorpusLoss, Floats, Loss, Regularizer, StepReport
 
 ROUNDS = 8
 """Mixtures in an epoch."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from spacy_crfseq import registry
-from spacy_crfseq.cluster.objective import Distributed, Mixed, TermLoss
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.losses.entropy import Entropy
 from spacy_crfseq.losses.sequential_log import SequentialLog
@@ -16,6 +15,7 @@ from spacy_crfseq.optimizers.online import OnlineMethod
 from spacy_crfseq.papers.labelled_features.expectation import Expectation
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.l2 import L2
+from spacy_crfseq.tools.cluster.objective import Distributed, Mixed, TermLoss
 from spacy_crfseq.training.objective import Objective, Term
 from tests.problems import all_allowed, training_problem
 

@@ -11,15 +11,15 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
-from spacy_crfseq.cluster.workers import Cluster
 from spacy_crfseq.errors import ClusterError, ConfigError, DataError
 from spacy_crfseq.pipeline.build import carry_over
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.encode import reader_of
-from spacy_crfseq.pipeline.shards import Shards
+from spacy_crfseq.tools.cluster import Dask
+from spacy_crfseq.tools.cluster.workers import Cluster
 from spacy_crfseq.training.objective import Objective
-from tests.clusters import client as client
-from tests.clusters import kill_worker
+from tests.tools.cluster.clusters import client as client
+from tests.tools.cluster.clusters import kill_worker
 
 WORDS = ("Anna", "Zed", "saw", "Quux", "Town", "lends", "money", "to", "Blork", "in", "May", ".")
 N_SENTENCES = 60
@@ -82,10 +82,10 @@ def pipeline(folder: Path, optimizer: dict[str, Any] | None = None, **component:
     return nlp, pipe
 
 
-def initialize(nlp: Language, pipe: CRFComponent, client: Any = None, **settings: Any) -> Objective:
+def initialize(nlp: Language, pipe: CRFComponent, client: Any = None) -> Objective:
     """Initialize a component from the corpora of the config; return its objective."""
     if client is not None:
-        pipe.training.remote = Shards(client, **settings)
+        pipe.training.remote = Dask(client).training({}, None, lambda n, of: None)
     reader: Any = reader_of("", "corpora.train", nlp)
     pipe.initialize(lambda: reader.stream(nlp), nlp=nlp)
     with pipe.training.training_on() as (objective, _):

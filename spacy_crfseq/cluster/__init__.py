@@ -1,1 +1,0 @@
-"""Sums over the shards of a training set on a Dask cluster."""

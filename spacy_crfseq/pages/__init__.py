@@ -1,1 +1,0 @@
-"""Self-contained pages, each one HTML file: their frame, their tables, and charts as SVG."""
