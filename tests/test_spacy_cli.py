@@ -115,7 +115,7 @@ def test_debug_model(folder: Path) -> None:
     output = call("debug", "model", folder / "config.cfg", "crf_ner", *flags, *paths(folder))
     assert "linear_chain_crf" in output
     assert "dim nO: 8" in output
-    assert "Successfully ended analysis" in output
+    assert "ended analysis - model looks good" in output
 
 
 def test_no_command_of_spacy_imports_numba() -> None:
