@@ -82,6 +82,12 @@ MultiLanguage.Defaults.tokenizer_exceptions = {}
 gc.set_threshold(100_000, 20, 20)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests in a browser, which take a minute and need Chromium, unless their folder is asked for."""
+    asked = any("annotate" in argument for argument in config.args)
+    return True if collection_path.name == "test_browser.py" and not asked else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: [not item.nodeid.startswith(start) for start in ORDER])
 

@@ -116,12 +116,3 @@ def test_debug_model(folder: Path) -> None:
     assert "linear_chain_crf" in output
     assert "dim nO: 8" in output
     assert "ended analysis - model looks good" in output
-
-
-def test_no_command_of_spacy_imports_numba() -> None:
-    code = "import sys, spacy.cli\nfrom spacy.cli._util import setup_cli\n"
-    code += "try:\n    sys.argv = ['spacy', '--help']; setup_cli()\nexcept SystemExit:\n    pass\n"
-    code += "print('numba' in sys.modules)"
-    output = run("-c", code)
-    assert "crfseq" in output
-    assert output.strip().endswith("False")

@@ -39,8 +39,10 @@ def test_version(run: Run) -> None:
 
 
 def test_commands_are_part_of_spacy() -> None:
-    result = python("-m", "spacy", "crfseq", "--help")
+    code = "import sys; from spacy.cli import setup_cli; sys.argv = ['spacy', 'crfseq', '--help']\n"
+    result = python("-c", f"{code}try:\n    setup_cli()\nfinally:\n    print('numba' in sys.modules)")
     assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("False\n")
     for command in COMMANDS:
         assert f"\n  {command} " in result.stdout
 

@@ -98,7 +98,6 @@ def resolved_optimizer(goal: str, task: str, layout: str) -> Any:
 
 @pytest.mark.parametrize(("task", "name", "goal"), [
     ("all", "conll2003", "fast"),
-    ("chunker", "conll2000", "small"),
     ("ner", "iob", "accurate"),  # in passages
     ("tagger", "conllu", "small"),
 ])  # fmt: skip

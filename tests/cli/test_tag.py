@@ -291,7 +291,7 @@ class Whole(NamedTuple):
     done: Done
 
 
-@pytest.fixture(scope="module", params=["jsonl", "conll", "spacy"])
+@pytest.fixture(scope="module")
 def whole(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """A run that nothing stops, whose output is beside its source."""
     to, folder = request.param, tmp_path_factory.mktemp("whole")
@@ -304,7 +304,9 @@ def whole(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("n_parts", [1, 7])
+@pytest.mark.parametrize(
+    ("whole", "n_parts"), [("jsonl", 1), ("jsonl", 7), ("conll", 7), ("spacy", 1)], indirect=["whole"]
+)
 def test_a_run_that_ends_anywhere_goes_on(
     model: Path, tmp_path: Path, whole: Whole, n_parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

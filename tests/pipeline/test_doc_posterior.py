@@ -132,8 +132,10 @@ def moved(nlp: Language, how: str, tmp_path: Path) -> Language:
     return other
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("how", ["sourced", "renamed", "replaced", "pickled", "copied", "loaded"])
+@pytest.mark.parametrize(
+    ("how", "factory"),
+    [*zip(["sourced", "renamed", "replaced", "pickled", "copied", "loaded"], FACTORIES * 2, strict=True)],
+)
 def test_scores_from_a_component_that_came_from_elsewhere(factory: str, how: str, tmp_path: Path) -> None:
     nlp = trained(factory, **WEAK)
     expected = [scores_of(nlp(doc)) for doc in inputs(nlp, factory)[:3]]

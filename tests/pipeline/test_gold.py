@@ -281,8 +281,7 @@ def test_a_span_cannot_be_gold_and_incorrect(scheme: str) -> None:
         blank("crf_chunker", incorrect_spans_key="chunks")
 
 
-@pytest.mark.parametrize("factory", ["crf_ner", "crf_chunker"])
-@pytest.mark.parametrize("scheme", ["BILUO", "IOB2"])
+@pytest.mark.parametrize(("factory", "scheme"), [("crf_ner", "BILUO"), ("crf_chunker", "IOB2")])
 @pytest.mark.parametrize(("words", "online"), [("Anna of Norway", True), ("Bank of Norway", False)])
 def test_a_span_that_is_marked_wrong_is_not_predicted_any_more(
     factory: str, scheme: str, words: str, online: bool
@@ -425,8 +424,9 @@ def value_and_grad(nlp: Language, data: list[Example]) -> tuple[float, Any]:
     return value, grad
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("loss", ["SequentialLog", "PointwiseLog", "SequentialExp"])
+@pytest.mark.parametrize(
+    ("factory", "loss"), [*zip(FACTORIES, ["SequentialLog", "PointwiseLog", "SequentialExp"], strict=True)]
+)
 def test_a_weight_counts_a_sequence_so_many_times(factory: str, loss: str) -> None:
     config = {"loss": {"@crf_losses": f"spacy_crfseq.{loss}.v1"}, "optimizer": LBFGS_TIGHT}
     nlp = initialized(factory, precision="float64", **config)

@@ -54,8 +54,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "factory"), [*zip(METHODS, FACTORIES * 2, strict=True)])
 def test_they_learn_and_are_stored(method: str, factory: str, tmp_path: Path) -> None:
     nlp = trained(factory, **METHODS[method])
     expected = predictions(nlp, factory)
@@ -133,8 +132,7 @@ def trained_of_potentials(factory: str, name: str = "examples.LengthScores.v1", 
     return nlp
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("optimizer", ["LBFGS", "AdaGrad"])
+@pytest.mark.parametrize(("factory", "optimizer"), [*zip(FACTORIES, ["LBFGS", "AdaGrad", "LBFGS"], strict=True)])
 def test_it_is_trained_saved_and_explained(factory: str, optimizer: str, tmp_path: Path) -> None:
     nlp = trained_of_potentials(factory, optimizer=optimizer)
     pipe = nlp.get_pipe(factory)
@@ -287,8 +285,7 @@ def test_words_keep_to_their_tags_whatever_the_weights() -> None:
         assert marginals.max(1)[[token.text in tags for token in doc]] == pytest.approx(1, abs=1e-6)
 
 
-@each_factory
-@pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
+@pytest.mark.parametrize(("factory", "optimizer"), [*zip(FACTORIES, ["AdaGrad", "SGD", "LBFGS"], strict=True)])
 def test_training_and_storage(factory: str, optimizer: str, tmp_path: Path) -> None:
     nlp = initialized(factory, optimizer=registered("optimizers", optimizer), **DICTIONARY)
     corpus = examples(nlp, factory)

@@ -79,9 +79,15 @@ def test_thresholds_out_of_range(threshold: float) -> None:
     assert predictions(nlp, "crf_ner") == before
 
 
-@each_factory
-@pytest.mark.parametrize("support", ["observed", "all"])
-@pytest.mark.parametrize("features", [{}, {"features": WITH_PAIRS}])
+@pytest.mark.parametrize(
+    ("factory", "support", "features"),
+    [
+        ("crf_tagger", "observed", {}),
+        ("crf_chunker", "observed", {"features": WITH_PAIRS}),
+        ("crf_chunker", "all", {}),
+        ("crf_ner", "all", {"features": WITH_PAIRS}),
+    ],
+)
 def test_max_features(factory: str, support: str, features: dict[str, Any]) -> None:
     nlp = trained(factory, max_features=60, support=support, keep_names=True, optimizer=LBFGS, **features)
     corpus, pipe = examples(nlp, factory), pipe_of(nlp)
@@ -106,7 +112,6 @@ PERCEPTRON = {
     "loss": {"@crf_losses": "spacy_crfseq.Perceptron.v1"},
     "regularizer": {"@crf_regularizers": "spacy_crfseq.NoRegularizer.v1"},
 }
-METHODS = {"L1": OWLQN, "perceptron": PERCEPTRON}
 
 
 def initialized(factory: str, method: dict[str, Any] = OWLQN) -> Language:
@@ -129,8 +134,9 @@ def with_weights(nlp: Language) -> int:
     return len(np.unique(owner[views.unigrams != 0]))
 
 
-@each_factory
-@pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
+@pytest.mark.parametrize(
+    ("factory", "method"), [("crf_tagger", OWLQN), ("crf_chunker", PERCEPTRON), ("crf_ner", OWLQN)]
+)
 def test_features_without_weight_are_not_stored(factory: str, method: dict[str, Any]) -> None:
     nlp = initialized(factory, method)
     pipe = pipe_of(nlp)
@@ -148,8 +154,7 @@ def test_features_without_weight_are_not_stored(factory: str, method: dict[str, 
         np.testing.assert_array_equal(np.concatenate(found), np.concatenate(wanted))
 
 
-@each_factory
-@pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
+@pytest.mark.parametrize(("factory", "method"), [("crf_chunker", PERCEPTRON), ("crf_ner", OWLQN)])
 def test_training_goes_on(factory: str, method: dict[str, Any]) -> None:
     nlp = initialized(factory, method)
     pipe_of(nlp).fit()
@@ -165,35 +170,33 @@ def test_training_goes_on(factory: str, method: dict[str, Any]) -> None:
     np.testing.assert_array_equal(pipe_of(again).crf.theta, pipe_of(nlp).crf.theta)
 
 
-@each_factory
-def test_nothing_is_dropped_before_training(factory: str) -> None:
-    nlp = initialized(factory)
-    again = copied(nlp, factory)
+def test_nothing_is_dropped_before_training() -> None:
+    nlp = initialized("crf_ner")
+    again, corpus = copied(nlp, "crf_ner"), examples(nlp, repeat=2)
     assert n_features(again) == n_features(nlp)
-    corpus = examples(nlp, factory, repeat=2)
     assert (pipe_of(again).fit(corpus).best == pipe_of(nlp).fit(corpus).best).all()
-
-
-@each_factory
-def test_nothing_is_dropped_in_the_first_epoch(factory: str) -> None:
-    nlp = initialized(factory, PERCEPTRON)
-    corpus = examples(nlp, factory, repeat=2)
-    nlp.update(corpus[:3])
-    again = copied(nlp, factory, PERCEPTRON)
-    again = copied(again, factory, PERCEPTRON)  # nor when it is stored once more
-    assert n_features(again) == n_features(nlp)
-    again.update(corpus)
-    assert n_features(copied(again, factory, PERCEPTRON)) == with_weights(again) < n_features(nlp)
-
-
-@each_factory
-def test_nothing_is_dropped_after_a_new_label(factory: str) -> None:
-    nlp = initialized(factory)
-    pipe_of(nlp).fit()
     pipe_of(nlp).add_label("NEW")
-    again = copied(nlp, factory)
+    again = copied(nlp, "crf_ner")
     assert n_features(again) == n_features(nlp)
     assert pipe_of(again).crf.layout.size == pipe_of(nlp).crf.layout.size
+
+
+def test_nothing_is_dropped_in_the_first_epoch() -> None:
+    nlp = initialized("crf_chunker", PERCEPTRON)
+    corpus = examples(nlp, "crf_chunker", repeat=2)
+    nlp.update(corpus[:3])
+    again = copied(nlp, "crf_chunker", PERCEPTRON)
+    again = copied(again, "crf_chunker", PERCEPTRON)  # nor when it is stored once more
+    assert n_features(again) == n_features(nlp)
+    again.update(corpus)
+    assert n_features(copied(again, "crf_chunker", PERCEPTRON)) == with_weights(again) < n_features(nlp)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Language:
+    nlp = initialized("crf_ner")
+    pipe_of(nlp).fit()
+    return nlp
 
 
 def stored_again(nlp: Any, **changed: Any) -> bytes:
@@ -216,16 +219,14 @@ def stored_again(nlp: Any, **changed: Any) -> bytes:
     ({"model": srsly.msgpack_dumps({"format": np.zeros(3), "version": 1})}, "no spacy_crfseq model"),
     ({"functions": {"a": 1}}, "other feature templates"),
 ])  # fmt: skip
-def test_a_model_file_with_other_entries(changed: dict[str, Any], said: str) -> None:
-    nlp, other = initialized("crf_ner"), blank("crf_ner", **OWLQN)
-    pipe_of(nlp).fit()
-    data = stored_again(nlp, **changed)
+def test_a_model_file_with_other_entries(changed: dict[str, Any], said: str, fitted: Language) -> None:
+    other, data = blank("crf_ner", **OWLQN), stored_again(fitted, **changed)
     if said:
         with pytest.raises(ModelFileError, match=said):
             pipe_of(other).from_bytes(data)
     else:
         pipe_of(other).from_bytes(data)
-        assert predictions(other, "crf_ner") == predictions(nlp, "crf_ner")
+        assert predictions(other, "crf_ner") == predictions(fitted, "crf_ner")
 
 
 def test_a_new_label_has_to_be_seen_everywhere() -> None:

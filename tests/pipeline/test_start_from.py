@@ -200,8 +200,10 @@ def tutorial_example(nlp: Language, text: str, entities: list[tuple[int, int, st
     return Example.from_dict(nlp.make_doc(text), {"entities": entities})
 
 
-@pytest.mark.parametrize("optimizer", ["AdaGrad", "SGD", "LBFGS"])
-@pytest.mark.parametrize("settings", [{}, {"support": "observed"}, {"min_count": 2}, {"keep_names": True}])
+@pytest.mark.parametrize(
+    ("optimizer", "settings"),
+    [("AdaGrad", {}), ("SGD", {"support": "observed"}), ("LBFGS", {"min_count": 2}), ("AdaGrad", {"keep_names": True})],
+)
 def test_the_loop_of_the_tutorials(optimizer: str, settings: dict[str, Any]) -> None:
     nlp = spacy.blank("en")
     block = {"@crf_optimizers": f"spacy_crfseq.{optimizer}.v1"}

@@ -27,7 +27,7 @@ from tests.problems import REQUIRED
 
 
 def point(theta: list[float], gradient: list[float], value: float = 0.0) -> Point:
-    return Point(np.array(theta), value, value, np.array(gradient))
+    return Point(np.array(theta, float), value, value, np.array(gradient, float))
 
 
 class Quadratic:

@@ -244,8 +244,9 @@ def test_steps_minimise_the_bound(case: str, bound: str, loss: str) -> None:
         assert step.gain >= promises[:-1].max() - 1e-9
 
 
-@pytest.mark.parametrize("bound", ["exact", "loose", "tight"])
-@pytest.mark.parametrize("case", ["pairs", "weights and missing labels"])
+@pytest.mark.parametrize(
+    ("bound", "case"), [("exact", "pairs"), ("loose", "weights and missing labels"), ("tight", "pairs")]
+)
 def test_the_best_feature_of_all_is_chosen(bound: str, case: str) -> None:
     training = make(case, n_sequences=6)
     theta = training.random_theta(np.random.default_rng(5))
