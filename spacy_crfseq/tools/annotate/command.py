@@ -22,8 +22,9 @@ from ...errors import ConfigError, suggest
 from ...pipeline.texts import names_of
 
 if TYPE_CHECKING:
+    from .decoding import Decoding
     from .learning import Learner
-    from .project import Project
+    from .project import Item, Project
 
 PORT, HOST = 8341, "127.0.0.1"
 TASKS = ("entities", "chunks", "tags", "fields")
@@ -43,6 +44,9 @@ def annotate(
     classes: Annotated[
         bool, typer.Option(help="Learn classes of words from the texts in the background, as 'word-classes' does")
     ] = True,
+    review: Annotated[
+        bool, typer.Option("--review", help="Show the likeliest annotation errors of a corpus, and write it corrected")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
 ) -> Project:
     """Annotate texts in a page on this machine; a model learns from each text and proposes the rest.
@@ -56,6 +60,10 @@ def annotate(
     has journal.jsonl with all decisions, model-best, a pipeline, and train.spacy, dev.spacy and config.cfg, with which
     'fit' trains the same model.
 
+    With --review, TEXTS is one annotated corpus. Five models, each trained on four fifths of it, find texts with likely
+    errors in the rest, as 'debug-data --cross-validate' does; the page shows the likeliest first. The folder has the
+    corpus as you correct it, in a file of the same name: what you do not change stays as it is.
+
     Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
 
     \b
@@ -64,6 +72,7 @@ def annotate(
           --output project/
       python -m spacy crfseq annotate news.txt --output project2/ \\
           --model training/model-best -p crf_ner
+      python -m spacy crfseq annotate --review train.conll --output checked/
     \f
     Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
 
@@ -74,11 +83,14 @@ def annotate(
     from .learning import Learner, blank, configured
     from .pool import Pool, Source
     from .project import Project
+    from .review import Corpus, Review
 
     if task not in TASKS:
         raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
     if model is not None and config is not None:
         raise ConfigError("--model starts from a trained pipeline, --config from none. Leave one of them out.")
+    if review and (model is not None or len(texts) > 1):
+        raise ConfigError("--review trains models on parts of one corpus: give one file, and no --model.")
     if patterns is not None:
         check_file(patterns)
     nlp = load_pipeline(model) if model else configured(config) if config else blank(task, lang, patterns)
@@ -86,10 +98,13 @@ def annotate(
     if not learner.plain and task in ("tags", "fields"):
         raise ConfigError(f"--task {task}: {learner.name} predicts spans, not tags of tokens.")
     task = ("tags" if task != "fields" else task) if learner.plain else ("chunks" if task == "chunks" else "entities")
+    settings = {"task": task, "component": learner.name, "model": model, "seed": seed, "review": review or None}
+    if review:
+        corpus = Corpus(learner, Source(texts[0], layout_of(texts[0], layout, nlp)))
+        return Review(output, learner, corpus, names_of(labels) or [], settings)
     if not labels and not learner.pipe.labels and not (output / "journal.jsonl").exists():
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
-    settings = {"task": task, "component": learner.name, "model": model, "seed": seed}
     of_words: list[str] | None = None
     if classes and not model and not config:
         said = asked(layout)
@@ -110,6 +125,9 @@ def _serve(
 ) -> None:
     serve(project, port)
     printer().good(f"Saved {len(project.state.decisions):,} texts in {output}; the same command goes on")
+    if project.corrected is not None:
+        printer().good(f"Wrote the corrected corpus to {project.corrected}")
+        return
     advise(f"evaluate {output}/model-best {output}/dev.spacy", f"report {output}/model-best {output}/dev.spacy")
 
 
@@ -122,7 +140,8 @@ def _phrases(learner: Learner, patterns: Path | None) -> Any:
 
     from ...corpora.annotations import json_records
     from ...corpora.lines import checked
-    from ...schemes import Span
+    from ...pipeline.doc_posterior import Scored
+    from .decoding import Decoding
 
     matcher = PhraseMatcher(learner.nlp.vocab, attr="LOWER")
     for _, entry in checked(json_records(patterns, "utf8"), patterns):
@@ -130,8 +149,9 @@ def _phrases(learner: Learner, patterns: Path | None) -> Any:
         if isinstance(phrase, str) and isinstance(label, str):
             matcher.add(label, [learner.nlp.make_doc(phrase)])
 
-    def guess(doc: Any) -> list[Span]:
-        return [Span(span.start, span.end, span.label_) for span in filter_spans(matcher(doc, as_spans=True))]
+    def guess(item: Item) -> Decoding:
+        spans = filter_spans(matcher(item.doc, as_spans=True))
+        return Decoding([Scored(span.start, span.end, span.label_, 0.5) for span in spans], [])
 
     return guess
 

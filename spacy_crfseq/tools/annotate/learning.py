@@ -151,9 +151,9 @@ class Learner:
         """Return the tokens of a text."""
         return Doc(self.nlp.vocab, words=list(text.words), spaces=None if text.spaces is None else list(text.spaces))
 
-    def gold(self, decision: Decision) -> Doc:
-        """Return an annotated Doc; what is not known is missing."""
-        doc, pins, task = self.doc(decision.text), decision.pins, self.pipe.annotation
+    def gold(self, decision: Decision, doc: Doc | None = None) -> Doc:
+        """Return an annotated Doc, a new one if none is given; what is not known is missing."""
+        doc, pins, task = doc or self.doc(decision.text), decision.pins, self.pipe.annotation
         spans = [DocSpan(doc, start, end, label) for start, end, label in pins.spans]
         missing = missing_tokens(pins)
         allowed: dict[int, Sequence[str]] = dict(pins.choices)

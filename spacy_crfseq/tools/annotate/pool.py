@@ -76,12 +76,12 @@ class Pool:
             if len(document.text) > self._nlp.max_length:
                 most = f"a text of {len(document.text):,} characters; {self._nlp.max_length:,} are the most."
                 raise FormatError(path, document.line, most)
-        if not blank and self._numbers.setdefault(_hash(item), len(self)) == len(self):
+        if not blank and self._numbers.setdefault(hash_of(item), len(self)) == len(self):
             self._texts.append(item)
 
     def key(self, number: int) -> str:
         """Return the hash of a text, which stays the same wherever the text is in a file."""
-        return f"{_hash(self._texts[number]):016x}"
+        return f"{hash_of(self._texts[number]):016x}"
 
     def number(self, key: str) -> int | None:
         """Return the number of the text with a hash; None if there is none."""
@@ -109,7 +109,8 @@ class Pool:
         yield from rest
 
 
-def _hash(item: str | tuple[tuple[str, ...], bytes | None]) -> int:
+def hash_of(item: str | tuple[tuple[str, ...], bytes | None]) -> int:
+    """Return a number that a text, or its words, has in all files."""
     text = item if isinstance(item, str) else "\x1f".join(item[0])
     return int.from_bytes(blake2b(text.encode("utf8", "replace"), digest_size=8).digest(), "big")
 

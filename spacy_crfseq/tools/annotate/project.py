@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ...corpora.outputs import locked_folder
 from ...errors import ConfigError, CrfError, DataError
+from ...pipeline.doc_posterior import Scored
 from ...schemes import Span
 from .decoding import Decoding, Worth, decode, worth
 from .journal import FILE, VERSION, Decision, Journal, Pins, State, Text, checked_label
@@ -72,10 +73,13 @@ class Project:
     """The state of a folder; close it to release the lock.
 
     settings: What must be the same when the folder is opened again: the task, the seed and more.
-    guess: Spans of a text before there is a model, such as those of phrases.
+    guess: Spans of a text, and others that may be there, before there is a model, such as those of phrases.
     classes: Arguments of `word-classes`, which learns classes of words from the texts meanwhile; None for no classes.
     RAISES ConfigError: If another process has it open, or the settings differ.
     """
+
+    corrected: Path | None = None
+    """The file of a corpus that is corrected."""
 
     def __init__(
         self,
@@ -85,7 +89,7 @@ class Project:
         labels: Sequence[str],
         settings: dict[str, Any],
         *,
-        guess: Callable[[Doc], list[Span]] | None = None,
+        guess: Callable[[Item], Decoding] | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
         self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(settings["seed"])
@@ -223,16 +227,21 @@ class Project:
                 raise ConflictError("This page holds another text now. The next one is shown.")
             return item
 
+    def note(self, item: Item) -> str:
+        """Return what the page says about a text."""
+        return ""
+
     def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int]:
         """Return what the model, if there is one, makes of a text under what the user says, and its number of texts."""
         model = self.model
         if model is None or item.held_out:
-            spans = self._guess(item.doc) if self._guess is not None and not item.held_out else []
+            guess = self._guess(item) if self._guess is not None and not item.held_out else Decoding([], [])
             taken = {t for start, end, _ in pins.spans for t in range(start, end)} | set(pins.outside)
-            shown = [(*span, 1.0) for span in pins.spans] + [
-                (*span, 0.5) for span in spans if taken.isdisjoint(range(span.start, span.end))
-            ]
-            return Decoding(sorted(shown), []), 0  # type: ignore[arg-type]
+            shown = [Scored(*span, 1.0) for span in pins.spans]
+            shown += [span for span in guess.spans if taken.isdisjoint(range(span.start, span.end))]
+            there = {span[:3] for span in shown}
+            offers = [offer for offer in (*guess.spans, *guess.offers) if offer[:3] not in there]
+            return Decoding(sorted(shown), offers), 0
         for name in self.state.labels:  # one that the page has added since
             if name not in model.pipe.labels:
                 model.pipe.add_label(name)

@@ -81,6 +81,7 @@ def shown(project: Project, item: Item | None) -> dict[str, Any]:
         "words": [token.text for token in item.doc],
         "spaces": [bool(token.whitespace_) for token in item.doc],
         "held_out": item.held_out,
+        "note": project.note(item),
         "pins": pins.as_json(),
         "spans": decoding.spans,
         "offers": decoding.offers,

@@ -12,7 +12,6 @@ probabilities and 37 % when ranked by the probability of the annotation.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -23,10 +22,8 @@ import numpy as np
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli.options import gold_tags_of
 from ...pipeline.project import Setup, each_fold
-from ...schemes import Span
-from .._pages.judged import spans_of_tags
+from .._pages.judged import Stretch, contradictions, log_odds, shown
 
 if TYPE_CHECKING:
     from spacy.training import Example
@@ -35,16 +32,6 @@ if TYPE_CHECKING:
     from ...pipeline.doc_posterior import DocPosterior
 
 BATCH = 500
-TINY = 1e-12  # instead of probabilities of 0
-
-
-class Stretch(NamedTuple):
-    """Tokens start..end-1 of a document, with the gold and the predicted spans among them."""
-
-    start: int
-    end: int
-    gold: tuple[Span, ...]
-    predicted: tuple[Span, ...]
 
 
 class Suspect(NamedTuple):
@@ -67,7 +54,7 @@ class Suspect(NamedTuple):
     @property
     def log_odds(self) -> float:
         """log(P(predicted) / P(gold)) per token, in nats; the higher, the more likely the annotation is wrong."""
-        return math.log(max(self.p_predicted, TINY) / max(self.p_gold, TINY)) / self.tokens
+        return log_odds(self.p_gold, self.p_predicted, self.tokens)
 
 
 class Suspects(NamedTuple):
@@ -118,20 +105,8 @@ def find_suspects(setup: Setup, k: int, number: int, places: Sequence[str]) -> S
 def _of_batch(
     pipe: CRFComponent, batch: Sequence[tuple[Example, int]], answers: DocPosterior, places: Sequence[str]
 ) -> Iterator[Suspect]:
-    plain, number_of = pipe.annotation.scheme is None, {tag: i for i, tag in enumerate(answers.tags)}
-    gold = [gold_tags_of(pipe, example) for example, _ in batch]
-    predicted = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
-    contradictions: list[tuple[int, Stretch]] = []
-    for doc, (right, guessed) in enumerate(zip(gold, predicted, strict=True)):
-        spans = spans_of_tags(right, plain=plain), spans_of_tags(guessed, plain=plain)
-        annotated = [tag in number_of for tag in right]
-        contradictions += [(doc, stretch) for stretch in stretches(*spans, annotated)]
-    begins = np.array([answers.doc_offsets[doc] + stretch.start for doc, stretch in contradictions], np.int64)
-    ends = np.array([answers.doc_offsets[doc] + stretch.end for doc, stretch in contradictions], np.int64)
-    labels = np.array([number_of.get(str(tag), 0) for tags in gold for tag in tags], np.int32)
-    p_gold = answers.distribution.span_probabilities(labels, begins, ends)
-    p_predicted = answers.distribution.span_probabilities(answers.all_labels, begins, ends)
-    for (doc, stretch), p, q in zip(contradictions, p_gold.tolist(), p_predicted.tolist(), strict=True):
+    found = contradictions(pipe, [example for example, _ in batch], answers)
+    for doc, stretch, p, q in found:
         example, start = batch[doc]
         words = [token.text for token in example.predicted]
         place = places[min(start + min(stretch.start, len(example.reference) - 1), len(places) - 1)]
@@ -139,35 +114,10 @@ def _of_batch(
         yield Suspect(place, *texts, p, q, stretch.end - stretch.start)
 
 
-def stretches(gold: Sequence[Span], predicted: Sequence[Span], annotated: Sequence[bool]) -> list[Stretch]:
-    """Return where the spans of a document differ, in order; stretches with unannotated tokens are left out.
-
-    annotated [tokens]: Whether a token is annotated.
-    """
-    only_gold, only_predicted = set(gold) - set(predicted), set(predicted) - set(gold)
-    merged: list[Stretch] = []
-    for span in sorted(only_gold | only_predicted):
-        if not merged or span.start >= merged[-1].end:
-            merged.append(Stretch(span.start, span.end, (), ()))
-        last = merged[-1]
-        merged[-1] = Stretch(
-            last.start,
-            max(last.end, span.end),
-            (*last.gold, span) if span in only_gold else last.gold,
-            (*last.predicted, span) if span in only_predicted else last.predicted,
-        )
-    return [stretch for stretch in merged if all(annotated[stretch.start : stretch.end])]
-
-
 def worst(suspects: Sequence[Suspect], number: int) -> list[Suspect]:
     """Return the most suspicious places, those where the predicted labelling is more probable than the gold one."""
     likely = (suspect for suspect in suspects if suspect.log_odds > 0)
     return sorted(likely, key=lambda suspect: -suspect.log_odds)[:number]
-
-
-def shown(spans: Sequence[Span], words: Sequence[str]) -> str:
-    """Return spans as text, such as ``[New York LOC]``; "O" if there are none."""
-    return " ".join(f"[{' '.join(words[s:e])} {label}]" for s, e, label in spans) or "O"
 
 
 def context(words: Sequence[str], stretch: Stretch, around: int = 6) -> str:

@@ -24,11 +24,12 @@ from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span, decode_lenient, find_invalid
+from spacy_crfseq.tools._pages.judged import Stretch, shown, stretches
 from spacy_crfseq.tools.debug_data import Report, debug_data
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
 from spacy_crfseq.tools.debug_data.cost import estimate
 from spacy_crfseq.tools.debug_data.features import template_uses
-from spacy_crfseq.tools.debug_data.label_errors import Stretch, Suspect, context, shown, stretches, worst
+from spacy_crfseq.tools.debug_data.label_errors import Suspect, context, worst
 from tests.commands import Run, refused, worked
 from tests.pipeline.helpers import SENTENCES, gold_doc
 

@@ -93,7 +93,7 @@ function show(data) {
   $("text").replaceChildren(...parts);
   const kind = data.held_out ? "Drawn at random, without predictions: scores are computed on it." : data.model
     ? `Chosen by the model that has learned from ${data.model} texts.` : "The model begins to predict after the first texts.";
-  $("kind").textContent = data.again ? "Accepted before; accept it again when it is right." : kind;
+  $("kind").textContent = data.again ? "Accepted before; accept it again when it is right." : data.note || kind;
   draw();
   $("text").focus({ preventScroll: true });
   scrollTo({ top: 0 });
@@ -286,7 +286,8 @@ function showState(now) {
   if (!now) return;
   state.task = now.task;
   if (JSON.stringify(now.labels) !== JSON.stringify(state.labels)) showLabels(now.labels);
-  $("progress").textContent = `${now.texts + now.held_out} texts, ${now.held_out} of them without predictions; ${now.left.toLocaleString("en")} left`;
+  $("progress").textContent = `${now.texts + now.held_out} texts${now.review ? "" : `, ${now.held_out} of them without predictions`}; ${now.left.toLocaleString("en")} left`;
+  document.body.classList.toggle("review", Boolean(now.review));
   $("model").textContent = now.trouble || (now.model ? `Model of ${now.model} texts` : "No model yet");
   $("model").className = now.trouble ? "trouble" : "";
   const range = now.low === null || now.low === undefined ? "" : ` (${(100 * now.low).toFixed(0)} to ${(100 * now.high).toFixed(0)})`;
@@ -294,7 +295,7 @@ function showState(now) {
   $("advice").textContent = now.advice;
   showCurve(now.curve.filter((point) => point[1] !== null));
   if (now.model && state.text && !state.text.model && !state.text.heldOut) decodeAnew();
-  if (now.model < now.texts && !now.trouble) refresh();  // until the model has learned from all
+  if (now.model < now.texts && !now.trouble && !now.review) refresh();  // until the model has learned from all
 }
 
 function showLabels(labels) {
