@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spacy.tokens import Doc, Span
 
@@ -17,20 +17,12 @@ from ...pipeline.written import COLUMNS, Form, make_write
 from .journal import Decision
 from .learning import Learner, missing_tokens
 
-if TYPE_CHECKING:
-    from .project import Project
-
 FORMATS = {"spacy": ".spacy", "prodigy": ".jsonl", "doccano": ".jsonl", "label-studio": ".json", "columns": ".conll"}
 """Formats and the endings of their files."""
 
 
-def export(project: Project, name: str) -> bytes:
-    """Return all accepted texts in one of `FORMATS`."""
-    return exported(project.learner, list(project.state.decisions.values()), name)
-
-
 def exported(learner: Learner, decisions: Iterable[Decision], name: str) -> bytes:
-    """Return decisions in one of `FORMATS`."""
+    """Return accepted texts in one of `FORMATS`."""
     if name == "spacy":
         return learner.docbin(decisions).to_bytes()
     if name == "columns":

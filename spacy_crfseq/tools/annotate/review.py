@@ -94,9 +94,8 @@ class Corpus(Pool):
 
     def changes(self, decisions: Mapping[str, Decision]) -> dict[str, Pins]:
         """Return the annotation of texts that differs from that in the file."""
-        new = {key: decision.pins for key, decision in decisions.items()}
-        same = {old.key for old in self.decisions if old.key in new and _said(new[old.key]) == _said(old.pins)}
-        return {key: pins for key, pins in new.items() if key not in same}
+        old = {decision.key: _said(decision.pins) for decision in self.decisions}
+        return {key: new.pins for key, new in decisions.items() if key in old and old[key] != _said(new.pins)}
 
     def write(self, path: Path, decisions: Mapping[str, Decision]) -> None:
         """Write the corpus with the annotation of some texts replaced, and all else as it is in the file."""

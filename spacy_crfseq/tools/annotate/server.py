@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 
 from ...errors import CrfError
-from .exports import FORMATS, export
+from .exports import FORMATS, exported
 from .journal import Pins
 from .project import ConflictError, Item, Project
 
@@ -137,7 +137,7 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
         name = request.path_params["format"]
         if name not in FORMATS:
             return JSONResponse({"error": f"There is no format {name!r}."}, 404)
-        data = await run_in_threadpool(export, project, name)
+        data = await run_in_threadpool(exported, project.learner, list(project.state.decisions.values()), name)
         disposition = f'attachment; filename="annotations{FORMATS[name]}"'
         return Response(data, 200, {"Content-Disposition": disposition}, "application/octet-stream")
 

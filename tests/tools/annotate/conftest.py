@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
 from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Pins

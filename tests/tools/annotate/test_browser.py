@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from tests.tools.annotate.conftest import gold, sentences  # noqa: E402
 

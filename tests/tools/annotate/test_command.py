@@ -48,7 +48,15 @@ def test_a_missing_or_empty_file_is_refused(run: Run, tmp_path: Path) -> None:
         refused(run("annotate", tmp_path / name, "-o", tmp_path / "p", "--labels", "A"), message)
 
 
+def test_without_the_extra_the_command_says_what_to_install(
+    run: Run, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    refused(run("annotate", texts, "-o", tmp_path / "p", "--labels", "A"), "pip install 'spacy-crfseq[annotate]'")
+
+
 def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
     command = [sys.executable, "-m", "spacy", "crfseq", "annotate", texts, "--labels", "PER,LOC", "--port", "0"]
     folder = tmp_path / "project"
     addresses = []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
 pytest.importorskip("httpx", reason="httpx is not installed")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # recent releases prefer another package
