@@ -155,7 +155,7 @@ def contradictions(
 
     answers: The posterior of the texts under a model that was not trained on them.
     """
-    from ...cli.judging import gold_tags_of
+    from ...cli.options import gold_tags_of
 
     plain, number_of = pipe.annotation.scheme is None, {tag: i for i, tag in enumerate(answers.tags)}
     gold = [gold_tags_of(pipe, example) for example in examples]

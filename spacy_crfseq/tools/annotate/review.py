@@ -19,7 +19,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli.judging import gold_tags_of
+from ...cli.options import gold_tags_of
 from ...corpora import DOCBIN
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.conllu import COLUMNS as CONLLU
