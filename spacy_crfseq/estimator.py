@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial
 from itertools import chain, compress, pairwise, product
@@ -35,7 +35,7 @@ from .corpora.saved_models import (
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.entries import attribute_of, entries_in, shown
-from .features.interned import MOST_BAGS, Attributes, Bags, Text, group
+from .features.interned import MOST_BAGS, Attributes, Bags, Text, group, joined
 from .files import replacing
 from .inference.posterior import Posterior, make_posterior
 from .model import LinearChainCRF, check_finite
@@ -51,10 +51,12 @@ from .training.fit import Progress, fit
 from .training.objective import Objective, Term
 from .types import Bools, Constraints, Floats, Ints, Offsets, TextLoss
 
-Sequences: TypeAlias = Sequence[Sequence[Any]]
+Sequences: TypeAlias = Iterable[Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]
 _READING = threads.surviving(Lock())
 """Held while a text is read, because estimators remember entries and sets of attributes."""
+TOKENS_AT_ONCE = 4096
+"""Tokens whose features are in memory at a time, where an iterator makes the sequences."""
 _ITERATIONS = {"max_iterations": 100, "epsilon": 0.0}
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "lbfgs": {
@@ -81,8 +83,9 @@ _SAME_RESULT = {
 class CRF:
     """Linear-chain CRF with the interface of ``sklearn_crfsuite.CRF``.
 
-    X is a list of sequences, a sequence is a list of tokens, and a token is a dictionary of features or a list of
-    strings, as in python-crfsuite; y is a list of lists of strings.  Settings that are None have CRFsuite's defaults.
+    X is a list of sequences, or an iterator that makes them, so that few are in memory at a time.  A sequence is a list
+    of tokens, and a token a dictionary of features or a list of strings, as in python-crfsuite; y is a list of lists of
+    strings.  Settings that are None have CRFsuite's defaults.
 
     algorithm (str): "lbfgs" (the default; OWL-QN where c1 is not 0), "l2sgd", "ap", "pa" or "arow".
     min_freq, all_possible_states, all_possible_transitions: Which weights there are, as in CRFsuite.
@@ -411,7 +414,7 @@ def _observed(
     (n_attributes, n), least = shape, settings["min_freq"] or 0
     numbers, values = text.decoded()
     pairs = np.multiply(numbers, n, dtype=np.int32 if n_attributes * n < 2**31 else np.int64)
-    pairs += tags[text.tokens]
+    pairs += np.repeat(tags, text.sizes)
     counts = np.bincount(following[following >= 0], minlength=n * n)
     if least > 0:
         seen, steps = np.bincount(pairs, values, n_attributes * n) >= least, counts >= least
@@ -497,37 +500,54 @@ def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:
 
 
 def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[Text, Offsets]:
-    """Return the attributes of the tokens, and the starts of the sequences [N + 1]; `name` is for errors."""
-    sequences = _listed(sequences, name)
+    """Return the attributes of the tokens, and the starts of the sequences [N + 1]; `name` is for errors.
+
+    Few sequences are in memory at a time, so that an iterator may make them.
+    """
+    texts, sizes, first = list[Text](), [0], 0
+    for chunk in _chunks(sequences, name):
+        try:
+            with _READING:
+                texts.append(attributes.read(chunk))
+        except DataError:
+            for i, j, token in (
+                (i, j, token) for i, tokens in enumerate(chunk, first) for j, token in enumerate(tokens)
+            ):
+                try:
+                    for entry in entries_in(token):
+                        attribute_of(entry)
+                except DataError as error:
+                    raise DataError(f"{name}[{i}][{j}]: {error}") from None
+            raise
+        sizes += map(len, chunk)
+        first += len(chunk)
+    return joined(texts), np.cumsum(sizes, dtype=np.int64)
+
+
+def _chunks(sequences: Any, name: str) -> Iterator[list[Any]]:
+    """Yield sequences, some at a time.  RAISES DataError: If one has no tokens that can be counted."""
+    if not isinstance(sequences, Iterable):
+        raise DataError(f"{name} is {shown(sequences)}, but must be a list of sequences.")
+    chunk, n_tokens = list[Any](), 0
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, Mapping | str) or not hasattr(sequence, "__len__"):
             raise DataError(
                 f"{name}[{i}] is {shown(sequence)}, but {name} must be a list of sequences, each a list of tokens. If "
                 "it is one sequence, pass it in a list."
             )
-    offsets = np.append(0, np.cumsum(np.fromiter(map(len, sequences), np.int64, len(sequences)))).astype(np.int64)
-    try:
-        with _READING:
-            return attributes.read(sequences), offsets
-    except DataError:
-        for i, j, token in ((i, j, token) for i, tokens in enumerate(sequences) for j, token in enumerate(tokens)):
-            try:
-                for entry in entries_in(token):
-                    attribute_of(entry)
-            except DataError as error:
-                raise DataError(f"{name}[{i}][{j}]: {error}") from None
-        raise
-
-
-def _listed(sequences: Any, name: str) -> list[Any]:
-    if not isinstance(sequences, Iterable):
-        raise DataError(f"{name} is {shown(sequences)}, but must be a list of sequences.")
-    return list(sequences)
+        chunk.append(sequence)
+        n_tokens += len(sequence)
+        if n_tokens >= TOKENS_AT_ONCE:
+            yield chunk
+            chunk, n_tokens = [], 0
+    yield chunk
 
 
 def _labels(sequences: Iterable[Any], offsets: Offsets, name: str) -> list[str]:
     """Return the labels of the tokens [T] of sequences that start at `offsets` [N + 1]."""
-    sequences, x = _listed(sequences, name), name.replace("y", "X")
+    if not isinstance(sequences, Iterable):
+        raise DataError(f"{name} is {shown(sequences)}, but must be a list of sequences.")
+    sequences, x = list(sequences), name.replace("y", "X")
     if len(sequences) != len(offsets) - 1:
         raise DataError(f"{x} has {len(offsets) - 1} sequences, but {name} has {len(sequences)}.")
     for i, (labels, size) in enumerate(zip(sequences, np.diff(offsets).tolist(), strict=True)):

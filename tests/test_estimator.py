@@ -7,6 +7,8 @@ import pickle
 import re
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_crfseq import CRF
+from spacy_crfseq import CRF, estimator
 from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFittedError
 from spacy_crfseq.features import interned
 from spacy_crfseq.features.entries import attribute_of, entries_in
@@ -165,6 +167,30 @@ def test_mistakes_are_named(settings: dict[str, Any], arguments: tuple[Any, ...]
         CRF(**settings).fit(*arguments)
 
 
+class Counted(list[Any]):
+    """A sequence to which there can be weak references."""
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_few_sequences_of_an_iterator_are_in_memory(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "TOKENS_AT_ONCE", 20)
+    X, Y = generated(200, values=kind is dict)
+    lists, living, most = [list(map(kind, tokens)) for tokens in X], list[weakref.ref[Counted]](), 0
+
+    def sequences() -> Iterator[Counted]:
+        nonlocal most
+        for tokens in X:
+            living.append(weakref.ref(sequence := Counted(map(kind, tokens))))
+            yield sequence
+            del sequence
+            most = max(most, sum(each() is not None for each in living))
+
+    crf, again = CRF(max_iterations=5, **EXACT).fit(sequences(), iter(Y)), CRF(max_iterations=5, **EXACT).fit(lists, Y)
+    assert crf.state_features_ == again.state_features_
+    assert crf.predict(sequences()).tolist() == again.predict(lists).tolist()
+    assert 0 < most < 40
+
+
 def test_settings_without_effect_cause_a_warning() -> None:
     with pytest.warns(UserWarning, match="linesearch='Backtracking' has no effect"):
         CRF(linesearch="Backtracking", max_iterations=1).fit(X, Y)
@@ -274,7 +300,7 @@ def test_scikit_learn(peer: Any) -> None:
 
 ALONE = """\
 import pickle, sys
-from spacy_crfseq import CRF
+from spacy_crfseq import CRF, estimator
 try:
     CRF().predict([[{}]])
 except (ValueError, AttributeError) as error:

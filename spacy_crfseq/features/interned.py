@@ -39,16 +39,19 @@ class Text(NamedTuple):
     """Attributes of T tokens.
 
     sizes (Offsets): [T] number of entries of each token.
-    tokens, codes (Ints): [E] token and code of each entry.  The code is the number of an attribute with the value 1, or
-        see `NOTHING`.
+    codes (Ints): [E] code of each entry: the number of an attribute with the value 1, or see `NOTHING`.
     numbers, values (NDArray): The attributes of the entries with the code `VALUED`, and their values.
     """
 
     sizes: Offsets
-    tokens: Ints
     codes: Ints
     numbers: Ints
     values: NDArray[np.float64]
+
+    @property
+    def tokens(self) -> Ints:
+        """[E] the token of each entry."""
+        return np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
 
     def decoded(self) -> tuple[Ints, NDArray[np.float64]]:
         """Return the attribute [E] of each entry, -1 if unknown, and its value [E]."""
@@ -124,8 +127,12 @@ class Attributes(dict[Any, int]):
         self._numbers, self._values = [], []
         sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
         codes = np.fromiter(map(self.__getitem__, entries), np.int32, int(sizes.sum()))
-        tokens_of = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        return Text(sizes, tokens_of, codes, np.array(self._numbers, np.int32), np.array(self._values, np.float64))
+        return Text(sizes, codes, np.array(self._numbers, np.int32), np.array(self._values, np.float64))
+
+
+def joined(texts: Sequence[Text]) -> Text:
+    """Return texts as one."""
+    return Text(*map(np.concatenate, zip(*texts, strict=True)))
 
 
 def group(text: Text, attributes: Attributes) -> Ints:
@@ -138,7 +145,7 @@ def group(text: Text, attributes: Attributes) -> Ints:
     kinds = np.array([known[kind] for kind in attributes.kinds], np.int64)
     ranks = np.argsort(np.argsort(-np.bincount(kinds, minlength=len(known)), kind="stable"))
     home, step = np.minimum(ranks, MOST_KINDS)[kinds], max(1, len(text.sizes) // SAMPLE)
-    used = (text.tokens % step == 0) & (text.codes >= 0) & (text.codes < VALUED)
+    used = (np.repeat(np.arange(len(text.sizes)) % step == 0, text.sizes)) & (text.codes >= 0) & (text.codes < VALUED)
     codes, tokens = text.codes[used], text.tokens[used] // step
     table = np.zeros((MOST_KINDS + 1, -(-len(text.sizes) // step)), np.uint64)
     np.add.at(table, (home[codes], tokens), _hashes(len(home))[codes])

@@ -163,9 +163,9 @@ def add_lists(first: int, last: int, lists: Lists, sums: Floats, table: Floats, 
     # one loop after another: together, they would wait for memory more often
     for t in range(first, last if size > 0 else first):
         add_token(bags, t * size, (t + 1) * size, sums, out, t - first)
-    for t in range(first, last):
+    for t in range(first, last if ids.shape[0] > 0 else first):
         add_token(ids, ptr[t * groups], ptr[(t + 1) * groups], table, out, t - first)
-    for t in range(first, last if entries.shape[0] > 0 else first):
+    for t in range(first, last if places.shape[0] > 0 else first):
         target = out[t - first]
         for p in range(np.uint64(entries[t * groups]), np.uint64(entries[(t + 1) * groups])):  # unsigned, as above
             target[np.uint32(columns[p])] += weights[np.uint32(places[p])]
@@ -181,10 +181,10 @@ def scatter_lists(
     size = bounds[groups]
     for t in range(first, last if size > 0 else first):
         scatter_token(bags, t * size + bounds[group], t * size + bounds[group + 1], d_sums, d, t - first)
-    for t in range(first, last):
+    for t in range(first, last if ids.shape[0] > 0 else first):
         place = t * groups + group
         scatter_token(ids, ptr[place], ptr[place + 1], d_table, d, t - first)
-    for t in range(first, last if entries.shape[0] > 0 else first):
+    for t in range(first, last if places.shape[0] > 0 else first):
         place, source = t * groups + group, d[t - first]
         for p in range(np.uint64(entries[place]), np.uint64(entries[place + 1])):
             grad[np.uint32(places[p])] += source[np.uint32(columns[p])]
