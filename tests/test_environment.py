@@ -82,7 +82,7 @@ FIRST_TEXTS = """\
 import sys, spacy
 nlp = spacy.load({path!r})
 docs = [nlp("Anna saw Oslo"), nlp("rain in Oslo and Bergen")]
-print({{"numba", "spacy_crfseq.pipeline.neural"}} & set(sys.modules))
+print({{"numba", "spacy_crfseq.papers.neural"}} & set(sys.modules))
 docs += nlp.pipe([docs[1].text] * 500)
 print("numba" in sys.modules, sorted(set(str(doc.ents) for doc in docs)))
 """

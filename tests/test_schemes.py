@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.evaluation import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
 from spacy_crfseq.schemes import (
     Span,
     TagTable,
@@ -23,6 +22,7 @@ from spacy_crfseq.schemes import (
     tags_of,
     transition_table,
 )
+from spacy_crfseq.tools._pages.spans import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
 
 SPAN_SCHEMES = ("IOB1", "IOB2", "BILUO")
 TYPES = ("A", "B-x", "O")

@@ -14,13 +14,11 @@ from importlib.metadata import entry_points
 from spacy.cli._util import app as spacy_app
 
 from ..pipeline import factories as _factories  # noqa: F401
-from .evaluate import evaluate
 from .fit import fit
 from .init_config import init_config
 from .tag import tag
-from .warmup import warmup
 
-__all__ = ["crfseq_cli", "evaluate", "fit", "init_config", "main", "tag", "warmup"]
+__all__ = ["crfseq_cli", "fit", "init_config", "main", "tag"]
 
 for _room in entry_points(group="spacy_crfseq_commands"):
     try:

@@ -15,12 +15,12 @@ from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.papers.boosting.optimizer import Boosting
+from spacy_crfseq.papers.vectors import Vectors
 from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials.layout import DenseRows, Layout, rows_of
 from spacy_crfseq.potentials.linear import Linear, added
 from spacy_crfseq.potentials.protocol import Potential, tokens_of
 from spacy_crfseq.potentials.sums import Small, Sum, TokenScores
-from spacy_crfseq.potentials.vectors import Vectors
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.dataset import Dataset

@@ -23,7 +23,7 @@ from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.pipeline.encode import reader_of
-from spacy_crfseq.pipeline.gold_files import guess_spaces, read_gold, score_raw
+from spacy_crfseq.pipeline.gold_files import read_gold
 from spacy_crfseq.pipeline.readers import (
     PASSAGE,
     create_conll_reader,
@@ -33,6 +33,7 @@ from spacy_crfseq.pipeline.readers import (
 )
 from spacy_crfseq.pipeline.spacy_train import create_full_batch
 from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
+from spacy_crfseq.tools.evaluate import guess_spaces, score_raw
 from tests.pipeline.helpers import triples
 
 ALL = ["word", "tag", "pos", "lemma", "morph", "chunk", "ent"]

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CrfError, DataError
-from ...evaluation import span_counts
 from ...schemes import OUTSIDE, Span, decode_lenient
 from ...threads import cached_property
+from .spans import span_counts
 
 if TYPE_CHECKING:
     from spacy.language import Language

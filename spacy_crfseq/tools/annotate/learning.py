@@ -15,7 +15,6 @@ from spacy.training import Example
 
 from ...corpora.word_classes import lookups_languages
 from ...errors import ConfigError
-from ...evaluation import span_counts
 from ...files import replace_folder, replacing
 from ...pipeline.project import load_config
 from ...pipeline.select import one_crf_of, run_between
@@ -24,6 +23,7 @@ from ...pipeline.tasks import Entities, SpanGroups, TokenTags
 from ...prf import Values
 from ...schemes import Span
 from .._pages.bootstrap import interval
+from .._pages.spans import span_counts
 from .decoding import _tags as tags_of
 from .journal import Decision, Pins, Text
 

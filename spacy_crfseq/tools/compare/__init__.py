@@ -27,7 +27,6 @@ from ...cli.options import layout_of
 from ...corpora import Preset
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
-from ...evaluation import span_counts
 from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
@@ -37,6 +36,7 @@ from ...schemes import Span
 from .._pages import bootstrap
 from .._pages.charts import Bar
 from .._pages.judged import Judged, Tokens, for_each_component, judge, moved, shown_part, within
+from .._pages.spans import span_counts
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -18,13 +18,13 @@ from ...cli.options import gold_tags_of, layout_of
 from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
-from ...evaluation import Familiarity, text_of
 from ...files import write_text
 from ...pipeline.gold_files import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt
 from .._pages.judged import for_each_component, judge, spans_of_tags
+from .._pages.spans import Familiarity, text_of
 from . import findings as view
 from .findings import Findings
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...evaluation import FAMILIAR, Familiarity
 from ...prf import accuracy, finite, rates_by_label
 from ...schemes import Span
 from .._pages.bootstrap import Interval, interval
 from .._pages.calibration import certainty
 from .._pages.html import Markup, heat_map
 from .._pages.judged import Judged, Tokens, moved, shown_part, within
+from .._pages.spans import FAMILIAR, Familiarity
 from .._pages.weights import weights_by_template
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.cli import evaluate
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.tools.compare import compare
+from spacy_crfseq.tools.evaluate import evaluate
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spacy_crfseq
-from spacy_crfseq.cli import evaluate
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools._pages.html import render
 from spacy_crfseq.tools.compare import compare
+from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.report import report
 from spacy_crfseq.tools.report.findings import (
     BOTH,

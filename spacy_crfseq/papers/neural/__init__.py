@@ -1,8 +1,9 @@
 """Scores from a neural network: a thinc model from Docs to one vector per token, and a linear layer to emissions.
 
-The network is trained by spaCy's optimizer, and all other parameters (transitions, weights of features) by the
-optimizer of the component.  A training step computes the emissions of a batch, minimises the loss in mini-batches over
-all other parameters, and passes the gradient of the emissions, which was collected on the way, back to the network.
+Collobert et al. (2011), "Natural language processing (almost) from scratch", section 3.  The network is trained by
+spaCy's optimizer, and all other parameters (transitions, weights of features) by the optimizer of the component.  A
+training step computes the emissions of a batch, minimises the loss in mini-batches over all other parameters, and
+passes the gradient of the emissions, which was collected on the way, back to the network.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ConfigError
-from ..types import Floats, Offsets, Scores
+from ...errors import ConfigError
+from ...types import Floats, Offsets, Scores
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc

@@ -1,5 +1,6 @@
 """Word vectors of the pipeline as real-valued features: token t has the emissions sum of x(t + k) W_k, |k| <= window.
 
+Turian, Ratinov & Bengio (2010), "Word representations: a simple and general method for semi-supervised learning".
 x(t) [d] is the vector of token t, scaled.  A text is kept as the hashes of its words; the vectors of distinct words are
 kept in a table, in training for all of its text, in prediction up to `MAX_FLOATS`.
 """
@@ -14,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import kernels
-from ..errors import ConfigError
-from ..features.encoder import Encoded
-from ..features.index import Growable, HashIndex
-from ..threads import surviving
-from ..types import Floats, Hashes, Ints, Offsets
-from .sums import Adder, RowScores
+from ... import kernels
+from ...errors import ConfigError
+from ...features.encoder import Encoded
+from ...features.index import Growable, HashIndex
+from ...potentials.sums import Adder, RowScores
+from ...threads import surviving
+from ...types import Floats, Hashes, Ints, Offsets
 
 MAX_FLOATS = 1 << 23
 """Numbers in the table of vectors in prediction, 32 MiB; it begins anew when they do not suffice."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from . import options
-from .app import command
-from .console import printer
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -56,7 +56,7 @@ def warmup(
     """
     import spacy
 
-    from ..kernels._compile import NOTICE, folders
+    from ...kernels._compile import NOTICE, folders
 
     NOTICE.silent = True  # whoever calls this does not need it
     started = perf_counter()
@@ -96,7 +96,7 @@ def _example(nlp: Language, text: str) -> Example:
     from spacy.tokens import Span as DocSpan
     from spacy.training import Example
 
-    from ..schemes import decode_lenient
+    from ...schemes import decode_lenient
 
     words, tags, chunks, ents = zip(*(token.rsplit("/", 3) for token in text.split()), strict=True)
     gold = Doc(nlp.vocab, words=list(words), tags=list(tags), ents=list(ents))
@@ -107,7 +107,7 @@ def _example(nlp: Language, text: str) -> Example:
 
 def cache_counts() -> tuple[int, int]:
     """Return the numbers of kernels, each with its types, that this process has compiled and loaded."""
-    from ..kernels._compile import made
+    from ...kernels._compile import made
 
     stats = [kernel.stats for kernel in made]
     return sum(sum(stat.cache_misses.values()) for stat in stats), sum(sum(stat.cache_hits.values()) for stat in stats)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .schemes import Span
+from ...schemes import Span
 
 SEEN, OTHER = "seen with this label", "seen with another label"
 NEW, UNSEEN = "unseen, of seen words", "unseen, with an unseen word"

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import spacy_crfseq.cli  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
+from spacy_crfseq.papers.neural import Neural
 from spacy_crfseq.pipeline import steps
-from spacy_crfseq.pipeline.neural import Neural
 from spacy_crfseq.potentials.sums import Given
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.types import CorpusLoss, TextLoss
@@ -34,7 +34,7 @@ from tests.pipeline.helpers import (
 )
 from tests.problems import finite_differences, made_losses
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[3] / "configs"
 CNN = {
     "@architectures": "spacy.HashEmbedCNN.v2", "width": 16, "depth": 1, "embed_size": 100, "window_size": 1,
     "maxout_pieces": 2, "subword_features": False, "pretrained_vectors": None,
