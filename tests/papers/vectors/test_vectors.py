@@ -13,17 +13,7 @@ from spacy.vectors import Vectors as SpacyVectors
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.papers import vectors as module
-from tests.pipeline.helpers import (
-    LBFGS_TIGHT,
-    annotation,
-    blank,
-    examples,
-    initialize,
-    inputs,
-    pipe_of,
-    predictions,
-    templates,
-)
+from tests.pipeline import helpers
 
 WORDS = ("anna", "bob", "oslo", "york", "Norway", "lives", "saw")
 
@@ -43,23 +33,23 @@ def add_vectors(nlp: Language, kind: str, width: int = 8) -> None:
 
 
 def trained(kind: str, **more: Any) -> Language:
-    nlp = blank("crf_ner", features=templates("IS_TITLE"), **block(), **more)
+    nlp = helpers.blank("crf_ner", features=helpers.templates("IS_TITLE"), **block(), **more)
     add_vectors(nlp, kind)
-    pipe_of(initialize(nlp, examples(nlp))).fit()
+    helpers.pipe_of(helpers.initialize(nlp, helpers.examples(nlp))).fit()
     return nlp
 
 
 @pytest.mark.parametrize("kind", ["static", "floret"])
 def test_a_pipeline_with_vectors_is_saved_and_loaded(kind: str, tmp_path: Path) -> None:
-    nlp = trained(kind, optimizer=LBFGS_TIGHT)
-    assert annotation(nlp("Anna lives"))["ents"] == [(0, 1, "PER")]
+    nlp = trained(kind, optimizer=helpers.LBFGS_TIGHT)
+    assert helpers.annotation(nlp("Anna lives"))["ents"] == [(0, 1, "PER")]
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
-    assert predictions(loaded, "crf_ner") == predictions(nlp, "crf_ner")
-    again = pickle.loads(pickle.dumps(pipe_of(nlp)))
-    assert [annotation(again(doc)) for doc in inputs(nlp, "crf_ner")] == predictions(nlp, "crf_ner")
+    assert helpers.predictions(loaded, "crf_ner") == helpers.predictions(nlp, "crf_ner")
+    again, docs = pickle.loads(pickle.dumps(helpers.pipe_of(nlp))), helpers.inputs(nlp, "crf_ner")
+    assert list(map(helpers.annotation, map(again, docs))) == helpers.predictions(nlp, "crf_ner")
     with loaded.memory_zone():
-        assert annotation(loaded("Anna lives"))["ents"] == [(0, 1, "PER")]
+        assert helpers.annotation(loaded("Anna lives"))["ents"] == [(0, 1, "PER")]
     add_vectors(loaded, kind, width=5)
     with pytest.raises(ConfigError, match="have 5 dimensions, those of the training 8"):
         loaded("Anna")
@@ -70,7 +60,7 @@ def test_a_pipeline_with_vectors_is_saved_and_loaded(kind: str, tmp_path: Path) 
 
 def test_a_word_without_a_vector_has_that_of_its_lower_case() -> None:
     nlp = trained("static")
-    plugin = pipe_of(nlp).method.potentials["own"]
+    plugin = helpers.pipe_of(nlp).method.potentials["own"]
     keys = [nlp.vocab.strings.add(word) for word in ("anna", "Anna", "norway", "Norway")]
     found = plugin.of(np.array(keys, np.uint64))
     assert found[0].tolist() == found[1].tolist()
@@ -79,7 +69,7 @@ def test_a_word_without_a_vector_has_that_of_its_lower_case() -> None:
 
 def test_an_interrupted_look_up_leaves_no_word_without_its_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp = trained("static")
-    plugin = pipe_of(nlp).method.potentials["own"]
+    plugin = helpers.pipe_of(nlp).method.potentials["own"]
     keys = np.array([nlp.vocab.strings.add(word) for word in ("Anna", "Norway")], np.uint64)
     expected = plugin.of(keys).tolist()
     plugin._table = module._Table(nlp.vocab.vectors)
@@ -92,16 +82,16 @@ def test_an_interrupted_look_up_leaves_no_word_without_its_vector(monkeypatch: p
 
 def test_the_table_of_vectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp = trained("floret")
-    expected = predictions(nlp, "crf_ner")
-    plugin = pipe_of(nlp).method.potentials["own"]
+    expected = helpers.predictions(nlp, "crf_ner")
+    plugin = helpers.pipe_of(nlp).method.potentials["own"]
     monkeypatch.setattr(module, "MAX_FLOATS", 8 * 12)
-    plugin.bind(pipe_of(nlp).doc_model.encode([])[0], 0)
+    plugin.bind(helpers.pipe_of(nlp).doc_model.encode([])[0], 0)
     plugin._table = None
-    assert [annotation(nlp(doc)) for doc in inputs(nlp, "crf_ner")] == expected
+    assert [helpers.annotation(nlp(doc)) for doc in helpers.inputs(nlp, "crf_ner")] == expected
     assert plugin._table.rows.size <= 12
 
 
 @pytest.mark.parametrize("settings", [{"window": -1}, {"window": 17}, {"scale": -1.0}])
 def test_settings_of_vectors_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="window must be from 0 to 16, and scale 0 or more"):
-        blank("crf_ner", **block(**settings))
+        helpers.blank("crf_ner", **block(**settings))

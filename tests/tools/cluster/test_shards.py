@@ -18,8 +18,7 @@ from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.tools.cluster import Dask
 from spacy_crfseq.tools.cluster.workers import Cluster
 from spacy_crfseq.training.objective import Objective
-from tests.tools.cluster.clusters import client as client
-from tests.tools.cluster.clusters import kill_worker
+from tests.tools.cluster.conftest import kill_worker
 
 WORDS = ("Anna", "Zed", "saw", "Quux", "Town", "lends", "money", "to", "Blork", "in", "May", ".")
 N_SENTENCES = 60

@@ -17,9 +17,7 @@ from spacy_crfseq.errors import ClusterError, FormatError
 from spacy_crfseq.pipeline.clusters import Place
 from spacy_crfseq.tools.cluster.workers import await_result
 from tests.commands import Run, refused
-from tests.tools.cluster.clusters import client, kill_worker
-
-__all__ = ["client"]
+from tests.tools.cluster.conftest import kill_worker
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A Dask cluster of two processes; ``from tests.tools.cluster.clusters import client`` makes the fixture known."""
+"""A Dask cluster of two processes."""
 
 from __future__ import annotations
 
