@@ -15,7 +15,7 @@ from itertools import chain, groupby, islice, starmap
 from operator import attrgetter
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from spacy.language import Language
@@ -23,7 +23,7 @@ from spacy.training import Example
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from ..corpora import CUSTOM, PRESETS, Preset, Sentence, check_columns, get_preset, read
+from ..corpora import CUSTOM, DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_columns, get_preset, layouts, read
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
@@ -31,12 +31,12 @@ from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, find_layout, l
 from ..corpora.lines import Part, check_file, checked, cut, files_of, in_bytes
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, check_corpus
-from ..errors import ConfigError, FormatError
+from ..errors import ConfigError, DataError, FormatError
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
-from .examples import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, check_setting
+from .examples import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, bare, check_setting
 from .tasks import Annotation
-from .texts import read_texts
+from .texts import chunks_key, load_docs, missing_columns, read_texts, unit_of
 
 PASSAGE = 25
 """Sentences of a passage."""
@@ -483,3 +483,52 @@ def _given(path: Path | None) -> Path:
             "--paths.dev FILE, or under [paths] in the config."
         )
     return Path(path)
+
+
+# Annotated files, to score pipelines on
+
+
+class GoldFile(NamedTuple):
+    """The documents of an annotated file.
+
+    columns (tuple[str, ...]): What it annotates: `TOKEN_COLUMNS` and `SPAN_COLUMNS`.
+    given (tuple[str, ...]): Columns of the predicted documents in addition to the words.
+    """
+
+    examples: list[Example]
+    columns: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+def read_gold(
+    nlp: Language, path: Path, layout: Preset, given: Sequence[str] | None = None, *, documents: bool = False,
+    others: Sequence[Language] = (),
+) -> GoldFile:  # fmt: skip
+    """Return an annotated file: its sentences, or marked documents or passages if the pipeline was trained on those.
+
+    given (Sequence[str] | None): Columns that the pipeline sees; None for those that features read and nothing sets.
+    documents (bool): Read documents where the file marks them, whatever the pipeline was trained on.
+    others (Sequence[Language]): Pipelines that read the same texts: the units are the largest that one of them needs.
+    RAISES CrfError: If the file cannot be read, or holds nothing.
+    """
+    key, columns = chunks_key(nlp), layouts.file_columns(layout)
+    seen = missing_columns(nlp, layout) if given is None else list(given)
+    if layout.name == DOCBIN:
+        for name in seen:
+            layouts.check_choice("--given", name, TOKEN_COLUMNS, " column")
+        examples = [Example(bare(doc, seen), doc) for doc in load_docs(path, nlp.vocab)]
+        columns = tuple(c for c in columns if any(_holds(example.reference, c, key) for example in examples))
+    else:
+        usual = {unit_of(pipeline) for pipeline in (nlp, *others)}
+        marked = (documents or "document" in usual) and layouts.marks_documents(path, layout)
+        unit = "document" if marked else "passage" if "passage" in usual else "sentence"
+        examples = list(read_examples(nlp, path, layout, given=seen, unit=unit, chunks_key=key))
+    if not examples:
+        raise DataError(f"{path} holds no documents.")
+    return GoldFile(examples, columns, tuple(seen))
+
+
+def _holds(doc: Any, column: str, key: str) -> bool:
+    if column == "chunk":
+        return key in doc.spans
+    return bool(doc.has_annotation("ENT_IOB" if column == "ent" else column.upper()))

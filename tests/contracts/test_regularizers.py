@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq import registry
-from spacy_crfseq.regularizers.group_lasso import GroupLasso
+from spacy_crfseq.papers.batch import GroupLasso
 from spacy_crfseq.types import Floats, Regularizer, RowBlock
 from tests.problems import finite_differences
 

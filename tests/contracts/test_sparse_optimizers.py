@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.papers.batch import ConjugateGradient
+from spacy_crfseq.papers.batch import ConjugateGradient, GroupLasso
 from spacy_crfseq.regularizers.elastic_net import ElasticNet, elastic_net_mix
-from spacy_crfseq.regularizers.group_lasso import GroupLasso
 from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.types import Floats, Regularizer, StepReport

@@ -18,8 +18,7 @@ from spacy.training import Example
 from spacy_crfseq.corpora import DOCBIN, guess
 from spacy_crfseq.corpora.layouts import GOLD, TEXTS
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.pipeline.gold_files import read_gold
-from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader
+from spacy_crfseq.pipeline.readers import create_conll_reader, create_crfsuite_reader, read_gold
 from spacy_crfseq.pipeline.texts import read_documents
 from tests.fuzz.damage import changed, damaged
 from tests.fuzz.oracle import attempt, cases

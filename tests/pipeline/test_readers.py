@@ -23,13 +23,13 @@ from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.pipeline.encode import reader_of
-from spacy_crfseq.pipeline.gold_files import read_gold
 from spacy_crfseq.pipeline.readers import (
     PASSAGE,
     create_conll_reader,
     create_conllu_reader,
     create_crfsuite_reader,
     read_examples,
+    read_gold,
 )
 from spacy_crfseq.pipeline.spacy_train import create_full_batch
 from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 19_327, 32_009, 222
+CORE, PACKAGE, FILES = 19_243, 31_970, 217
 """Lines of code of the core and of the package, and files of the package, at most."""
 TESTS = 32_700
 """Lines of the tests, all of them, at most."""

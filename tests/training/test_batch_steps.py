@@ -12,8 +12,7 @@ from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.batch import Point
-from spacy_crfseq.optimizers.lbfgs import LBFGS, OWLQN, History
-from spacy_crfseq.optimizers.line_search import DECREASE, _Search, _Trial
+from spacy_crfseq.optimizers.lbfgs import DECREASE, LBFGS, OWLQN, History, _Search, _Trial
 from spacy_crfseq.papers.batch import ConjugateGradient
 from spacy_crfseq.papers.local import LocalViterbi
 from spacy_crfseq.potentials.layout import DenseRows, Layout

@@ -1,4 +1,4 @@
-"""Batch methods beside L-BFGS and OWL-QN: conjugate gradients, the accelerated proximal gradient method, RPROP.
+"""Batch methods beside L-BFGS and OWL-QN: conjugate gradients, the proximal gradient method, RPROP; the group lasso.
 
 **Conjugate gradients**, nonlinear, with a strong Wolfe line search.  Nocedal & Wright (2006), algorithm 5.4: the
 direction is ``-g + beta d``, with the previous direction d and::
@@ -25,10 +25,19 @@ whose gradient has just changed its sign pauses for one iteration (iRprop, Igel 
 increases, the whole step is reverted, and the weights that went too far retry with half of their step (iRprop+ reverts
 single steps).  The objective never increases, and the method converges.  With an L1 norm, signs are those of the
 pseudo-gradient, and a weight stops at zero instead of crossing it (Wapiti, Lavergne, Cappe & Yvon 2010).
+
+**Group lasso**, a sum of Euclidean norms, one for each feature, which drops whole features.  Yuan & Lin
+(2006), eq. 2.1 with K_j the identity times the size of group j::
+
+    rho sum_r sqrt(n_r) ||w_r||_2
+
+where w_r are the n_r weights of feature r for all labels.  Scores that all positions share, such as transitions,
+are groups of one weight, whose norm is the absolute value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -38,9 +47,10 @@ import numpy as np
 from ...errors import ConfigError, suggest
 from ...optimizers import batch
 from ...optimizers.batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, elementwise, evaluate, norm
-from ...optimizers.line_search import search
+from ...optimizers.lbfgs import search
+from ...regularizers._shared import Penalty
 from ...threads import parts, run
-from ...types import Floats, Objective, Regularizer, StepReport
+from ...types import Floats, Objective, Offsets, Regularizer, RowBlock, StepReport
 
 UPDATES = ("PR", "FR")
 CURVATURE = 0.1
@@ -344,3 +354,64 @@ def _retreat(x: Floats, there: Floats, pseudo: Floats, steps: Floats) -> bool:
     far = pseudo * (there - x) > 0
     steps[far] *= DOWN
     return bool(far.any())
+
+
+@dataclass(frozen=True)
+class GroupLasso(Penalty):
+    """rho sum_r sqrt(n_r) ||w_r||_2 over the rows r of weights (registered as ``spacy_crfseq.GroupLasso.v1``).
+
+    A feature's weights are zero for all labels or for none.  Use FISTA to minimise it.  Until `over` sets the rows,
+    all weights form one row.
+
+    rho (float): Strength.
+    RAISES ConfigError: If rho is negative.
+    """
+
+    strengths: ClassVar[None] = None  # it is not an elastic net
+    rho: float = 1.0
+
+    @property
+    def smooth(self) -> bool:
+        return self.rho == 0
+
+    def over(self, blocks: Sequence[RowBlock]) -> GroupLasso:
+        # the groups of parameters are consecutive
+        begins = (
+            block.begin + (block.ptr[:-1] if len(block.ptr) else np.arange(block.n_rows) * block.width)
+            for block in blocks
+        )
+        return _OverRows(self.rho, ptr=np.unique(np.concatenate([*begins, [blocks[-1].end]])))  # without empty groups
+
+    def _begins(self, weights: Floats) -> Offsets:
+        """Return where the groups that have weights begin, and the end of the last one."""
+        return np.array([0, len(weights)])
+
+    def _groups(self, weights: Floats) -> tuple[Floats, Offsets]:
+        """Return sqrt(n_r) ||w_r||_2 of each group that has weights, in float64, and the sizes n_r."""
+        ptr = self._begins(weights)
+        norms = np.sqrt(np.add.reduceat(np.square(weights, dtype=np.float64), ptr[:-1]))
+        return np.sqrt(np.diff(ptr)) * norms, np.diff(ptr)
+
+    def value(self, weights: Floats) -> float:
+        return self.rho * float(self._groups(weights)[0].sum())
+
+    def add_grad(self, weights: Floats, grad: Floats) -> None:
+        """Do nothing, because there is no smooth part."""
+
+    def prox(self, weights: Floats, step: float) -> None:
+        norms, sizes = self._groups(weights)
+        factors = np.maximum(0, 1 - step * self.rho * sizes / np.maximum(norms, 1e-300))
+        weights *= np.repeat(factors, sizes).astype(weights.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OverRows(GroupLasso):
+    """The penalty on parameters whose groups begin at `ptr`."""
+
+    ptr: Offsets
+
+    def __post_init__(self) -> None:
+        """Do nothing: the strength was checked."""
+
+    def _begins(self, weights: Floats) -> Offsets:
+        return self.ptr

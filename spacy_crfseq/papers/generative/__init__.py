@@ -27,8 +27,9 @@ from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import kernels
 from ...errors import ConfigError
-from ...types import Bools, Floats, Numbers, Objective, StepReport
+from ...types import Batch, Bools, Floats, Numbers, Objective, Scores, StepReport
 
 Array: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-3
@@ -206,3 +207,27 @@ class NaiveBayes(HMM):
     def _labels(self, counts: Counts) -> tuple[Array, Array, Array, float]:
         labels = self._log_shares(counts.tokens)
         return np.tile(labels, (len(labels), 1)), labels, np.zeros_like(labels), -float(labels.sum())
+
+
+# The loss: sum_n -log sum_y exp(score(y, x_n)), y over the labellings that agree with the known labels.  The scores are
+# log-probabilities, exp(score(y, x)) = P(x, y) (Sokolovska 2010, eq. 4.2).
+
+
+@dataclass(frozen=True)
+class JointLog:
+    """Negative log-likelihood of texts and their known labels (registered as ``spacy_crfseq.JointLog.v1``).
+
+    Its gradient is minus the expected counts of labels and label pairs given the known labels, the E-step of
+    expectation-maximization.  A text without labels has the likelihood of its words.  Larger scores always lower the
+    loss, so only methods that normalise the parameters can minimise it: HMM and NaiveBayes.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({"joint"})
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        known = np.flatnonzero(batch.gold >= 0)
+        emissions = scores.emissions.copy()
+        emissions[known] = -np.inf
+        emissions[known, batch.gold[known]] = scores.emissions[known, batch.gold[known]]
+        clamped, nothing, log_z = scores._replace(emissions=emissions), batch.gold[:0], np.zeros(len(batch.weights))
+        return kernels.lattice.log_loss(clamped, batch.offsets, nothing, -batch.weights, grad, log_z=log_z)

@@ -28,7 +28,7 @@ from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_file
 from ...errors import DataError
 from ...files import write_text
-from ...pipeline.gold_files import read_gold
+from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...schemes import split_tag
 

@@ -119,7 +119,7 @@ def weigh(
     """
     import spacy
 
-    from ...pipeline.gold_files import read_gold
+    from ...pipeline.readers import read_gold
     from ...pipeline.texts import read_texts
     from .reader import weigh as weigh_texts
     from .reader import words_of

@@ -27,7 +27,7 @@ from ...cli.options import layout_of
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
-from ...pipeline.gold_files import read_gold
+from ...pipeline.readers import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.calibration import Certainty, calibration, certainty, log_losses

@@ -28,7 +28,7 @@ from ...corpora import Preset
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import write_text
-from ...pipeline.gold_files import read_gold
+from ...pipeline.readers import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from ...prf import Values, accuracy, for_json, rates_by_label

@@ -25,7 +25,7 @@ from ...corpora.layouts import as_options, file_columns
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import write_json
-from ...pipeline.gold_files import read_gold
+from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ...prf import PRF, SEQUENCES, prf

@@ -19,7 +19,7 @@ from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
 from ...files import write_text
-from ...pipeline.gold_files import read_gold
+from ...pipeline.readers import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.losses.joint_log import JointLog
-from spacy_crfseq.papers.generative import HMM, NaiveBayes
+from spacy_crfseq.papers.generative import HMM, JointLog, NaiveBayes
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.objective import Objective, Term
