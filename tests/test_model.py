@@ -120,6 +120,14 @@ def test_a_stored_model_is_the_same(support: str, bigram_templates: tuple[str, .
     again.theta[:] = 0  # training may go on from a stored model
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"\x00" * 100, b"\x93\x01\x02\x03", srsly.msgpack_dumps({"a": 1}), b"PK\x03\x04" * 20]
+)
+def test_foreign_files(data: bytes) -> None:
+    with pytest.raises(ModelFileError, match="no spacy_crfseq model"):
+        LinearChainCRF.from_bytes(data)
+
+
 def with_value(place: int, value: Any, dtype: type | None = None) -> Callable[[list[int]], np.ndarray]:
     """Return a function that puts a value into an array."""
 

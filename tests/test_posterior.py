@@ -314,13 +314,13 @@ def test_an_empty_text() -> None:
     assert case.posterior.expected_f(nothing) == 0
 
 
-@pytest.mark.parametrize("ask", ["log_probabilities", "entropies", "sample", "expected_f"])
+@pytest.mark.parametrize("ask", ["log_probabilities", "marginals", "entropies", "sample", "expected_f"])
 def test_a_text_without_any_labelling(ask: str) -> None:
     problem = random_problem(np.random.default_rng(0), n_labels=3, lengths=[2, 1, 0, 2], shared=True)
     allowed = np.ones((5, 3), np.bool_)
     allowed[4] = False
     posterior = make_case(problem, all_allowed(3), allowed).posterior
-    arguments: dict[str, tuple[Any, ...]] = {"entropies": (), "sample": (2, np.random.default_rng(0))}
+    arguments: dict[str, tuple[Any, ...]] = {"marginals": (), "entropies": (), "sample": (2, np.random.default_rng(0))}
     with pytest.raises(DataError, match="Sequence 3 of"):
         getattr(posterior, ask)(*arguments.get(ask, (np.zeros(5, np.int32),)))
 

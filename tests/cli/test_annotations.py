@@ -231,6 +231,7 @@ def test_what_active_chooses_comes_back_through_every_command(
     )
     config = tmp_path / "ner.cfg"
     worked(run("init-config", config, "--lang xx", "--train", gold, "--dev", gold), "jsonl")
+    assert 'incorrect_spans_key = "incorrect"' in config.read_text()  # of rejected spans
     worked(run("debug-data", gold, "--config", config, "--no-cost"), "PER", "LOC")
     worked(run("fit", config, "--output", tmp_path / "out"))
     nlp = spacy.load(tmp_path / "out" / "model-best")

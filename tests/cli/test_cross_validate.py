@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.corpora import read_preset, write_columns
-from spacy_crfseq.pipeline.project import each_fold, load_config, set_up_from
+from spacy_crfseq.pipeline.project import can_share, each_fold, load_config, set_up_from
 from spacy_crfseq.schemes import Span, decode_lenient, encode
 from tests.commands import Corpus, Run, refused, worked
 
@@ -71,6 +71,18 @@ def test_sharing_the_encoded_corpus_changes_nothing(
         sizes.append([active for _, active in found])
     assert scores[0] == pytest.approx(scores[1])
     assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "shared"),
+    [({}, True), ({"min_count": 2}, False), ({"max_features": 9}, False), ({"tag_dictionary_size": 5}, False)],
+)
+def test_what_depends_on_other_texts_is_not_shared(
+    setting: dict[str, int], shared: bool, configure: Any, corpus: Corpus, tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    overrides = {f"components.crf_ner.{name}": value for name, value in setting.items()}
+    assert can_share(set_up_from(load_config(config, {"paths.train": str(corpus.train), **overrides}))) == shared
 
 
 def test_trained_components_are_refused(

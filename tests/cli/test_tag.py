@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -280,6 +281,8 @@ def kill_after(monkeypatch: pytest.MonkeyPatch, n_parts: int) -> None:
             self._log.flush()
             raise Killed
         add(self, data, *args)
+        if self._file is not None and not self._file.closed:  # what is noted is written
+            assert os.fstat(self._file.fileno()).st_size == self.state[1]
 
     monkeypatch.setattr(Output, "add", limited)
 

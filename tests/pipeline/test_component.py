@@ -164,20 +164,6 @@ def test_accumulated_gradients() -> None:
     assert losses[0] > 0
 
 
-def test_missing_annotation_is_not_learnt_as_outside() -> None:
-    nlp = blank("crf_ner", optimizer=LBFGS_TIGHT)
-    docs = [Doc(nlp.vocab, words=["Anna", "saw", name]) for name in ("Oslo", "Rome", "Bern")]
-    for doc in docs[:2]:
-        doc.set_ents([Span(doc, 2, 3, "LOC")], outside=[Span(doc, 1, 2)], default="missing")
-    docs[2].set_ents([], missing=[docs[2][0:1]], default="outside")
-    corpus = [Example(bare_doc(nlp, words_of(doc)), doc) for doc in docs]
-    initialize(nlp, corpus, fit=True)
-    table = pipe_of(nlp).marginals(corpus[0].predicted)
-    outside = pipe_of(nlp).tags.index("O")
-    assert table[1, outside] > 0.8  # known to be outside
-    assert table[0, outside] < 0.7  # not known: neither outside nor inside was learnt
-
-
 def test_missing_tags_are_not_learnt() -> None:
     nlp = blank("crf_tagger")
     example = Example(bare_doc(nlp, [*"aba"]), Doc(nlp.vocab, words=[*"aba"], tags=["X", "", "X"]))
@@ -249,6 +235,19 @@ def learns_the_new_label(nlp: Language, factory: str) -> None:
     for _ in range(25):
         nlp.update(corpus)
     assert nlp.evaluate(new_examples(nlp, factory) + examples(nlp, factory))[SCORES[factory]] == 1.0
+
+
+@each_factory
+def test_without_transitions_label_pairs_count_through_bigram_templates_only(factory: str) -> None:
+    features = templates("LOWER[0]", bigram_templates=["LOWER[0]"])
+    nlp = trained(factory, transitions=False, optimizer=LBFGS_TIGHT, features=features)
+    pipe = pipe_of(nlp)
+    assert pipe.crf.views.bigrams.any()
+    assert pipe.crf.views.start.any()
+    assert not pipe.crf.views.transitions.any()
+    pipe.add_label("NEW")
+    pipe.fit(examples(nlp, factory))
+    assert not pipe.crf.views.transitions.any()
 
 
 @pytest.mark.parametrize(

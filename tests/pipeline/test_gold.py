@@ -26,7 +26,6 @@ from spacy_crfseq.pipeline.texts import load_docs
 from tests.pipeline.helpers import (
     FACTORIES,
     LBFGS_TIGHT,
-    annotation,
     bare_doc,
     blank,
     examples,
@@ -166,29 +165,6 @@ def test_labels_that_no_component_knows_are_named() -> None:
             nlp.update([Example(bare_doc(nlp, ["Anna", "lives"]), doc)])
     allow(doc, "crf_ner", {0: ["PER", "LOC"]})
     nlp.update([Example(bare_doc(nlp, ["Anna", "lives"]), doc)])  # nothing of the bad ones has stayed behind
-
-
-@each_factory
-def test_a_model_learns_from_nothing_but_allowed_labels(factory: str) -> None:
-    """Each token of the corpus may have its own label or one that is never right: the sets leave no other choice."""
-    labels = {"crf_tagger": ["XX", "NN"], "crf_chunker": ["XX", "NP"], "crf_ner": ["XX", "PER"]}[factory]
-    nlp = blank(factory, optimizer=LBFGS_TIGHT)
-    pipe = pipe_of(nlp)
-    corpus = []
-    for number, example in enumerate(examples(nlp, factory, repeat=2)):
-        tags = gold_tags(pipe.annotation, example, factory)
-        gold, extra = bare_doc(nlp, words_of(example.reference)), labels[number % 2]
-        other = f"B-{extra}" if pipe.annotation.scheme else extra
-        allow(gold, factory, {i: [str(tag), other] for i, tag in enumerate(tags)})
-        corpus.append(Example(example.predicted, gold))
-    initialize(nlp, corpus)
-    assert set(pipe.labels) >= set(labels)
-    pipe.fit()
-    wanted = [annotation(example.reference) for example in examples(nlp, factory)]
-    key = {"crf_tagger": "tags", "crf_chunker": "spans", "crf_ner": "ents"}[factory]
-    found = [annotation(nlp(example.predicted)) for example in examples(nlp, factory)]
-    hits = [a[key] == b[key] for a, b in zip(found, wanted, strict=True)]
-    assert sum(hits) >= len(hits) - 1
 
 
 def test_both_ways_of_training_make_the_same_model_and_a_docbin_keeps_the_notes() -> None:

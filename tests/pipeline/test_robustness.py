@@ -133,21 +133,6 @@ def test_gold_labels_changed_in_place_are_seen(optimizer: str) -> None:
     assert entities(nlp, TEXT) == [("Anna", "LOC"), ("New York", "PER")]
 
 
-def test_repeated_sentences_count_every_time() -> None:
-    """An epoch that spaCy deals out in batches is the epoch that `fit` sees, repetitions included."""
-    results = []
-    for deal in (1, 4, 15):
-        nlp = initialized(repeat=3, optimizer=LBFGS)
-        pipe, corpus = pipe_of(nlp), examples(nlp, repeat=3)
-        for _ in range(40):
-            for start in range(0, len(corpus), deal):
-                nlp.update(corpus[start : start + deal], sgd=nlp.create_optimizer())
-        assert pipe.doc_model.n_sequences == len(corpus)
-        results.append(pipe.crf.theta.copy())
-    np.testing.assert_allclose(results[1], results[0], atol=2e-3)
-    np.testing.assert_allclose(results[2], results[0], atol=2e-3)
-
-
 def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
     """Scores of a path grow with its length; in float32 the differences between paths must not be lost."""
     nlp, pipe = trained()
@@ -413,3 +398,11 @@ def test_docs_of_two_vocabs_in_one_batch(attr: str) -> None:
     pipe = pipe_of(nlp)
     pipe.set_annotations(mixed, pipe.predict(mixed))
     assert [found(doc) for doc in mixed] == [one for one in expected for _ in range(2)]
+
+
+def test_labels_made_inside_a_zone_stay() -> None:
+    nlp = spacy.blank("en")
+    with nlp.memory_zone():
+        nlp.add_pipe("crf_ner").add_label("GADGETRY")
+        nlp.add_pipe("crf_tagger").add_label("ZZTAG")
+    assert {"GADGETRY", "ZZTAG"} <= set(nlp.vocab.strings)
