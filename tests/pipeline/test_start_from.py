@@ -101,6 +101,13 @@ def test_without_new_labels_predictions_begin_as_they_were(added: dict[str, Any]
     assert not added or words[0] == words[1]
 
 
+def test_without_transitions_new_labels_have_none() -> None:
+    features = {"features": templates("LOWER[0]", bigram_templates=["LOWER[0]"]), "transitions": False}
+    nlp = gone_on(trained(**{**ALL, **features}), **features)
+    assert "U-DRINK" in pipe_of(nlp).tags
+    assert not pipe_of(nlp).crf.views.transitions.any()
+
+
 def test_the_penalty_is_on_changes_of_the_weights() -> None:
     old = trained(**ALL)
     nlp = gone_on(old, fit=False, optimizer=LBFGS_TIGHT)
