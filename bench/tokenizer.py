@@ -19,7 +19,7 @@ def tokenizer(options: Options) -> list[Row]:
     import spacy
 
     from spacy_crfseq.corpora.xml import XMLForm, read_xml
-    from spacy_crfseq.pipeline.spacy_train import RegexTokenizer
+    from spacy_crfseq.tools.tokenizer import RegexTokenizer
 
     draw = random.Random(0)
     addresses = [one.words for one in read_xml(options.corpus("usaddress", "labeled.xml"), XMLForm())]

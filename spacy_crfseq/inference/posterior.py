@@ -116,16 +116,17 @@ class Posterior(NamedTuple):
         exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
             states are possible.
         """
-        labels, most = np.empty(self.n_tokens, np.int32), self.n_tokens // THREAD_TOKENS
+        n_tokens = int(self.offsets[-1])
+        labels, most = np.empty(n_tokens, np.int32), n_tokens // THREAD_TOKENS
         exact = np.empty(len(self.offsets) - 1, np.bool_) if exact is None else exact
         exact[:] = True
         n_threads = 1 if most < 2 else min(n_threads or available(), most)
 
         def fill(part: Part) -> None:
-            scores, offsets, tokens = self._scores(part)
-            labels[tokens] = decoder(scores, offsets, self.constraints, self._allowed(tokens))
+            scores, offsets, tokens, allowed = self._scores(part)
+            labels[tokens] = decoder(scores, offsets, self.constraints, allowed)
             if self.rules is not None:
-                possible = scores.constrained(self.constraints, self._allowed(tokens)), offsets
+                possible = scores.constrained(self.constraints, allowed), offsets
                 best = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
                 check_possible(best, part[0])
 
@@ -256,8 +257,8 @@ class Posterior(NamedTuple):
     def _constrained(self) -> Iterator[Piece]:
         """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""
         for part in self.source.parts():
-            scores, offsets, tokens = self._scores(part)
-            scores = scores.constrained(self.constraints, self._allowed(tokens))
+            scores, offsets, tokens, allowed = self._scores(part)
+            scores = scores.constrained(self.constraints, allowed)
             if self.rules is None:
                 yield Piece(scores, offsets, tokens, slice(*part))
                 continue
@@ -270,15 +271,14 @@ class Posterior(NamedTuple):
                 places = slice(tokens.start + b, tokens.start + e), slice(number, number + 1)
                 yield Piece(states, np.array([0, e - b]), *places, *rest)
 
-    def _scores(self, part: Part) -> tuple[Scores, Offsets, slice]:
+    def _scores(self, part: Part) -> tuple[Scores, Offsets, slice, Bools | None]:
+        """Return the scores of some sequences, their offsets from 0 on, their tokens, and the labels these may have."""
         scores = self.source.scores(part)
         if self.temperature != 1:
             scores = Scores(*(array / array.dtype.type(self.temperature) for array in scores))
         offsets = self.offsets[part[0] : part[1] + 1]
-        return scores, offsets - offsets[0], slice(int(offsets[0]), int(offsets[-1]))
-
-    def _allowed(self, tokens: slice) -> Bools | None:
-        return None if self.allowed is None else self.allowed[tokens]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        return scores, offsets - offsets[0], tokens, None if self.allowed is None else self.allowed[tokens]
 
 
 def make_posterior(

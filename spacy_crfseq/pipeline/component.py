@@ -162,7 +162,7 @@ class CRFComponent(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
         trained = self.doc_model.current()
-        answer = ask(trained, list(docs), preset=True)
+        answer, method = ask(trained, list(docs), preset=True), trained.method
         threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
         scores = keep = None
         if threshold or self.cfg["scores"]:
@@ -171,7 +171,7 @@ class CRFComponent(TrainablePipe):
             labels, scores = answers.all_labels, answers.all_probabilities
             keep = scores >= threshold if threshold else None
         else:
-            labels = answer.posterior.decode(self.method.decoder, self.method.n_threads)
+            labels = answer.posterior.decode(method.decoder, method.n_threads)
         _, state, doc_offsets = answer.columns
         return Prediction(
             labels, answer.posterior.offsets, doc_offsets, state, answer.decided, keep,

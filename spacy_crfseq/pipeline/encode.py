@@ -395,10 +395,16 @@ class CorpusEncoder:
         return data
 
     def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
-        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown."""
+        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown.
+
+        Components before this one annotate them if they annotate in training, and are trained already.
+        """
         self.set(texts=find_texts(self.model.name, self.settings, terms or {}, nlp))
         if nlp is not None and self.settings and not self.plan.annotators:
-            self.set(annotators=frozen_annotators(nlp, self.model.name))
+            names, training = nlp.component_names, nlp.config.interpolate().get("training") or {}
+            before = names[: names.index(self.model.name)] if self.model.name in names else []
+            chosen = set(training.get("annotating_components", ())).intersection(training.get("frozen_components", ()))
+            self.set(annotators=[nlp.get_pipe(name) for name in before if name in chosen])
 
     def encode_term(self, name: str, encoder: Encoder, strings: dict[int, str] | None = None) -> EncodedCorpus:
         """Return the texts of a term as numbers.  RAISES DataError: If they hold nothing that its loss learns from."""
@@ -505,28 +511,9 @@ def _examples(component: str, name: str, texts: Texts, unlabelled: bool) -> Iter
             )
 
 
-def frozen_annotators(nlp: Language, component: str) -> list[Any]:
-    """Return the components before another that annotate in training, and are trained already."""
-    settings, names = nlp.config.interpolate().get("training") or {}, nlp.component_names
-    before = names[: names.index(component)] if component in names else []
-    chosen = set(settings.get("annotating_components", ())).intersection(settings.get("frozen_components", ()))
-    return [nlp.get_pipe(name) for name in before if name in chosen]
-
-
 def annotated(pipe: Any, examples: Iterable[Example]) -> Iterator[Example]:
     """Yield examples with the predictions of a component on copies of their predicted Docs."""
     for batch in util.minibatch(examples, ANNOTATED):
         docs: Any = [example.predicted.copy() for example in batch]
         for example, doc in zip(batch, pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs), strict=True):
             yield Example(doc, example.reference)
-
-
-def check_complete(component: str, settings: Mapping[str, TermSettings], there: Iterable[str]) -> None:
-    """RAISES DataError: If a term has no texts."""
-    for name in settings.keys() - set(there):
-        example: Any = f'terms={{"{name}": docs}}'
-        raise DataError(
-            f"Component {component!r}: the term {name!r} has no texts. Name their corpus under [components.{component}."
-            f"terms.{name}], which 'crfseq fit' reads for any component and 'spacy train' for those it initializes; in "
-            f"Python, call fit({example}). To train without terms, set pipe.method = pipe.method._replace(terms={{}})."
-        )

@@ -7,6 +7,8 @@ them, get their names when the model is stored.  Other names are found by hashin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from spacy.tokens import Doc
@@ -57,7 +59,7 @@ class Origins:
         self._plans = [block.plan for block in blocks]
         self._parts = [block.origins or [] for block in blocks]
         self._ends = [np.cumsum([values.shape[1] for _, values in parts], dtype=np.int64) for parts in self._parts]
-        self._strings, self._vocab = strings, vocab
+        self._strings, self._text_of = strings, partial(text_of, strings=strings, vocab=vocab)
         for block in blocks:
             block.origins = None
 
@@ -92,10 +94,8 @@ class Origins:
                 names += [None] * own.shape[1]
         return names
 
-    def _text_of(self, value: int) -> str:
-        return text_of(value, self._strings, self._vocab)
 
-
+@dataclass
 class FeatureReader:
     """Finds the active features of texts, and their names.
 
@@ -105,29 +105,25 @@ class FeatureReader:
     vocab (Callable): Returns the vocab of the current texts.
     """
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        strings: dict[int, str],
-        features: FeatureSet,
-        read: Callable[[list[Doc], bool], DocColumns],
-        vocab: Callable[[], Vocab],
-    ) -> None:
-        self.encoder = encoder
-        self._strings, self._features, self._read, self._vocab = strings, features, read, vocab
+    encoder: Encoder
+    strings: dict[int, str]
+    features: FeatureSet
+    read: Callable[[list[Doc], bool], DocColumns]
+    vocab: Callable[[], Vocab]
 
     def active(self, docs: list[Doc], preset: bool = False) -> BothActive:
         """Return the active features of each template in some Docs.
 
         preset (bool): As in `CRFComponent.posterior`.
         """
-        return self.encoder.active(self._read(docs, preset).text)
+        return self.encoder.active(self.read(docs, preset).text)
 
     def names(self, block: int, active: Active) -> list[str]:
         """Return the names of features of the unigram (0) or the bigram block (1)."""
         plan = (self.encoder.unigrams, self.encoder.bigrams)[block].plan
-        vocab = self._vocab()
-        return names_of(plan, active.template, active.values, lambda value: text_of(value, self._strings, vocab))
+        return names_of(
+            plan, active.template, active.values, partial(text_of, strings=self.strings, vocab=self.vocab())
+        )
 
     def active_strings(self) -> Iterator[BothActive]:
         """Yield the active features of all strings of the vocab, as words and as values of token columns, in portions.
@@ -135,12 +131,12 @@ class FeatureReader:
         They are read as one long text.  So every feature of one word or one column is met whose string is there, at
         any offset; of what looks at several tokens, next to nothing is.
         """
-        strings = self._vocab().strings
+        strings = self.vocab().strings
         hashes = np.array([*CODES, *(strings[text] for text in strings if not text.isspace())], np.uint64)
         for first in range(0, len(hashes), PART):
             part = hashes[first : first + PART]
             context = np.repeat(part[:, None], len(self.encoder.columns), axis=1)
-            sets = dict.fromkeys(self._features.set_names, make_token_sets([0] * len(part), []))
+            sets = dict.fromkeys(self.features.set_names, make_token_sets([0] * len(part), []))
             yield self.encoder.active(Columns(part, context, np.array([0, len(part)]), sets))
 
     def find(self, texts: Iterable[BothActive], wanted: tuple[Bools, Bools]) -> Iterator[tuple[int, int, str]]:

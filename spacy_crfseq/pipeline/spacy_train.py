@@ -1,12 +1,7 @@
 """What a config of ``spacy train`` names beside components and corpora.
 
-A logger, a batcher for batch optimizers, scorers, a tokenizer and the model card.  A sequence is a sentence, or a whole
-Doc without sentence starts; it is right if all its tokens with known gold annotation are, and does not count if it has
-none.  The tokenizer's tokens are the matches of a regular expression, by default the runs without white space::
-
-    [nlp.tokenizer]
-    @tokenizers = "spacy_crfseq.RegexTokenizer.v1"
-    pattern = "\\\\S+"
+A logger, a batcher for batch optimizers, scorers and the model card.  A sequence is a sentence, or a whole Doc without
+sentence starts; it is right if all its tokens with known gold annotation are, and does not count if it has none.
 
 The logger shows the progress of a CRF: objective, gradient, active features.  Its columns follow those of spaCy's
 ConsoleLogger; on a terminal, live curves appear below the table.  Its file has the form of the log of ``crfseq fit``.
@@ -26,17 +21,14 @@ from time import monotonic, perf_counter
 from typing import IO, Any, TypeVar
 
 import numpy as np
-import srsly
 from spacy import util
 from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
 from spacy.language import Language
 from spacy.scorer import Scorer, get_ner_prf
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.vocab import Vocab
 from tqdm import tqdm
 
-from ..corpora.splitting import SPACES, Splitter
 from ..errors import ConfigError, DataError
 from ..prf import SEQUENCES, finite
 from ..types import StepReport
@@ -383,68 +375,6 @@ def scores_alone(nlp: Language, known: Mapping[str, dict[str, Any] | None]) -> d
         return None
     of_tokens = hasattr(nlp.tokenizer, "score")
     return {name: value for name, value in scores_.items() if of_tokens or not name.startswith("token_")}
-
-
-def create_regex_tokenizer(pattern: str = SPACES, between: str = "words") -> Callable[[Language], "RegexTokenizer"]:
-    """Create a tokenizer whose tokens are matches of a pattern (``spacy_crfseq.RegexTokenizer.v1``).
-
-    pattern (str): A regular expression; by default, tokens are what is between white space.  In a config, write a
-        dollar sign as ``\\\\x24``: spaCy doubles $ when it saves one.
-    between (str): Which text between matches becomes tokens of its own: "words", each run without white space;
-        "nothing", which leaves such text out; or "everything", white space beyond a single space as well.
-
-    With "words", doc.text is the text if white space in it is single spaces between tokens; other white space becomes
-    one space or, before the first token, none, because tokens of white space would be part of the sequences that a
-    CRF labels.  With "everything", doc.text is always the text.
-    Raises ConfigError on a pattern that cannot be read or that matches the empty text.
-    """
-    splitter = Splitter(pattern, between)
-    return lambda nlp: RegexTokenizer(nlp.vocab, splitter.pattern, splitter.between)
-
-
-class RegexTokenizer:
-    """A tokenizer of a pipeline; see `create_regex_tokenizer`."""
-
-    def __init__(self, vocab: Vocab, pattern: str = SPACES, between: str = "words") -> None:
-        self.vocab, self.split = vocab, Splitter(pattern, between)
-
-    def __repr__(self) -> str:
-        return f"RegexTokenizer(pattern={self.split.pattern!r}, between={self.split.between!r})"
-
-    def __call__(self, text: str) -> Doc:
-        """Return the Doc of a text."""
-        words, spaces = self.split(text)
-        return Doc(self.vocab, words=words, spaces=spaces)
-
-    def pipe(self, texts: Iterable[str], batch_size: int = 1000) -> Iterator[Doc]:
-        """Yield the Doc of each text."""
-        return map(self, texts)
-
-    def explain(self, text: str) -> list[tuple[str, str]]:
-        """Return the tokens of a text, each after what made it: "MATCH", or "BETWEEN" matches."""
-        return [("MATCH" if self.split.matches(word) else "BETWEEN", word) for word in self.split(text)[0]]
-
-    def to_bytes(self, **kwargs: Any) -> bytes:
-        """Return the settings as bytes."""
-        data: bytes = srsly.msgpack_dumps({"pattern": self.split.pattern, "between": self.split.between})
-        return data
-
-    def from_bytes(self, bytes_data: bytes, **kwargs: Any) -> "RegexTokenizer":
-        """Take over settings.  RAISES DataError: If the bytes are those of something else."""
-        try:
-            settings = srsly.msgpack_loads(bytes_data)
-            self.split = Splitter(settings["pattern"], settings["between"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"These are not the settings of a RegexTokenizer: {error}.") from error
-        return self
-
-    def to_disk(self, path: Path | str, **kwargs: Any) -> None:
-        """Write the settings to a file."""
-        Path(path).write_bytes(self.to_bytes())
-
-    def from_disk(self, path: Path | str, **kwargs: Any) -> "RegexTokenizer":
-        """Take over the settings in a file."""
-        return self.from_bytes(Path(path).read_bytes())
 
 
 # The model card: the description and notes in a pipeline's meta, which ``spacy package`` shows in a README

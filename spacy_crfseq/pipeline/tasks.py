@@ -31,6 +31,8 @@ from .structs import write_spans, write_tokens
 
 ATTRIBUTES = ("tag", "pos", "morph")
 """Token attributes that `crf_tagger` can predict."""
+VOCAB = attrgetter("vocab")
+"""Docs of one batch may have different ones."""
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
 
 
@@ -151,11 +153,6 @@ def add_strings(vocabs: Iterable[Vocab], texts: Sequence[str]) -> Hashes:
     return keys
 
 
-def vocabs_of(docs: Iterable[Doc]) -> set[Vocab]:
-    """Return the vocabs of Docs; those of one batch may differ."""
-    return set(map(attrgetter("vocab"), docs))
-
-
 class TokenTags(Annotation):
     """Tags are the values of ``token.tag``, ``token.pos`` or ``token.morph``."""
 
@@ -195,7 +192,7 @@ class TokenTags(Annotation):
 
     def write(self, docs: Sequence[Doc], prediction: Prediction, tags: Sequence[str]) -> None:
         keys = np.zeros(len(tags), np.uint64)
-        for vocab in vocabs_of(docs):
+        for vocab in set(map(VOCAB, docs)):
             keys = self._values(vocab, tags)
         values, scores = keys[prediction.labels], prediction.scores
         if not self.overwrite:
@@ -274,7 +271,7 @@ class Spans(Annotation):
         if prediction.keep is not None:
             spans = SpanArrays(*(values[prediction.keep] for values in spans))
             scores = None if scores is None else scores[prediction.keep]
-        return spans, add_strings(vocabs_of(docs), table.types)[spans.type], scores
+        return spans, add_strings(set(map(VOCAB, docs)), table.types)[spans.type], scores
 
     def store(self, prediction: Prediction, docs: Sequence[Doc], tags: Sequence[str], key: str) -> None:
         """Write the spans to ``doc.spans[key]``, with their scores if these are to be stored."""

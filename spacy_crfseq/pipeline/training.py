@@ -37,7 +37,7 @@ from ..training.objective import Objective, Term
 from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, aligned, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import DocModel
-from .encode import TRAIN, CorpusEncoder, TermData, Texts, TrainingSet, check_complete, find_texts
+from .encode import TRAIN, CorpusEncoder, TermData, Texts, TrainingSet, find_texts
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
 from .labels import PartialTable, gold_tags, known_tags
@@ -218,7 +218,14 @@ class Training(CorpusEncoder):
         """Read the texts of terms that are missing.  RAISES DataError: If a term has none."""
         model, settings = self.model, self.settings
         there = {term.name: term for term in self.terms}
-        check_complete(model.name, settings, {*there, *self.plan.texts})
+        for name in settings.keys() - {*there, *self.plan.texts}:
+            example: Any = f'terms={{"{name}": docs}}'
+            raise DataError(
+                f"Component {model.name!r}: the term {name!r} has no texts. Name their corpus under [components."
+                f"{model.name}.terms.{name}], which 'crfseq fit' reads for any component and 'spacy train' for those "
+                f"it initializes; in Python, call fit({example}). To train without terms, set pipe.method = "
+                "pipe.method._replace(terms={})."
+            )
         self.terms = [
             there[name] if name in there else self.numbered(name, self.encode_term(name, model.encoder))
             for name in settings

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
+from itertools import repeat
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -436,7 +437,9 @@ class Source:
         self.n_labels, self.offsets, self.small = len(views.start), text.offsets, small
         self.words = None if mask is None else text.words
         self._text, self._views, self._mask = text, views, mask
-        self._sums = [(table, ids, table.of(ids.store)) for table, ids in zip(tables, text[:2], strict=False)]
+        self._adders = list[Callable[..., None]]()
+        for table, ids in zip(tables, text[:2], strict=False):
+            self._adders.append(partial(table.add, ids, table.of(ids.store)))
 
     def without_restricted(self, allowed: Bools | None, constraints: Constraints) -> Source:
         """Return the scores where the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
@@ -452,7 +455,7 @@ class Source:
 
     def parts(self, n_threads: int = 1) -> Iterator[Part]:
         """Yield parts that cover the text in order, enough for all threads."""
-        return shards(self.offsets, self.n_labels ** len(self._sums), n_threads=n_threads)
+        return shards(self.offsets, self.n_labels ** len(self._adders), n_threads=n_threads)
 
     def added(self, part: Part) -> Scores | None:
         """Return the scores of a part that small potentials add, if there are any."""
@@ -466,7 +469,7 @@ class Source:
         """Return the scores of a part."""
         begin, end = int(self.offsets[part[0]]), int(self.offsets[part[1]])
         emissions = np.zeros((end - begin, self.n_labels), self._views.start.dtype)
-        adders = [partial(table.add, ids, sums, part) for table, ids, sums in self._sums]
+        adders = list(map(partial, self._adders, repeat(part)))
         scores, small = assemble(self._views, emissions, adders), self.added(part) if self.small else None
         if small is not None:
             scores = added(scores, small)

@@ -28,7 +28,6 @@ from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_file
 from ...errors import DataError
 from ...files import write_text
-from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...schemes import split_tag
 
@@ -80,6 +79,8 @@ def propose_features(
     model (str): A config, or a trained pipeline, whose component the features are for.
     RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs `min_count` times.
     """
+    from ...pipeline.readers import read_gold
+
     check_output_file(output, labelled, force=force)
     nlp = _pipeline(model)
     _, pipe = one_crf_of(nlp, component, str(model), spans_first=True)

@@ -27,7 +27,6 @@ from ...cli.options import layout_of
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
-from ...pipeline.readers import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.calibration import Certainty, calibration, certainty, log_losses
@@ -80,6 +79,8 @@ def calibrate(
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
     """
+    from ...pipeline.readers import read_gold
+
     if output is None and not Path(model).is_dir():
         raise ConfigError(f"{model} is not a folder. Give --output DIR for the calibrated pipeline.")
     if output is not None:

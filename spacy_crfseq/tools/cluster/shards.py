@@ -123,14 +123,9 @@ class Recipe:
     data: bytes
     code: str | None
 
-    @property
-    def nlp(self) -> Language:
-        """The pipeline of this process."""
-        return _pipeline(self)
-
     def training(self, tags: Sequence[str] = (), partials: PartialTable | None = None) -> Training:
         """Return the training of the component, with these tags; it has no weights."""
-        model: DocModel = self.nlp.get_pipe(self.component).doc_model  # type: ignore[attr-defined]
+        model: DocModel = pipeline_of(self).get_pipe(self.component).doc_model  # type: ignore[attr-defined]
         training = Training(model)
         if partials is not None:
             model.set_tags(tags)
@@ -139,7 +134,8 @@ class Recipe:
 
 
 @lru_cache(maxsize=4)
-def _pipeline(recipe: Recipe) -> Language:
+def pipeline_of(recipe: Recipe) -> Language:
+    """Return the pipeline of this process."""
     if recipe.code is not None:
         util.import_file("python_code", recipe.code)
     config = Config().from_str(recipe.config, interpolate=False)
@@ -226,7 +222,7 @@ class Plan(NamedTuple):
 def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]]) -> Shard:
     """Return parts of corpora, by the names of terms, as numbers.  RAISES CrfError: If one cannot be read."""
     with LOCK:
-        nlp, training = recipe.nlp, recipe.training()
+        nlp, training = pipeline_of(recipe), recipe.training()
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
         texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
         training.set(annotators=annotators, texts=find_texts(recipe.component, training.settings, texts, None))
@@ -308,15 +304,11 @@ def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Plan)
         if shard.objective is None:
             shard.objective = _objective(shard, recipe, plan, get_worker().state.nthreads)
     result = work(shard.objective, theta.copy(), shard.memory)  # what comes from another process cannot be written
-    if _is_short_of_memory(get_worker()):
+    # distributed has no public name for the limit of a worker; see its upper bound in pyproject.toml
+    limit = getattr(getattr(get_worker(), "memory_manager", None), "memory_limit", None) or 0
+    if 0 < TIGHT * limit < get_worker().monitor.get_process_memory():
         shard.objective = None  # it takes two thirds of a shard, and less time to make than to read from disk
     return result
-
-
-def _is_short_of_memory(worker: Any) -> bool:
-    # distributed has no public name for the limit of a worker; see its upper bound in pyproject.toml
-    limit = getattr(getattr(worker, "memory_manager", None), "memory_limit", None) or 0
-    return bool(0 < TIGHT * limit < worker.monitor.get_process_memory())
 
 
 def _objective(shard: Shard, recipe: Recipe, plan: Plan, n_threads: int) -> Objective:
@@ -355,7 +347,7 @@ def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], d
     assert shard.ids is not None
     encoder = copy(shard.encoder)  # from which the origins of features can be moved
     encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
-    origins = Origins(encoder, shard.strings, recipe.nlp.vocab)
+    origins = Origins(encoder, shard.strings, pipeline_of(recipe).vocab)
     names_of: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for block, ids in enumerate(shard.ids):
         own = np.flatnonzero(np.isin(ids, numbers[block]))

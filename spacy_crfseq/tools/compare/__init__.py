@@ -28,7 +28,6 @@ from ...corpora import Preset
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import write_text
-from ...pipeline.readers import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from ...prf import Values, accuracy, for_json, rates_by_label
@@ -124,6 +123,8 @@ def _judge_both(
     pipelines: Sequence[Language], pipes: Sequence[dict[str, CRFComponent]], file: Path, layout: Preset, given: Any
 ) -> tuple[list[dict[str, Judged]], list[Doc]]:
     """Return the predictions of components for which the file has gold annotation, and its texts."""
+    from ...pipeline.readers import read_gold
+
     judged: list[dict[str, Judged]] = []
     docs: list[Doc] = []
     with tqdm(total=2 * len(pipes[0]), disable=None, leave=False, file=sys.stderr, delay=1) as bar:

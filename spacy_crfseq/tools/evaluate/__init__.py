@@ -25,7 +25,6 @@ from ...corpora.layouts import as_options, file_columns
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import write_json
-from ...pipeline.readers import read_gold
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ...prf import PRF, SEQUENCES, prf
@@ -122,6 +121,8 @@ def evaluate(
     raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
+    from ...pipeline.readers import read_gold
+
     check_output_file(output, file, corpus)
     nlp, known = load_pipeline(model), names_of(given)
     preset = layout_of(file, layout, nlp)

@@ -19,7 +19,6 @@ from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
 from ...files import write_text
-from ...pipeline.readers import read_gold
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt
@@ -71,6 +70,7 @@ def report(
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
+    from ...pipeline.readers import read_gold
     from .._pages.html import made_of, render, text_style
     from .._pages.weights import largest_of_labels, named
 
