@@ -42,8 +42,7 @@ from .app import command
 from .console import INTERRUPTED, Rows, advise, cut, printer, say
 
 if TYPE_CHECKING:
-    from ..training.checkpoint import Checkpoint
-    from ..training.fit import Progress
+    from ..training.fit import Checkpoint, Progress
 
 COMPARED, PARAGRAPH = 100 << 20, 60
 """Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
@@ -240,7 +239,7 @@ def overlaps(config: Any) -> bool:
 
 def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float) -> Checkpoint:
     """Return the checkpoint of this run, that of an earlier one to resume."""
-    from ..training.checkpoint import Checkpoint
+    from ..training.fit import Checkpoint
 
     if resume:
         checkpoint = Checkpoint.load(path, every)

@@ -55,7 +55,7 @@ class AdaGradState(OnlineState):
     others (list[AdaGradState]): Further runs.
     """
 
-    varying: ClassVar[frozenset[str]] = frozenset({"sums"})  # see `training.checkpoint`
+    varying: ClassVar[frozenset[str]] = frozenset({"sums"})  # see `training.fit`
     seen: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0

@@ -30,9 +30,8 @@ from ..features.protocol import LabelAttributes
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
-from ..training.checkpoint import Checkpoint
 from ..training.dataset import Dataset, folds
-from ..training.fit import FitResult, fit
+from ..training.fit import Checkpoint, FitResult, fit
 from ..training.objective import Objective, Term
 from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, aligned, begin_with, build_model, carry_over, check_source, label_factors

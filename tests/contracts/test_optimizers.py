@@ -14,8 +14,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training.checkpoint import Checkpoint
-from spacy_crfseq.training.fit import RunState
+from spacy_crfseq.training.fit import Checkpoint, RunState
 from spacy_crfseq.types import Floats, Optimizer, StepReport
 from tests.problems import Training, made_losses, newton_optimum, training_problem
 

@@ -18,8 +18,7 @@ from spacy.tokens import Doc
 
 from spacy_crfseq import registry
 from spacy_crfseq.pipeline import doc_model
-from spacy_crfseq.training.checkpoint import MAGIC, Checkpoint
-from spacy_crfseq.training.fit import fit
+from spacy_crfseq.training.fit import MAGIC, Checkpoint, fit
 from tests.contracts.test_optimizers import make, problem_for
 from tests.fuzz.oracle import CASES, attempt
 from tests.pipeline.helpers import SENTENCES, bare_doc, blank, examples, initialize, pipe_of, registered

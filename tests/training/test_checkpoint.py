@@ -15,8 +15,7 @@ import spacy_crfseq
 from spacy_crfseq.errors import ClusterError, ModelFileError
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.training.checkpoint import MAGIC, Checkpoint
-from spacy_crfseq.training.fit import FitResult, Progress, RunState, fit
+from spacy_crfseq.training.fit import MAGIC, Checkpoint, FitResult, Progress, RunState, fit
 from spacy_crfseq.types import Optimizer
 from tests.problems import Training, training_problem
 

@@ -62,7 +62,7 @@ class CoordinateState:
     work (Work | None): Indices and scores.
     """
 
-    varying: ClassVar[frozenset[str]] = frozenset({"factors"})  # see `training.checkpoint`
+    varying: ClassVar[frozenset[str]] = frozenset({"factors"})  # see `training.fit`
     theta: NDArray[np.float64]
     rng: np.random.Generator
     factors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
