@@ -18,7 +18,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -88,6 +88,11 @@ class ClassTable:
         return cls(hashes, numbers, names)
 
 
+@lru_cache(maxsize=1)
+def _of_lookups(language: str) -> ClassTable:  # read once, for all components and trainings
+    return ClassTable.of(read_lookups(language))
+
+
 def hash_of(word: str) -> int:
     """Return the number that stands for a word in a table."""
     return zlib.crc32(word.encode("utf8", "surrogatepass"))
@@ -153,7 +158,7 @@ class WordClasses:
     def table(self) -> ClassTable:
         """The classes; errors as in the class."""
         if self._table is None:
-            self._table = ClassTable.of(read_lookups(self.lookups) if self.lookups else read_classes(self.path))
+            self._table = _of_lookups(self.lookups) if self.lookups else ClassTable.of(read_classes(self.path))
         return self._table
 
     def templates(self, block: str) -> Sequence[str]:
