@@ -88,9 +88,8 @@ class ClassTable:
         return cls(hashes, numbers, names)
 
 
-@lru_cache(maxsize=1)
-def _of_lookups(language: str) -> ClassTable:  # read once, for all components and trainings
-    return ClassTable.of(read_lookups(language))
+_of_lookups = lru_cache(maxsize=1)(lambda language: ClassTable.of(read_lookups(language)))
+"""The classes of a language, read once for all components and trainings."""
 
 
 def hash_of(word: str) -> int:
@@ -140,8 +139,7 @@ class WordClasses:
     ) -> None:
         if bool(path) == bool(lookups):
             raise ConfigError('WordClasses: give either path = "classes.txt" or lookups = "en".')
-        numbers = isinstance(prefixes, list | tuple) and all(type(n) is int and n >= 0 for n in prefixes)
-        if not prefixes or not numbers:
+        if not (prefixes and isinstance(prefixes, list | tuple) and all(type(n) is int and n >= 0 for n in prefixes)):
             raise ConfigError(f"WordClasses: prefixes must be a list of numbers from 0, but {prefixes!r} was given.")
         if not 0 <= window <= MAX_OFFSET:
             raise ConfigError(f"WordClasses: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
@@ -163,8 +161,7 @@ class WordClasses:
 
     def templates(self, block: str) -> Sequence[str]:
         """Return the templates given, else a window for each prefix."""
-        window = f"[{-self._window}..{self._window}]"
-        return self._templates or [f"{block}{n or ''}{window}" for n in self._prefixes]
+        return self._templates or [f"{block}{n or ''}[{-self._window}..{self._window}]" for n in self._prefixes]
 
     def lengths(self, block: str) -> Mapping[str, int]:
         """Return the length of the prefix of each attribute, 0 for the whole class."""
