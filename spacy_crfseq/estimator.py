@@ -98,7 +98,8 @@ class CRF:
     calibration_candidates, calibration_max_trials: The same.
     verbose (bool): Print each iteration.
     model_filename (str): File to load a model from, also one of CRFsuite; `fit` stores it there, in another format.
-    keep_tempfiles, trainer_cls: Without effect, as there are no temporary files; an error.
+    keep_tempfiles (bool): Without effect, as there are no temporary files.
+    trainer_cls: An error if it is given, as nothing of python-crfsuite is used.
     loss, regularizer, optimizer: Plug-ins of this package that replace those of the algorithm.
     random_state (int | None): Seed of the order of the sequences; "lbfgs" needs none.
     n_threads (int): 0 for one per core.  The same number gives the same result.
@@ -277,7 +278,8 @@ class CRF:
             self._fitted = _Model.from_file(Path(self.model_filename))
         if self._fitted is None:
             known = sys.modules.get("sklearn.exceptions")
-            raise (known.NotFittedError if known else NotFittedError)("This CRF is not fitted yet; call fit first.")
+            text = f"This CRF is not fitted yet, and its model_filename is {self.model_filename}; call fit first."
+            raise (known.NotFittedError if known else NotFittedError)(text)
         return self._fitted
 
 
@@ -370,7 +372,7 @@ class _Model(NamedTuple):
             if not len(names) == len(groups) == crf.layout.unigrams.n_rows:
                 raise ValueError(f"{len(names)} attributes of {crf.layout.unigrams.n_rows}")
         except Exception as error:  # msgpack raises many kinds on foreign bytes
-            raise ModelFileError(f"{source}: this is no model of spacy_crfseq.CRF ({error}). Fit it again.") from error
+            raise ModelFileError(f"{source}: no model of spacy_crfseq.CRF or CRFsuite ({error}).") from error
         return cls(Attributes(names, frozen=True), Bags(groups), crf)
 
 

@@ -6,6 +6,7 @@ The other commands import this module first, so that Ctrl-C during their imports
 import platform
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
@@ -51,9 +52,10 @@ class Sections(TyperGroup):
         return [*ordered, *(name for name in self.commands if name not in ordered)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the requested command; for a name that other programs use, fail with the name used here."""
-        if args and args[0] not in self.commands and args[0] in MEANT:
-            ctx.fail(f"No such command {args[0]!r}. Here it is {MEANT[args[0]]!r}.")
+        """Return the requested command; for an unknown name, fail with the nearest one, also of other programs."""
+        near = get_close_matches(args[0], [*MEANT, *self.commands], n=1) if args else []
+        if near and args[0] not in self.commands:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {MEANT.get(near[0], near[0])!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

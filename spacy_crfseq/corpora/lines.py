@@ -102,7 +102,7 @@ def check_file(path: Path | str) -> Path:
     """Return the path of a file; RAISES FormatError: If there is none, or a folder in its place."""
     path = Path(path)
     if path.is_dir():
-        raise FormatError(path, 0, "this is a folder; give one file.")
+        raise FormatError(path, 0, f"this is a folder; give one file, or {path}/* where a command takes several.")
     if not path.is_file():
         what = "this is a device or a pipe" if path.exists() else f"no such file (in {Path.cwd()})"
         raise FormatError(path, 0, f"{what}.")

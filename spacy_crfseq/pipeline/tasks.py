@@ -221,7 +221,7 @@ class Spans(Annotation):
 
     def __init__(self, scheme: str, incorrect_spans_key: str | None = None) -> None:
         if scheme not in ("IOB2", "BILUO"):
-            raise ConfigError(f"scheme {scheme!r} cannot be used inside. {suggest(str(scheme), ('IOB2', 'BILUO'))}")
+            raise ConfigError(f'scheme must be "IOB2" (BIO) or "BILUO" (BIOES), but {scheme!r} was given.')
         self.scheme, self.incorrect_spans_key = scheme, incorrect_spans_key
 
     def settings(self) -> dict[str, Any]:

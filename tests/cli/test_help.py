@@ -75,8 +75,9 @@ def test_names_of_other_programs_are_pointed_to_ours(run: Run) -> None:
     for name, ours in MEANT.items():
         result = run(name, "x")
         assert result.exit_code == 2
-        assert f"No such command {name!r}. Here it is {ours!r}." in result.stderr
+        assert f"No such command {name!r}. Did you mean {ours!r}?" in result.stderr
     assert "No such command 'qqq'" in run("qqq").stderr
+    assert "Did you mean 'evaluate'?" in run("evalute").stderr
 
 
 @pytest.mark.parametrize("near", ["spacy_crfseq.LBFSG.v1", "LBFGS", "spacy_crfseq.LBFGS.v2"])

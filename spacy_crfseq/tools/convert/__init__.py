@@ -184,8 +184,8 @@ def convert_file(
 
 
 @command("convert", "Begin", calls=convert_file)
-def _print(said: str, target: Path) -> None:
-    printer().good(f"Converted {said}: {target}")
+def _print(said: str, target: Path, split: str | None) -> None:
+    printer().good(f"Converted {said}: {', '.join(map(str, _files(target, _shares(split))))}")
 
 
 PROGRAMS = {".crfsuite": False, ".wapiti": True}
@@ -289,8 +289,8 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
     from ...pipeline.readers import create_crfsuite_reader, reader_of
 
     _check(settings)
-    targets = [target.with_stem(f"{target.stem}-{part}") for part, _ in zip(PARTS, settings.shares, strict=False)]
-    for path in targets or [target]:
+    targets = _files(target, settings.shares)
+    for path in targets:
         check_output_file(path, source, force=force)
     nlp, layout, invalid = _blank(settings.lang, settings.tokenizer), settings.layout, settings.on_invalid
     if settings.source == CRFSUITE:
@@ -307,7 +307,7 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
         of_docs = settings.source == DOCBIN
         sentences = _sentences_of(load_docs(source, nlp.vocab), settings) if of_docs else reader.sentences(nlp)
         items = (_recoded(sentence, source, settings) for sentence in sentences)
-    if not targets:
+    if not settings.shares:
         return _write(target, items, settings)
     parts = _split(list(items), settings)
     return sum(_write(path, part, settings) for path, part in zip(targets, parts, strict=True))
@@ -322,6 +322,12 @@ def _write(target: Path, items: Iterable[Any], settings: Settings) -> int:
     with replacing(target) as temporary:
         binary.to_disk(temporary)
     return len(binary)
+
+
+def _files(target: Path, shares: tuple[int, ...]) -> list[Path]:
+    """Return the files to write: one for each share, or the target itself."""
+    parts = zip(PARTS, shares, strict=False)
+    return [target.with_stem(f"{target.stem}-{part}") for part, _ in parts] or [target]
 
 
 def _shares(text: str | None) -> tuple[int, ...]:

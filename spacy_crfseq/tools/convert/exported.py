@@ -75,6 +75,8 @@ def export_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Ex
     if not wapiti:
         attributes = _with_values(pipe, attributes, docs)
     transitions, notes = crf.views.transitions.astype(np.float64), list[str]()
+    if own.cfg["temperature"] != 1.0:
+        notes.append("Probabilities are those before calibration: the format has no temperature")
     allowed = own.labels.constraints
     transitions[~allowed.step] = NEVER
     start, end = (np.asarray(each, np.float64).copy() for each in (crf.views.start, crf.views.end))
@@ -272,7 +274,7 @@ def _with_values(pipe: CRFComponent, weights: NamedWeights, docs: Iterable[Doc])
         elif not np.array_equal(own[place], row):
             raise ConfigError(
                 f"{pipe.name!r}: {names[key]!r} has other weights with the value 1 than with others, but only one in "
-                "CRFsuite. Train with spacy_crfseq.CRF, or give the values as text."
+                "CRFsuite. Import its model with --no-numbers, train with spacy_crfseq.CRF, or give the values as text."
             )
         else:
             continue

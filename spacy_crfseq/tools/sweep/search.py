@@ -176,7 +176,8 @@ class Space:
         candidates = (wanted, f"spacy_crfseq.{wanted}.v1", full_names.get(wanted))
         name = next((name for name in candidates if name in registered), None)
         if name is None:
-            raise self._error(f"{key}: there is no function {wanted!r}. {suggest(wanted, map(_short, registered))}")
+            names = {_short(name) if name.endswith(".v1") else name for name in registered}
+            raise self._error(f"{key}: there is no function {wanted!r}. {suggest(wanted, names)}")
         block = dict(now) if isinstance(value, str) and name == now[at] else {**block, at: name}
         for setting in block:
             if setting != at and not self._takes(block, setting):

@@ -54,7 +54,8 @@ def test_a_split_keeps_documents_and_copies_together(run: Run, tmp_path: Path) -
     for name, text, extra in (("m", marked, "--from conll2003 --to conll2003"), ("p", plain, "--from iob --to iob")):
         (tmp_path / name).write_text(text, encoding="utf8")
         for target in ("one.conll", "two.conll"):
-            worked(run("convert", tmp_path / name, tmp_path / target, extra, "--split 70,15,15 --seed 3 --force"))
+            result = run("convert", tmp_path / name, tmp_path / target, extra, "--split 70,15,15 --seed 3 --force")
+            worked(result, str(tmp_path / target.replace(".", "-dev.")))
         words = [
             [line.split()[0] for line in (tmp_path / f"one-{part}.conll").read_text().splitlines() if line.strip()]
             for part in ("train", "dev", "test")
