@@ -277,9 +277,8 @@ class CRF:
         if self._fitted is None and self.model_filename is not None and Path(self.model_filename).exists():
             self._fitted = _Model.from_file(Path(self.model_filename))
         if self._fitted is None:
-            known = sys.modules.get("sklearn.exceptions")
-            text = f"This CRF is not fitted yet, and its model_filename is {self.model_filename}; call fit first."
-            raise (known.NotFittedError if known else NotFittedError)(text)
+            kind = getattr(sys.modules.get("sklearn.exceptions"), "NotFittedError", NotFittedError)
+            raise kind("This CRF is not fitted yet, and model_filename names no file; call fit first.")
         return self._fitted
 
 

@@ -48,13 +48,11 @@ class Sections(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in the order of `SECTIONS`."""
-        ordered = [name for names in SECTIONS.values() for name in names if name in self.commands]
-        return [*ordered, *(name for name in self.commands if name not in ordered)]
+        return [*dict.fromkeys(name for names in (*SECTIONS.values(), self.commands) for name in names)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the requested command; for an unknown name, fail with the nearest one, also of other programs."""
-        near = get_close_matches(args[0], [*MEANT, *self.commands], n=1) if args else []
-        if near and args[0] not in self.commands:
+        if args and args[0] not in self.commands and (near := get_close_matches(args[0], [*MEANT, *self.commands], 1)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {MEANT.get(near[0], near[0])!r}?")
         return super().resolve_command(ctx, args)
 

@@ -37,7 +37,6 @@ TITLES = {
     ModelFileError: "The model cannot be loaded",
 }
 FACTORIES = ("crf_chunker", "crf_ner", "crf_tagger")
-LISTS = """Write a list as in JSON, on the command line in quotes: '["word", "tag"]'."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 NAME_KEPT = 6
 """The fewest characters of a feature's name that are shown beside its value."""
@@ -223,14 +222,12 @@ def _unknown_function(message: str) -> str:
 
 
 def _unknown_keys(error: ConfigValidationError, config: Path | None) -> str:
-    """Return a line for each unknown key, with the nearest known one, and how to write a list; empty if neither."""
+    """Return a line for each unknown key, with the nearest known one; empty if there is none."""
     block = error.config if isinstance(error.config, dict) else {}
     lines = []
     for detail in error.errors or ():
         if re.search("unexpected argument|extra fields|Extra inputs", detail["msg"]):
             lines.append(_unknown_key(str(detail["loc"][-1]), _known_keys(block)))
-        elif "is not list" in detail["msg"] and LISTS not in lines:
-            lines.append(LISTS)
         elif "not a section value" in detail["msg"] and config is not None and config.is_file():
             lines.append(_unknown_section(detail["loc"], Config().from_disk(config, interpolate=False)))
     return "\n".join(lines)

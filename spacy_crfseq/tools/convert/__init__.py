@@ -289,8 +289,7 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
     from ...pipeline.readers import create_crfsuite_reader, reader_of
 
     _check(settings)
-    targets = _files(target, settings.shares)
-    for path in targets:
+    for path in _files(target, settings.shares):
         check_output_file(path, source, force=force)
     nlp, layout, invalid = _blank(settings.lang, settings.tokenizer), settings.layout, settings.on_invalid
     if settings.source == CRFSUITE:
@@ -307,10 +306,8 @@ def convert(source: Path, target: Path, settings: Settings, *, force: bool = Fal
         of_docs = settings.source == DOCBIN
         sentences = _sentences_of(load_docs(source, nlp.vocab), settings) if of_docs else reader.sentences(nlp)
         items = (_recoded(sentence, source, settings) for sentence in sentences)
-    if not settings.shares:
-        return _write(target, items, settings)
-    parts = _split(list(items), settings)
-    return sum(_write(path, part, settings) for path, part in zip(targets, parts, strict=True))
+    parts = _split(list(items), settings) if settings.shares else [items]
+    return sum(_write(path, part, settings) for path, part in zip(_files(target, settings.shares), parts, strict=True))
 
 
 def _write(target: Path, items: Iterable[Any], settings: Settings) -> int:
@@ -326,8 +323,7 @@ def _write(target: Path, items: Iterable[Any], settings: Settings) -> int:
 
 def _files(target: Path, shares: tuple[int, ...]) -> list[Path]:
     """Return the files to write: one for each share, or the target itself."""
-    parts = zip(PARTS, shares, strict=False)
-    return [target.with_stem(f"{target.stem}-{part}") for part, _ in parts] or [target]
+    return [target.with_stem(f"{target.stem}-{part}") for part, _ in zip(PARTS, shares, strict=False)] or [target]
 
 
 def _shares(text: str | None) -> tuple[int, ...]:

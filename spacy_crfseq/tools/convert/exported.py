@@ -74,9 +74,8 @@ def export_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Ex
     attributes, pairs = (_weights(pipe, block, names) for block, names in enumerate(named))
     if not wapiti:
         attributes = _with_values(pipe, attributes, docs)
-    transitions, notes = crf.views.transitions.astype(np.float64), list[str]()
-    if own.cfg["temperature"] != 1.0:
-        notes.append("Probabilities are those before calibration: the format has no temperature")
+    transitions = crf.views.transitions.astype(np.float64)
+    notes = ["Probabilities are those before `calibrate`: a temperature is left out"] * (own.cfg["temperature"] != 1)
     allowed = own.labels.constraints
     transitions[~allowed.step] = NEVER
     start, end = (np.asarray(each, np.float64).copy() for each in (crf.views.start, crf.views.end))

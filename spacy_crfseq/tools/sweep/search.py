@@ -173,11 +173,10 @@ class Space:
             )
         registered, wanted = self._functions(at[1:]), block[at]
         full_names = {_short(name): name for name in registered}
-        candidates = (wanted, f"spacy_crfseq.{wanted}.v1", full_names.get(wanted))
+        candidates = (wanted, f"spacy_crfseq.{wanted}.v1", f"spacy_crfseq.{wanted}", full_names.get(wanted))
         name = next((name for name in candidates if name in registered), None)
         if name is None:
-            names = {_short(name) if name.endswith(".v1") else name for name in registered}
-            raise self._error(f"{key}: there is no function {wanted!r}. {suggest(wanted, names)}")
+            raise self._error(f"{key}: there is no function {wanted!r}. {suggest(wanted, {*map(_short, registered)})}")
         block = dict(now) if isinstance(value, str) and name == now[at] else {**block, at: name}
         for setting in block:
             if setting != at and not self._takes(block, setting):

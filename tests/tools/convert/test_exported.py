@@ -169,7 +169,7 @@ def test_unknown_names_and_edges_of_given_attributes(tmp_path: Path) -> None:
         if settings:
             nlp.get_pipe("crf_ner").cfg["temperature"] = 2.0
             found = exported(nlp, tmp_path / "model.crfsuite", "crf_ner", docs)
-            assert "before calibration" in found.notes[0]
+            assert "before `calibrate`" in found.notes[0]
             assert "may begin or end with a tag" in found.notes[1]
         else:
             with pytest.raises(ConfigError, match=r"first and last labels.*boundaries = false"):

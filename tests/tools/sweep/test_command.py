@@ -335,7 +335,7 @@ def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tm
     ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
     ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
     ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
-    ('features = ["Entities.v2"]', ("no function 'Entities.v2'", "Did you mean 'spacy_crfseq.Entities.v2'?")),
+    ('features = ["Entities.v2", "Entites.v2"]', ("no function 'Entites.v2'", "Chunking, Entities, Gazetteer")),
     ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
     ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
     ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
