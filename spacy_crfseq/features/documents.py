@@ -22,6 +22,8 @@ from ..types import Bools, Hashes, Ints, Offsets, Optimizer
 from .index import hash_of_name
 from .token_sets import TokenSets, make_token_sets
 
+APART: Any = ("._.", "crf_apart", None, None)
+"""The key in ``doc.user_data`` of a mark: attributes read each sentence of the Doc as if it were a Doc of its own."""
 _COLUMNS = ("LOWER", "ORTH", "SENT_START", "IS_LOWER", "IS_ALPHA", "IS_STOP")
 
 
@@ -29,7 +31,7 @@ class Words(NamedTuple):
     """The words of some Docs.
 
     lower (Hashes): [T].
-    doc (Offsets): [T] numbers of their Docs.
+    doc (Offsets): [T] numbers of their Docs, or of their sentences where these are read apart.
     begins (Bools): [T] whether a sentence begins with the word.
     counts (Bools): [T] whether its other occurrences matter: it has letters and is no stop word.
     """
@@ -46,6 +48,8 @@ def read_words(docs: Sequence[Any]) -> Words:
     lower, orth, starts, is_lower, is_alpha, is_stop = np.ascontiguousarray(np.concatenate(tables).T)
     number = np.repeat(np.arange(len(docs)), [len(doc) for doc in docs])
     begins = (starts == 1) | (np.diff(number, prepend=-1) > 0)
+    if any(apart := [APART in doc.user_data for doc in docs]):
+        number = np.where(np.take(apart, number), len(docs) + np.cumsum(begins), number)
     letters = (lower != orth) | (is_lower > 0) | (is_alpha > 0)
     return Words(lower, number, begins, letters & (is_stop == 0))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -64,6 +65,7 @@ class CorpusSettings:
     weight: float = 1.0
     joined: float = 0.0
     twice: bool = False
+    apart: float = 0.0
 
     def __post_init__(self) -> None:
         check_types("corpus reader", self.__annotations__, vars(self))
@@ -77,6 +79,8 @@ class CorpusSettings:
             raise ConfigError(f"weight = {self.weight} must be a number of at least 0.")
         if not 0 <= self.joined <= 1:
             raise ConfigError(f"joined = {self.joined} must be a share of the sentences, from 0 to 1.")
+        if not 0 <= self.apart <= 1:
+            raise ConfigError(f"apart = {self.apart} must be a share of the docs, from 0 to 1.")
 
 
 class LabelledText(NamedTuple):
@@ -110,6 +114,7 @@ class DocBuilder:
         self._strings = strings = _Keys(vocab.strings.add)
         self._keys = {"tag": strings, "lemma": strings, "pos": _Keys(_pos_key), "morph": _Keys(vocab.morphology.add)}
         self.invalid = self.first_invalid = 0
+        self._draw = Random(1).random
 
     def gold(self, sentences: list[Sentence], forms: Iterable[Starts]) -> Iterator[Gold]:
         """Yield a gold doc for each form of a doc made of these sentences."""
@@ -137,7 +142,7 @@ class DocBuilder:
                 from .evidence import WEIGHT_KEY
 
                 reference.user_data[WEIGHT_KEY] = weight
-            yield reference, partial(make, given_groups, *_stack([*given, *starts]))
+            yield reference, partial(make, given_groups, *_stack([*given, *starts]), self._draw() < settings.apart)
 
     def suits(self, inputs: Sequence[str], annotation: Annotation) -> bool:
         """Whether `labelled` can make arrays of sentences, each a doc.
@@ -273,8 +278,12 @@ def _doc(
     groups: dict[str, list[Span]],
     attributes: list[int],
     values: Any,
+    apart: bool = False,
 ) -> Doc:
-    """Return a doc of [T] words, attributes [A] with values uint64 [T, A], and groups of spans by their keys."""
+    """Return a doc of [T] words, attributes [A] with values uint64 [T, A], and groups of spans by their keys.
+
+    apart (bool): Whether attributes of documents read its sentences apart.
+    """
     doc = Doc(vocab, words=orths, spaces=spaces)
     if attributes:
         doc.from_array([*attributes], values)
@@ -282,6 +291,10 @@ def _doc(
         from ..features.noted import KEY
 
         doc.user_data[KEY] = noted
+    if apart:
+        from ..features.documents import APART
+
+        doc.user_data[APART] = True
     for key, spans in groups.items():
         doc.spans[key] = [DocSpan(doc, *span) for span in spans]
     return doc

@@ -63,6 +63,7 @@ def create_conll_reader(
     weight: float = 1.0,
     joined: float = 0.0,
     twice: bool = False,
+    apart: float = 0.0,
 ) -> "CorpusReader":
     """Create a reader of a column file (``spacy_crfseq.ConllReader.v1``).
 
@@ -87,6 +88,9 @@ def create_conll_reader(
         whose sentences are unknown.  Sentences of two documents or with weights stay apart.
     twice (bool): Yield each doc with all sentence starts, too, before the joined form: more accurate, in twice the
         time.
+    apart (float): Share of the docs, drawn by a fixed seed, of which attributes such as `DocumentWords` read each
+        sentence as if it were a doc of its own.  For training on documents, so that a model also expects single
+        sentences.
 
     A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
@@ -107,7 +111,9 @@ def create_conll_reader(
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
     layout = Preset(CUSTOM, tuple(columns), scheme, encoding, "")
     return CorpusReader(
-        CorpusSettings(_given(path), layout, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice)
+        CorpusSettings(
+            _given(path), layout, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice, apart
+        )
     )
 
 
@@ -120,6 +126,7 @@ def create_conllu_reader(
     encoding: str = "utf8",
     joined: float = 0.0,
     twice: bool = False,
+    apart: float = 0.0,
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -130,7 +137,7 @@ def create_conllu_reader(
     """
     layout = PRESETS["conllu"]._replace(encoding=encoding)
     settings = CorpusSettings(
-        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice
+        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice, apart=apart
     )
     return CorpusReader(settings)
 

@@ -23,6 +23,7 @@ from spacy.training import Example
 
 from ..errors import DataError
 from ..features.attributes import TOKEN_COLUMNS
+from ..features.documents import APART
 from ..features.encoder import Encoded
 from ..features.index import HashIndex
 from ..features.noted import hash_of
@@ -370,7 +371,7 @@ class Training(CorpusEncoder):
         evidence = read_evidence(reference, model.name, ("user",))
         return hash((
             example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes(),
-            hash_of(example.predicted) if has_functions else 0,
+            (hash_of(example.predicted), APART in example.predicted.user_data) if has_functions else 0,
             reference.to_array(["ORTH"]).tobytes(),
             model.annotation.gold_content(reference),
             repr((evidence.spans, sorted(evidence.allowed.items()))),

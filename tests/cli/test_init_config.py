@@ -88,7 +88,7 @@ def test_every_config_loads_with_nothing_to_add(tasks: tuple[str, ...], tmp_path
 
 def resolved_optimizer(goal: str, task: str, layout: str) -> Any:
     quick: dict[str, Any] = {} if task == "ner" else {"tolerance": 0.2}
-    quick |= {"runs": 3} if layout == "xml" else {}
+    quick |= {"runs": 3} if layout == "xml" else {} if task == "tagger" else {"rate": 0.2}
     return {
         "fast": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(**quick),
         "accurate": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(runs=3),

@@ -21,6 +21,7 @@ from spacy.training import Example
 from spacy_crfseq.corpora import PRESETS, Preset
 from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.features.documents import APART
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.pipeline.readers import (
@@ -155,6 +156,20 @@ def test_joined_sentences(nlp: Language, tmp_path: Path) -> None:
     assert _starts(read(nlp, path, joined=1.0, unit="document")) == [in_document, one]
     assert _starts(read(nlp, path, joined=1.0, unit="document", twice=True)) == [plain, in_document, one, one]
     assert len(list(create_conllu_reader(write(tmp_path, CONLLU), joined=1.0, twice=True)(nlp))) == 4
+
+
+def test_a_share_of_the_docs_is_read_apart(nlp: Language, tmp_path: Path) -> None:
+    path = write(tmp_path, "-DOCSTART- O\n\na O\n\nb O\n\n" * 400)
+
+    def marks(share: float) -> list[bool]:
+        return [APART in e.predicted.user_data for e in read(nlp, path, ["word", "ent"], unit="document", apart=share)]
+
+    assert all(marks(1.0))
+    assert not any(marks(0.0))
+    assert 150 < sum(marks(0.5)) < 250
+    assert marks(0.5) == marks(0.5)
+    with pytest.raises(ConfigError, match="apart = 2"):
+        read(nlp, path, apart=2.0)
 
 
 def test_a_share_of_the_sentences_is_joined(nlp: Language, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, ModelFileError
-from spacy_crfseq.features.documents import DocumentLabels
+from spacy_crfseq.features.documents import APART, DocumentLabels, DocumentWords
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.prediction import ask, doc_key
 from spacy_crfseq.tools.explain import explain
@@ -39,6 +39,22 @@ def test_labels_elsewhere_are_those_of_a_search(rows: list[list[tuple[str, int]]
             most = [f"mostly {max(TYPES, key=types.count)}"] if types else []
             expected.append({*names, *most})
     assert list(map(sorted, found)) == list(map(sorted, expected))
+
+
+def test_sentences_read_apart_are_docs_of_their_own() -> None:
+    words, lengths = "Rome won . Rome lost . Oslo and Rome met Oslo .".split(), [3, 3, 6]  # noqa: SIM905
+    ends = np.cumsum(lengths).tolist()
+    whole = Doc(NLP.vocab, words=words, sent_starts=[i in (0, *ends) for i in range(len(words))])
+    whole.user_data[APART] = True
+    single = [Doc(NLP.vocab, words=words[end - n : end]) for n, end in zip(lengths, ends, strict=True)]
+    labels = np.arange(len(words), dtype=np.int32) % len(NAMES)
+    for docs in ([whole], [whole, *single], [*single, whole]):
+        twice = np.tile(labels, len(docs) // 4 + 1)
+        for sets in (DocumentLabels().read_labels("L", docs, twice, NAMES), DocumentWords().read("L", docs)):
+            (found,) = sets.values()
+            assert found.keys.any()
+            assert found.keys[: len(words)].tolist() == found.keys[-len(words) :].tolist()
+            assert not found.keys[:6].any()
 
 
 def _examples(nlp: Language) -> list[Example]:
