@@ -84,13 +84,10 @@ def create_conll_reader(
     limit (int): The maximum number of docs, 0 for all.
     weight (float): Weight of each doc in training; 2 is like having it twice, 0 like omitting it.
     joined (float): Share of the sentences, drawn by a fixed seed, that are joined to the one before them: in documents
-        they have no sentence start, else they share a doc with it.  For training, so that a model also expects texts
-        whose sentences are unknown.  Sentences of two documents or with weights stay apart.
-    twice (bool): Yield each doc with all sentence starts, too, before the joined form: more accurate, in twice the
-        time.
-    apart (float): Share of the docs, drawn by a fixed seed, of which attributes such as `DocumentWords` read each
-        sentence as if it were a doc of its own.  For training on documents, so that a model also expects single
-        sentences.
+        they have no sentence start, else they share a doc with it.  For training, as the next two, so that a model
+        also expects texts whose sentences are unknown.  Sentences of two documents or with weights stay apart.
+    twice (bool): Yield each doc with all sentence starts, too, before the joined form: more accurate, twice as slow.
+    apart (float): Share of the docs whose sentences `DocumentWords` and `DocumentLabels` read as docs of their own.
 
     A file that ends in .jsonl or .json is read as `create_annotation_reader` does, if columns are word and ent alone.
     Raises ConfigError on invalid settings; the reader raises FormatError with file and line.
@@ -109,12 +106,8 @@ def create_conll_reader(
     check_setting("scheme", scheme, READABLE_SCHEMES)
     if scheme == "plain" and not set(SPANS).isdisjoint(columns):
         raise ConfigError("scheme = 'plain' marks no spans, but columns holds ent or chunk. Give IOB2 or BILUO.")
-    layout = Preset(CUSTOM, tuple(columns), scheme, encoding, "")
-    return CorpusReader(
-        CorpusSettings(
-            _given(path), layout, tuple(given), unit, chunks_key, on_invalid, limit, weight, joined, twice, apart
-        )
-    )
+    layout, rest = Preset(CUSTOM, tuple(columns), scheme, encoding, ""), (limit, weight, joined, twice, apart)
+    return CorpusReader(CorpusSettings(_given(path), layout, tuple(given), unit, chunks_key, on_invalid, *rest))
 
 
 def create_conllu_reader(
@@ -126,7 +119,6 @@ def create_conllu_reader(
     encoding: str = "utf8",
     joined: float = 0.0,
     twice: bool = False,
-    apart: float = 0.0,
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -137,7 +129,7 @@ def create_conllu_reader(
     """
     layout = PRESETS["conllu"]._replace(encoding=encoding)
     settings = CorpusSettings(
-        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice, apart=apart
+        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice
     )
     return CorpusReader(settings)
 
