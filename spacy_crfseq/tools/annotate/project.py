@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 HELD_OUT = 5
 """Each text of this number is drawn at random, shown without predictions, and held out for scores."""
+SCORED = 5
+"""Texts that are held out, at least, before scores are shown."""
 SAMPLE, QUEUE = 400, 40
 """Texts that are ranked after each training, and the number of those that are kept."""
 SAVE_EVERY = 5.0
@@ -308,7 +310,7 @@ class Project:
     def summary(self) -> dict[str, Any]:
         """Return counts, scores, the learning curve and advice, for the page."""
         with self._lock:
-            state, curve = self.state, list(self.state.curve)
+            state, curve = self.state, [model for model in self.state.curve if model["held_out"] >= SCORED]
             counts = dict.fromkeys(state.labels, 0)
             for decision in state.decisions.values():
                 for _, _, label in decision.pins.spans:
@@ -330,7 +332,7 @@ class Project:
         """Return whether more texts are worth the time."""
         gain, held = expected_gain(self.state.curve), len(self.state.held_out)
         if gain is None:
-            return "" if held >= 5 else "Scores appear after five texts without predictions (each fifth text)."
+            return "" if held >= SCORED else "Scores appear after five texts without predictions (each fifth text)."
         if gain < ENOUGH:
             return f"You may stop: {AHEAD} more texts are expected to add less than {100 * ENOUGH:g} points of F1."
         return f"{AHEAD} more texts are expected to add {100 * gain:.1f} points of F1."

@@ -8,7 +8,7 @@ const ALTERNATIVES = "qwert";
 const KEYS = [
   ["Space", "accept the text"], ["1-9, 0", "label the span or the selection"], ["l", "find a label by its name, or add one"],
   ["q w e r t", "take an alternative"], ["j k", "next and previous span"], ["n", "next doubtful span"],
-  ["← →", "move to a token"], ["Shift ← →", "select tokens; move the end of a span"], ["Alt Shift ← →", "move the start of a span"],
+  ["← →", "move to a token"], [", .", "to the previous or next capital letter outside spans"], ["Shift ← →", "select tokens; move the end of a span"], ["Alt Shift ← →", "move the start of a span"],
   ["d", "no span here"], ["u", "not known"], ["f", "this span is false, whatever is right"],
   ["Shift 1-9", "one of several labels"], ["Backspace", "undo, also earlier texts"], ["x", "skip the text"],
   ["?", "this list"], ["Esc", "back to the text"],
@@ -207,12 +207,23 @@ function step(by) {
   else move(items.findLast((item) => item[0] < start) ?? items.at(-1));
 }
 
+function moveTo(token) {
+  state.anchor = token;
+  move([token, token + 1]);
+}
+
+// Move to a word that begins with a capital letter and is in no span.
+function capital(by) {
+  const { words, focus } = state.text;
+  let token = by > 0 ? focus[1] : focus[0] - 1;
+  while (token in words && (!/^\p{Lu}/u.test(words[token]) || state.text.spanAt(token))) token += by;
+  if (token in words) moveTo(token);
+}
+
 function arrow(by, shift, start) {
   const text = state.text, [from, to] = text.focus, size = text.words.length;
   if (!shift) {
-    const token = Math.max(0, Math.min(size - 1, by > 0 ? to : from - 1));
-    state.anchor = token;
-    move([token, token + 1]);
+    moveTo(Math.max(0, Math.min(size - 1, by > 0 ? to : from - 1)));
   } else if (text.focused() && state.anchor === null) {
     changed(start ? text.resize(from + by, to) : text.resize(from, to + by));
   } else {
@@ -366,6 +377,7 @@ function keyWork(event) {
   return {
     " ": ACTIONS.accept, x: ACTIONS.skip, u: ACTIONS.unknown, f: ACTIONS.wrong, d: ACTIONS.remove, Delete: ACTIONS.remove,
     j: free(() => step(1)), k: free(() => step(-1)), n: free(() => move(text.doubtful(text.focus))),
+    ",": () => capital(-1), ".": () => capital(1),
   }[key];
 }
 
