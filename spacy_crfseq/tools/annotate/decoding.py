@@ -149,8 +149,6 @@ def worth(pipe: CRFComponent, docs: Sequence[Doc]) -> Worth:
     if pipe.annotation.scheme is not None:
         opening = np.array([tag[:1] in ("B", "U") for tag in answers.tags])
         there = np.bincount(home, answers.distribution.marginals()[:, opening].sum(1), len(docs))
-        missed = np.maximum(there - right, 0) - (
-            shown - right
-        )  # a wrong span often stands in the place of a missing one
-        missed = np.maximum(missed, 0)
+        # a wrong span often stands in the place of a missing one
+        missed = np.maximum(np.maximum(there - right, 0) - (shown - right), 0)
     return Worth(answers.entropies(), sizes.astype(np.float64), shown, shown - right, missed)

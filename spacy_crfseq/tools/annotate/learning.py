@@ -59,6 +59,7 @@ def blank(task: str, lang: str, patterns: Path | None = None) -> Language:
 
     factory, settings = TASKS[task]
     attributes: dict[str, Any] = {}
+    regularizer = {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.5}
     if lang in lookups_languages():
         attributes["classes"] = {"@crf_attributes": _CLASSES, "lookups": lang}
     if patterns is not None:
@@ -67,14 +68,7 @@ def blank(task: str, lang: str, patterns: Path | None = None) -> Language:
         nlp = spacy.blank(lang)
     except ImportError as error:
         raise ConfigError(f"--lang {lang}: {error}") from None
-    nlp.add_pipe(
-        factory,
-        config={
-            **settings,
-            "regularizer": {"@crf_regularizers": "spacy_crfseq.L2.v1", "rho": 0.5},
-            "attributes": attributes,
-        },
-    )
+    nlp.add_pipe(factory, config={**settings, "regularizer": regularizer, "attributes": attributes})
     return nlp
 
 
@@ -126,17 +120,17 @@ class Learner:
         return run_between(self.nlp, docs, None, self.name)
 
     def train(self, decisions: Sequence[Decision], labels: Sequence[str]) -> CRFComponent:
-        """Return a component that has learned from decisions, in their order, as `fit` does."""
+        """Return a component that has learned from decisions, in their order, as `fit` does.
+
+        labels: Those of the project; those of the pipeline that it starts from come first.
+        """
         pipe: Any = self.nlp.create_pipe(self._factory, self.name, config=self._block)
         pipe.start_from(self.source)
         examples = self.examples(decisions)
-        pipe.initialize(lambda: examples, nlp=self.nlp, labels=self.all_labels(labels))
+        every = dict.fromkeys([*(self.source.labels if self.source else ()), *labels])
+        pipe.initialize(lambda: examples, nlp=self.nlp, labels=list(every))
         pipe.fit()
         return pipe  # type: ignore[no-any-return]
-
-    def all_labels(self, labels: Sequence[str]) -> list[str]:
-        """Return the labels of a model: those of the project and of the pipeline that it starts from."""
-        return list(dict.fromkeys([*(self.source.labels if self.source else ()), *labels]))
 
     def examples(self, decisions: Iterable[Decision]) -> list[Example]:
         """Return decisions as training data."""

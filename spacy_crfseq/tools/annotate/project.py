@@ -224,7 +224,7 @@ class Project:
     def item(self, tab: str, key: str, held_out: bool = False) -> Item:
         """Return the text that a page has in hand.  RAISES ConflictError: If it has another one."""
         with self._lock:
-            item = self.next(tab, key, held_out) if tab not in self._in_hand else self._in_hand[tab]
+            item = self.next(tab, key, held_out)
             if item is None or item.key != key:
                 raise ConflictError("This page holds another text now. The next one is shown.")
             return item

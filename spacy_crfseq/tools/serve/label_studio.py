@@ -78,10 +78,8 @@ def webhook(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
         return {"status": "Unknown event"}
     if event in KEEP:
         interface = interface_of((body.get("project") or {}).get("label_config"))
-        text = _text_of(body["task"], interface)
-        spans = (
-            None if body["annotation"].get("was_cancelled") else _spans(text, body["annotation"].get("result") or [])
-        )
+        text, annotation = _text_of(body["task"], interface), body["annotation"]
+        spans = None if annotation.get("was_cancelled") else _spans(text, annotation.get("result") or [])
         service.keep(body["task"].get("id"), text, spans)
     elif event != "START_TRAINING":
         for task in body.get("tasks") or [body.get("task") or {}]:
