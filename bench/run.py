@@ -34,6 +34,7 @@ MODULES = (
     "token_functions",
     "tokenizer",
     "estimator",
+    "documents",
     "memory",
     "startup",
     "stages",

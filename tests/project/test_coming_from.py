@@ -13,9 +13,14 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config
 
+from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.features.attributes import BUILT_IN
-from tests.commands import invoke, worked
+from spacy_crfseq.tools.annotate import command
+from spacy_crfseq.tools.annotate.project import Project
+from spacy_crfseq.tools.convert.imported import import_pipeline
+from tests.commands import invoke, worked, write_models
 from tests.features.test_template_file import CRFPP_CHUNKING
+from tests.pipeline.helpers import pipe_of
 from tests.project.pages import DOCS, ROOT, blocks, read
 
 PAGE = read(DOCS / "coming-from.md")
@@ -33,6 +38,10 @@ ATTRIBUTES = "B-NP\tw[0]=He\tpos=PRP\nB-VP\tw[0]=ran\tpos=VBD\n\nB-NP\tw[0]=the\
 
 SECTIONS = {part.splitlines()[0]: part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if "```python" in part}
 """The parts that hold code, by their headings."""
+
+
+KEPT = "Keep your program, change its trainer"
+NAMES = "".join(f"A{'d' * i}a\tB-X\nsaw\tO\nBo\tB-X\n\nCy\tB-X\nr{'a' * i}n\tO\n\n" for i in range(8))
 
 
 @pytest.fixture
@@ -58,7 +67,7 @@ def run_section(title: str, names: dict[str, Any]) -> None:
 
 def test_every_section_is_run_here() -> None:
     first = "A project of labelled XML, step by step"
-    assert list(SECTIONS) == [first, "sklearn-crfsuite", "CRFsuite", "CRF++", "Wapiti", "spacy-crfsuite"]
+    assert list(SECTIONS) == [first, KEPT, "sklearn-crfsuite", "CRFsuite", "CRF++", "Wapiti", "spacy-crfsuite"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that `spacy package` leaves open
@@ -113,6 +122,42 @@ def test_columns_that_a_program_computes(folder: Path) -> None:
     nlp.initialize(lambda: [Example(nlp.make_doc(doc.text), doc) for doc in docs])
     pipe.fit([Example(Doc(nlp.vocab, words=["Ada", "(1843)"]), docs[0])])
     assert [token.tag_ for token in pipe(Doc(nlp.vocab, words=["Bo", "(1850)"]))] == ["who", "year"]
+
+
+def test_keep_your_program(folder: Path) -> None:
+    """The models are those that were trained; other programs read them in `tests/tools/convert`."""
+    names: dict[str, Any] = {}
+    run_section(KEPT, names)
+    assert getattr(read_saved_model(Path("model.crfsuite")), "labels", None) == ["NAME", "O"]
+    worked(invoke("convert", "trained", "model.wapiti"))
+    saved, nlp = read_saved_model(Path("model.wapiti")), spacy.blank("xx")
+    assert saved is not None
+    assert (saved.attributes.values != 0).all()
+    import_pipeline(nlp, saved, "tag")
+    docs = [example.predicted for example in names["examples"](nlp, "train.data")]
+    expected = [[token.tag_ for token in doc] for doc in names["nlp"].pipe(doc.copy() for doc in docs)]
+    assert [[token.tag_ for token in doc] for doc in nlp.pipe(docs)] == expected
+
+
+def test_what_an_imported_model_gains(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_models(folder)
+    (folder / "labeled.iob").write_text(NAMES)
+    (folder / "new.txt").write_text("Ada saw Bo\nit ran\n")
+    offered = []
+
+    def shown(project: Project, port: int) -> None:
+        project.start()
+        assert project.settle()
+        offered.append(project.next("tab"))
+        project.close()
+
+    monkeypatch.setattr(command, "serve", shown)
+    (commands,) = (block for block in blocks("bash", PAGE) if "calibrate" in block)
+    for line in commands.splitlines():
+        worked(invoke(*shlex.split(line)[4:]))
+    assert pipe_of(spacy.load("calibrated")).cfg["temperature"] != 1
+    assert len(read(folder / "chosen.jsonl").splitlines()) == 2
+    assert len(offered) == 2
 
 
 def test_sklearn_crfsuite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
