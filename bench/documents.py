@@ -52,8 +52,9 @@ class Trained(NamedTuple):
 def documents(options: Options) -> list[Row]:
     """Training on documents of some 2,000 words, made of the references of anystyle's parser, with 17 columns and 200
     patterns (columns at seven places, their bigrams, pairs of columns) and a weight for every attribute and label, as
-    in models of GROBID. Penalties and history (5) are Wapiti's defaults; ours runs OWL-QN in float32, Wapiti its l-bfgs
-    and rprop. An iteration is the difference of two processes; memory is the peak of the longer one."""
+    in models of GROBID. Beyond the ends of a document, only Wapiti's columns have values. Penalties are Wapiti's
+    defaults; ours runs OWL-QN in float32, Wapiti its l-bfgs and rprop. An iteration is the difference of two
+    processes; memory is the peak of the longer one."""
     if shutil.which("wapiti") is None:
         raise Skip("the program wapiti is not in PATH; its source is in the package libwapiti")
     iterations, runs = 3 if options.quick else 10, dict[str, list[Trained]]()
@@ -153,7 +154,7 @@ def train(folder: str, goal: float) -> Trained:
     pipe = ours.add(
         nlp, "crf_tagger", features=features, support="all", boundaries=False,
         regularizer={"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": rho1, "rho2": rho2},
-        optimizer={"@crf_optimizers": "spacy_crfseq.OWLQN.v1", "tolerance": 0.0, "max_iterations": 1000, "history": 5},
+        optimizer={"@crf_optimizers": "spacy_crfseq.OWLQN.v1", "tolerance": 0.0, "max_iterations": 1000},
     )  # fmt: skip
     reader = spacy.registry.readers.get("spacy_crfseq.ConllReader.v1")(
         Path(folder) / "words.txt", columns=["word", "tag"]

@@ -265,13 +265,20 @@ def test_a_model_of_crfsuite(peer: Any, tmp_path: Path) -> None:
 
 
 def test_a_model_for_crfsuite(peer: Any, tmp_path: Path) -> None:
-    ours, test = CRF(c1=0.05, precision="float64").fit(*generated(30, values=True)), generated(5, 1, values=True)[0]
+    (X, y), test = generated(30, values=True), generated(5, 1, values=True)[0]
+    odd: dict[str, Any] = {"": True, "é\t": "日本", ":": "", "x" * 300: -0.25}
+    X, test = ([[{**token, **odd} for token in tokens] for tokens in each] for each in (X, test))
+    y = [[label.replace("L2", "").replace("L1", "Ö é") for label in labels] for labels in y]
+    ours = CRF(c1=0.05, precision="float64").fit(X, y)
     ours.save(tmp_path / "model")
     theirs = peer(model_filename=str(tmp_path / "model"))
     assert [*ours.predict(test)] == [*theirs.predict(test)]
     for tokens, others in zip(ours.predict_marginals(test), theirs.predict_marginals(test), strict=True):
         for token, other in zip(tokens, others, strict=True):
             assert token == pytest.approx(other, abs=1e-9)
+    again = CRF(model_filename=str(tmp_path / "model"))
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
     with pytest.raises(ValueError, match="not fitted yet, and model_filename names no file"):
         CRF(model_filename="none").save(tmp_path / "none")
 

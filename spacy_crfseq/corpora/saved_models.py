@@ -98,12 +98,12 @@ def check_transitions(n_labels: int, n_bytes: int) -> None:
 
 
 def check_names(labels: Sequence[str], *attributes: Sequence[str]) -> None:
-    """RAISES ValueError: If there are no labels, or names that are empty or occur twice."""
+    """RAISES ValueError: If there are no labels, or names that occur twice."""
     if not labels:
         raise ValueError("it has no labels")
     for names in (labels, *attributes):
-        if "" in names or len(set(names)) < len(names):
-            raise ValueError("a name of its labels or attributes is empty or occurs twice")
+        if len(set(names)) < len(names):
+            raise ValueError("a name of its labels or attributes occurs twice")
 
 
 # CRFsuite
@@ -342,6 +342,8 @@ def _wapiti_model(
     patterns: list[str], labels: list[str], names: list[str], places: NDArray[np.int64], values: NDArray[np.float64]
 ) -> SavedModel:
     check_names(labels, names)
+    if "" in (*labels, *names):
+        raise ValueError("a label or an observation is empty")
     n, kinds = len(labels), np.array([_KINDS.get(name[0], 0) for name in names])
     own, paired = kinds & 1 > 0, kinds & 2 > 0
     if not (own | paired).all():

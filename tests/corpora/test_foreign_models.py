@@ -179,7 +179,7 @@ def test_every_cut_is_noticed(files: Files, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("old", "new", "message"), [
     ("#mdl#2#", "#mdl#1#", "maxent or memm"), ("/0\n", "/1\n", "maxent or memm"), ("#mdl#2#7", "#mdl#2#9", "7 of 9"),
     ("0x1p-1", "nan", "no finite"), ("13=0", "14=0", "not there"), ("u:w=é", "x:w=é", "none of u, b"),
-    ("1:A", "1:B", "twice"), ("1:A", "0:", "twice"), ("0x1p-1", "0x1p99999", "too large"),
+    ("1:A", "1:B", "twice"), ("1:A", "0:", "is empty"), ("0x1p-1", "0x1p99999", "too large"),
 ])  # fmt: skip
 def test_errors_of_wapiti(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "model"

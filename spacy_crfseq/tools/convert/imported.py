@@ -103,13 +103,14 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     """
     known = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
     pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**known, **settings})
-    own, n = pipe.doc_model, len(model.labels)
+    own, n, tables = pipe.doc_model, len(model.labels), (model.attributes, model.pairs)
+    if "" in (*model.labels, *model.attributes.names):
+        raise ModelFileError("The model has a label or an attribute without a name, which a pipeline cannot have.")
     try:
         own.set_tags(model.labels)
         _ = own.labels.constraints
     except DataError as error:
         raise DataError(f"{error} Import a model with other labels as a tagger, --labels tag.") from None
-    tables = model.attributes, model.pairs
     encoder, _ = own.new_encoder()
     sets = {}
     for block, table in zip((encoder.unigrams, encoder.bigrams), tables, strict=True):
