@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
+from runpy import run_path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,7 @@ def exported(nlp: Language, path: Path, factory: str, docs: list[Doc] | None = N
 
 
 def module(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("its_items", path.with_name(f"{path.stem}_items.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return SimpleNamespace(**run_path(str(path.with_name(f"{path.stem}_items.py"))))
 
 
 @pytest.mark.parametrize("keep_names", [False, True])
