@@ -17,8 +17,6 @@ from spacy_crfseq.cli.console import Rows, reported_errors
 from spacy_crfseq.files import replace_folder, replacing
 from tests.commands import Run, refused
 
-EXPLAIN = [sys.executable, "-m", "spacy", "crfseq", "explain"]
-
 
 def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENV_ANSI_DISABLED, raising=False)
@@ -85,8 +83,8 @@ def test_of_a_copy_that_fails_the_first_file_is_told(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_standard_output_that_is_full(trained: Path) -> None:
-    command = [*EXPLAIN, str(trained / "model-best"), "Ada sees Oslo", "-p", "crf_ner"]
+def test_standard_output_that_is_full() -> None:
+    command = [sys.executable, "-m", "spacy", "crfseq", "init-config", "-", "--format", "iob"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode != 0
