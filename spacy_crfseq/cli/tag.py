@@ -77,12 +77,12 @@ def tag(
         list[Path],
         typer.Argument(
             metavar="FILES",
-            help="Files of texts: one per line (.txt), JSON with a text per line (.jsonl), DocBin (.spacy), CoNLL-U "
-            "(.conllu), also gzipped (.gz), or a corpus; - for standard input",
+            help="Files, such as texts/*.txt: one text per line (.txt), JSON with a text per line (.jsonl), DocBin "
+            "(.spacy), CoNLL-U (.conllu), also gzipped (.gz), or a corpus; - for standard input",
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder, a file for a single input, or - for standard output")
+        Path, typer.Option("--output", "-o", help="Folder, or for a single input a file; - for standard output")
     ],
     layout: options.TextLayout = None,
     to: Annotated[

@@ -183,7 +183,7 @@ class Notice(event.TimingListener):
             kept = f"Later processes find them in {folder}" if folder else "No folder can be written to keep them"
             logger.warning(
                 "spacy_crfseq compiles its kernels, which takes up to a minute. %s; NUMBA_CACHE_DIR names another "
-                "folder. To compile ahead of time, run: python -m spacy crfseq warmup",
+                "folder. To compile ahead of time, run: python -m spacy crfseq warmup --all",
                 kept,
             )
 

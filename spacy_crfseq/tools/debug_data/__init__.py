@@ -111,7 +111,7 @@ def debug_data(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
     dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
     config_path: Annotated[
-        Path | None, typer.Option("--config", help="Config, to examine its features and estimate the cost of training")
+        Path | None, typer.Option("--config", help="Config, to examine its features, estimate the cost and split texts")
     ] = None,
     layout: Annotated[layouts.Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
     cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,

@@ -117,9 +117,10 @@ def sweep(
       regularizer.rho = [0.1, 1, 10]
 
     A setting is one of the component, or starts with a section, such as training.seed. Name a function by its short
-    name or as a block: {"@crf_optimizers": "LBFGS", "history": 10}. Combinations that cannot work are listed before
-    training starts. Results are saved as they come: after Ctrl-C or a crash, run the same command again to continue;
-    failed combinations are retried. A last table shows how much of the variance of the dev score each setting explains.
+    name, LBFGS or Entities.v2 (without a version v1), or as a block: {"@crf_optimizers": "LBFGS", "history": 10}.
+    Combinations that cannot work are listed before training starts. Results are saved as they come: after Ctrl-C or a
+    crash, run the same command again to continue; failed combinations are retried. A last table shows how much of the
+    variance of the dev score each setting explains.
 
     Where there are too many combinations, --sample N trains N of them, chosen by Optuna. With --sampler tpe, which
     settings come next depends on the scores before (with --jobs 1, so do not on the time that each takes).
