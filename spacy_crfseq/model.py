@@ -61,12 +61,16 @@ class LinearChainCRF:
     ) -> None:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
         self.templates, self.added = templates, added
-        self.small: list[Small] = [
-            plugin.potential(layout.n_labels, number)
-            if isinstance(plugin, SupportPotential)
-            else TokenScores(plugin, layout.n_labels, number)
-            for number, plugin in enumerate(added)
-        ]
+        self.small: list[Small] = (
+            [
+                plugin.potential(layout.n_labels, number)
+                if isinstance(plugin, SupportPotential)
+                else TokenScores(plugin, layout.n_labels, number)
+                for number, plugin in enumerate(added)
+            ]
+            if added
+            else []
+        )
         self._mask, self.linear = None if dictionary is None else EmissionMask(dictionary), Linear(layout)
         self.set_theta(theta)
 

@@ -191,7 +191,7 @@ def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     if scheme == "plain":
         free, none = np.ones(size, np.bool_), np.zeros(size, np.bool_)
         return Constraints(free, np.ones((size, size), np.bool_), free.copy(), np.zeros((size, size), np.bool_), none)
-    prefix, kind = TagTable(labels, scheme).take(np.arange(-1, size))  # the first one is the "O" of the edges
+    prefix, kind = tag_table(tuple(labels), scheme).take(np.arange(-1, size))  # the first one is the "O" of the edges
     resumes, is_open = (prefix == _I) | (prefix == _L), ((prefix == _B) | (prefix == _I))[:, None]
     inside = is_open & resumes & (kind[:, None] == kind)
     rules = {"IOB1": np.ones_like(inside), "IOB2": inside | ~resumes, "BILUO": np.where(resumes, inside, ~is_open)}
@@ -269,6 +269,12 @@ class TagTable:
         if len(label_ids) and not (label_ids.min() >= MISSING and label_ids.max() < len(self.labels)):
             raise DataError(f"A label id is outside -1..{len(self.labels) - 1}.")
         return self._prefix[label_ids], self._type[label_ids]
+
+
+@lru_cache(maxsize=64)
+def tag_table(labels: tuple[str, ...], scheme: str) -> TagTable:
+    """Return the parsed labels, cached for many predictions; errors as of `TagTable`."""
+    return TagTable(labels, scheme)
 
 
 def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) -> SpanArrays:

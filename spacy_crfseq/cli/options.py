@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from inspect import Parameter, Signature, signature
 from itertools import islice
 from pathlib import Path
@@ -103,17 +104,17 @@ class LayoutOptions(NamedTuple):
         return layouts.Asked(**{name: said.pop(name) for name in self.kinds})
 
 
-class ClusterOptions:
+class ClusterOptions(NamedTuple):
     """Stands for an option for each kind of cluster, where a command takes a `clusters.Place`."""
 
-    def __init__(self) -> None:
-        self.kinds = {kind: f"Address of a cluster of {kind} to work on" for kind in clusters.kinds()}
-        self.kinds["dask"] = "Dask scheduler to work on, such as tcp://host:8786; local:N starts N processes"
+    kinds: list[str]
 
     def parameters(self) -> list[Parameter]:
         """Return what they are in the signature of a command."""
-        kinds = {kind: typer.Option(f"--{kind}", metavar="ADDRESS", help=text) for kind, text in self.kinds.items()}
-        return [_keyword(kind, Annotated[str | None, option]) for kind, option in kinds.items()]
+        texts = dict.fromkeys(self.kinds, "Address of a cluster to work on")
+        texts["dask"] = "Dask scheduler to work on, such as tcp://host:8786; local:N starts N processes"
+        options = [typer.Option(f"--{kind}", metavar="ADDRESS", help=text) for kind, text in texts.items()]
+        return [_keyword(kind, Annotated[str | None, option]) for kind, option in zip(texts, options, strict=True)]
 
     def taken(self, said: dict[str, Any]) -> clusters.Place | None:
         """Return the cluster, taken out of what was said.  RAISES BadParameter: If there is more than one."""
@@ -124,7 +125,8 @@ class ClusterOptions:
         return places[0] if places else None
 
 
-Cluster = Annotated[clusters.Place | None, ClusterOptions()]
+OTHERS = sorted({kind.name for kind in entry_points(group=clusters.GROUP)} - {"dask"})
+Cluster = Annotated[clusters.Place | None, ClusterOptions(["dask", *OTHERS])]
 GoldLayout = Annotated[layouts.Format, LayoutOptions(GoldFormat)]
 TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
 

@@ -133,8 +133,8 @@ def tag(
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
     settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
-    streams = output == STDIN or STDIN in files
-    with _hint_to_continue(not streams), nullcontext() if cluster is None else connected(cluster) as workers:
+    resumable = STDIN not in (output, *files)
+    with _hint_to_continue(resumable), nullcontext() if cluster is None else connected(cluster) as workers:
         run: Runner = map if processes == 1 else partial(in_processes, processes)
         return _tag(make_files(settings, files, layout, output), settings, run if workers is None else workers.map)
 

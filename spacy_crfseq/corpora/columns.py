@@ -69,7 +69,9 @@ def parse_columns(
                 yield FormatError(path, 1, "this line has names of columns, not a word. Remove it.")
                 spoilt = True
             elif len(fields) != len(columns):
-                yield _wrong_number(path, number, fields, columns)
+                what = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
+                hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config"
+                yield FormatError(path, number, f"{what}{hint} `columns`.")
                 spoilt = True
             rows.append(fields)
             continue
@@ -160,12 +162,6 @@ def check_columns(columns: Sequence[str]) -> None:
             f"columns = {columns!r} must list one name for each column of the file, among them 'word'; "
             "no name twice, and '_' for columns to ignore."
         )
-
-
-def _wrong_number(path: Path, number: int, fields: list[str], columns: Sequence[str]) -> FormatError:
-    what = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
-    hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config `columns`."
-    return FormatError(path, number, f"{what}{hint}")
 
 
 def _check_values(name: str, values: Sequence[str], separator: str) -> None:

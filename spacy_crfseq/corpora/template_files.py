@@ -95,7 +95,15 @@ def parse_template_lines(lines: Iterable[str], path: Path | str) -> list[Templat
 
 def format_template_line(line: TemplateLine) -> str:
     """Return the text of this template."""
-    return line.kind + "".join(piece if isinstance(piece, str) else _format(piece) for piece in line.pieces)
+    text = line.kind
+    for piece in line.pieces:
+        if isinstance(piece, str):
+            text += piece
+        else:
+            command = piece.command.upper() if piece.lower else piece.command
+            pattern = f',"{piece.pattern}"' if piece.command != "x" else ""
+            text += f"%{command}[{piece.row},{piece.column}{pattern}]"
+    return text
 
 
 def python_pattern(pattern: str) -> str:
@@ -173,9 +181,3 @@ def _wrong_macro(text: str) -> str:
         f"{macro}: not a macro; write %x[row,column], such as %x[-1,0], or, as in Wapiti, "
         '%t[row,column,"pattern"] or %m[row,column,"pattern"].'
     )
-
-
-def _format(macro: Macro) -> str:
-    command = macro.command.upper() if macro.lower else macro.command
-    pattern = f',"{macro.pattern}"' if macro.command != "x" else ""
-    return f"%{command}[{macro.row},{macro.column}{pattern}]"

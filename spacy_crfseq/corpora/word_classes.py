@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,19 +42,14 @@ def read_classes(path: Path | str) -> dict[str, str]:
     if not rows:
         raise FormatError(path, 0, "no word in the file. A line is for example: 0110<tab>house<tab>25")
     _, left, other = zip(*rows, strict=True)
-    first_is_class = _first_is_class(left, other)
+    bits = [all(map(_BITS.fullmatch, column)) for column in (left, other)]
+    first_is_class = bits[0] if bits[0] != bits[1] else len(set(left)) < len(set(other))
     classes: dict[str, str] = {}
     for number, first, second in rows:
         name, word = (first, second) if first_is_class else (second, first)
         if classes.setdefault(word, name) != name:
             raise FormatError(path, number, f"the word {word!r} is in class {classes[word]} already. Remove a line.")
     return classes
-
-
-def _first_is_class(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Tell which column has the classes: the one of bits, else the one with fewer values."""
-    bits = [all(map(_BITS.fullmatch, column)) for column in (first, second)]
-    return bits[0] if bits[0] != bits[1] else len(set(first)) < len(set(second))
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +20,7 @@ from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex, Packed
 from .items import PADDED
-from .templates import Part, Plan, column_names, lexical_names, pad_names, pad_values
+from .templates import Part, Plan, column_names, lexical_names, pad_names, pad_values, seeds_of
 from .token_sets import TokenSets
 
 UNKNOWN = -2
@@ -199,10 +201,10 @@ class Lexicon:
     """
 
     def __init__(self, attributes: Sequence[str], width: int, values_of: LexemeValues) -> None:
-        self.places = {name: place for place, name in enumerate(attributes)}
+        self.places = dict(zip(attributes, count()))
         self.width, self._values_of, self._orths = width, values_of, HashIndex()
         self.values = Growable(np.uint64, len(attributes))
-        self.values.append(np.outer(pad_values(width), np.array([name in PADDED for name in attributes], np.uint64)))
+        self.values.append(np.outer(pad_values(width), np.array(list(map(PADDED.__contains__, attributes)), np.uint64)))
 
     @property
     def size(self) -> int:
@@ -246,8 +248,7 @@ class Block:
         self.origins: list[tuple[int, Hashes]] | None = None
         self._n_known, self._n_changes, self._new_ids = 0, 0, np.zeros(0, np.int32)
         self._template_of = Growable(np.uint16)
-        self._columns, self._pads = list(columns), pad_values(lexicon.width)
-        self._seeds = [template.seed for template in plan.templates]
+        self._columns, self._pads, self._seeds = list(columns), pad_values(lexicon.width), seeds_of(plan)
         self.forget(lexicon)
 
     def begin_with(self, keys: Hashes, templates: Numbers) -> None:
@@ -262,7 +263,7 @@ class Block:
         slots = self.plan.lexeme_slots
         are_bags = np.array([len(slot.templates) > 1 for slot in slots], np.bool_)
         targets = np.where(are_bags, np.cumsum(are_bags) - 1, 0 - np.cumsum(~are_bags)).astype(np.int64)
-        distances = np.array([slot.key for slot in slots], np.int64)
+        distances = np.array(list(map(itemgetter(0), slots)), np.int64)
         self.words = WordSlots(Growable(np.int32, len(slots)), distances, targets, lexicon.width)
         self.store, self._lexicon = BagStore(), lexicon
         # whether every word that a text can have is in the table: none was met before the features were known
@@ -485,14 +486,13 @@ class Encoder:
         self, unigrams: Plan, bigrams: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
     ) -> None:
         names, width = lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width)
-        self.columns, self.pinned = column_names(unigrams, bigrams), False
+        self.columns, self.pinned = list(column_names(unigrams, bigrams)), False
         self.words: HashIndex | None = None
         self._new_lexicon = partial(Lexicon, names, width, values_of)
         self._lexicon = self._new_lexicon()
-        self.unigrams, self.bigrams = (
-            Block(plan, self._lexicon, self.columns, own)
-            for plan, own in zip((unigrams, bigrams), keys or (None, None), strict=True)
-        )
+        own = keys or (None, None)
+        self.unigrams = Block(unigrams, self._lexicon, self.columns, own[0])
+        self.bigrams = Block(bigrams, self._lexicon, self.columns, own[1])
 
     @property
     def frozen(self) -> bool:
@@ -549,8 +549,8 @@ class Encoder:
 
     def freeze(self, texts: Sequence[Encoded], min_count: int = 1) -> None:
         """End the growing phase; see `Block.freeze`."""
-        self.unigrams.freeze([text.unigrams for text in texts], min_count)
-        self.bigrams.freeze([text.bigrams for text in texts], min_count)
+        self.unigrams.freeze(list(map(itemgetter(0), texts)), min_count)
+        self.bigrams.freeze(list(map(itemgetter(1), texts)), min_count)
 
     def adopted(self, encoded: Encoded, other: Encoder) -> Encoded:
         """Return a text of another encoder, of which this is a copy with fewer features, as a text of this one."""
@@ -564,11 +564,12 @@ class Encoder:
 
     def renumber(self, texts: Sequence[Encoded]) -> None:
         """See `Block.renumber`; ids that several texts share are replaced once."""
-        for block, each in zip(
-            (self.unigrams, self.bigrams), zip(*(text[:2] for text in texts), strict=True), strict=False
-        ):
-            for ids in {id(ids.columns): ids for ids in each}.values():
-                block.renumber(ids)
+        done = set[int]()
+        for text in texts:
+            for block, ids in ((self.unigrams, text.unigrams), (self.bigrams, text.bigrams)):
+                if id(ids.columns) not in done:
+                    done.add(id(ids.columns))
+                    block.renumber(ids)
 
     def _forget(self) -> None:
         self._lexicon = self._new_lexicon()

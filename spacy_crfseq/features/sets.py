@@ -10,7 +10,7 @@ from ..errors import ConfigError, suggest
 from ..types import LexemeFunction, TokenFunction
 from .attributes import BUILT_IN, SPELLING, TOKEN_COLUMNS
 from .protocol import Attributes, DocAttributes, LabelAttributes, WordAttributes
-from .templates import Plan, make_plan, parse
+from .templates import Plan, plan_of
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,16 @@ class FeatureSet:
                 raise ConfigError(
                     f"Token function {name!r} declares reading {unknown[0]!r}. {suggest(unknown[0], TOKEN_COLUMNS)}"
                 )
-        unused = sorted(set(self.token_functions) - set().union(*(plan.functions for plan in self.plans())))
+        unigrams, bigrams = self.plans()
+        unused = sorted(self.token_functions and self.token_functions.keys() - unigrams.functions - bigrams.functions)
         if unused:
             raise ConfigError(f"Token functions {unused} are in no template; add '{unused[0]}[0]' to templates.")
 
     def plans(self) -> tuple[Plan, Plan]:
         """Return the parsed templates as plans: for single labels and for label pairs."""
-        known = {*BUILT_IN, *self.functions, *self.set_names}
-        unigrams, bigrams = (parse(texts, known) for texts in (self.templates, self.bigram_templates))
-        return make_plan(unigrams, self.set_names), make_plan(bigrams, self.set_names)
+        sets = frozenset(self.set_names)
+        names = sets.union(BUILT_IN, self.functions), sets
+        return plan_of(tuple(self.templates), *names), plan_of(tuple(self.bigram_templates), *names)
 
     def with_attributes(self, attributes: Mapping[str, Attributes]) -> FeatureSet:
         """Return the features with the attributes of plug-ins, given by the names of their blocks.

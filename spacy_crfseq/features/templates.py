@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -102,8 +103,9 @@ def pad_names(width: int) -> list[str]:
     return [f"_B{sign}{k}" for sign in "-+" for k in range(1, width + 1)]
 
 
+@cache
 def pad_values(width: int) -> Hashes:
-    """Return the hashes of `pad_names`."""
+    """Return the hashes of `pad_names`; not to be changed."""
     return np.array([hash_of_name(name) for name in pad_names(width)], np.uint64)
 
 
@@ -150,14 +152,28 @@ class Plan(NamedTuple):
         return {part.attribute for template in self.templates for part in template.parts}
 
 
-def lexical_names(*plans: Plan) -> list[str]:
+@lru_cache(maxsize=64)
+def lexical_names(*plans: Plan) -> tuple[str, ...]:
     """Return the attributes of words that any of the plans uses, sorted."""
-    return sorted({name for plan in plans for name in plan.lexical})
+    return tuple(sorted({name for plan in plans for name in plan.lexical}))
 
 
-def column_names(*plans: Plan) -> list[str]:
+@lru_cache(maxsize=64)
+def column_names(*plans: Plan) -> tuple[str, ...]:
     """Return the token columns that any of the plans uses, each once."""
-    return list(dict.fromkeys(name for plan in plans for name in plan.columns))
+    return tuple(dict.fromkeys(name for plan in plans for name in plan.columns))
+
+
+@lru_cache(maxsize=64)
+def seeds_of(plan: Plan) -> tuple[int, ...]:
+    """Return the `Template.seed` of each template."""
+    return tuple(template.seed for template in plan.templates)
+
+
+@lru_cache(maxsize=64)
+def plan_of(texts: tuple[str, ...], known: frozenset[str], functions: frozenset[str]) -> Plan:
+    """Return the plan of templates; arguments and errors as of `parse` and `make_plan`."""
+    return make_plan(parse(texts, known), functions)
 
 
 def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) -> Plan:

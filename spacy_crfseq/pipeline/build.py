@@ -55,17 +55,17 @@ def build_model(
     layout = _choose_weights(method, encoder, corpora, len(tags))
     if old is not None:
         layout = layout.united(old.layout)
-    texts, known = [corpus.data.encoded for corpus in corpora], None if old is None else old.dictionary
-    dictionary, texts = _choose_words(method, encoder, texts, corpora[0].data.gold, constraints, known)
-    corpora = [
-        corpus._replace(data=corpus.data._replace(encoded=text)) for corpus, text in zip(corpora, texts, strict=True)
-    ]
+    dictionary, corpora = None, list(corpora)
+    if encoder.words is not None:
+        dictionary, corpora = _choose_words(
+            method, encoder, corpora, constraints, None if old is None else old.dictionary
+        )
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
     for number, potential in enumerate(added):
         if isinstance(potential, SupportPotential):
-            potential.bind(texts[0], number)
+            potential.bind(corpora[0].data.encoded, number)
             if old is not None and (known_keys := old.small[number].keys) is not None:
                 potential.from_state(np.union1d(potential.to_state(), known_keys))
     theta = np.zeros(layout.size + sum(potential.size(len(tags)) for potential in added), method.precision)
@@ -118,21 +118,23 @@ def layout_for(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_
 def _choose_words(
     method: Method,
     encoder: Encoder,
-    texts: list[Encoded],
-    gold: Ints,
+    corpora: list[TermData],
     constraints: Constraints,
     old: TagDictionary | None,
-) -> tuple[TagDictionary | None, list[Encoded]]:
-    """Return the tag dictionary of the first text, and all texts with the numbers of its words."""
-    if encoder.words is None or texts[0].words is None:
-        return None, texts
+) -> tuple[TagDictionary, list[TermData]]:
+    """Return the tag dictionary of the first corpus, and all corpora with the numbers of its words."""
+    assert encoder.words is not None
+    hashes, words, gold = encoder.words.keys, corpora[0].data.encoded.words, corpora[0].data.gold
+    assert words is not None
     limits = method.tag_dictionary_size, method.tag_dictionary_min_count
-    hashes = encoder.words.keys
-    dictionary, _ = make_dictionary(hashes, texts[0].words, gold, constraints, *limits)
+    dictionary, _ = make_dictionary(hashes, words, gold, constraints, *limits)
     if old is not None:
-        dictionary = dictionary.united(old, hashes, texts[0].words, gold)
+        dictionary = dictionary.united(old, hashes, words, gold)
     encoder.words, places = dictionary.word_index(), dictionary.rows(hashes)
-    return dictionary, [text._replace(words=places[text.words]) for text in texts]
+    for number, (_, _, _, data) in enumerate(corpora):
+        text = data.encoded._replace(words=places[data.encoded.words])
+        corpora[number] = corpora[number]._replace(data=data._replace(encoded=text))
+    return dictionary, corpora
 
 
 def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:

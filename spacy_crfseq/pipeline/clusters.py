@@ -61,8 +61,3 @@ def connected(place: Place) -> AbstractContextManager[Cluster]:
             f"Run: pip install 'spacy-crfseq[{place.kind}]'"
         ) from error
     return connect(place.where)
-
-
-def kinds() -> list[str]:
-    """Return the kinds of clusters that are installed, and that of this package."""
-    return sorted({"dask", *(entry.name for entry in entry_points(group=GROUP))})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -179,8 +180,7 @@ class DocModel:
     @property
     def read_by_functions(self) -> frozenset[str]:
         """Token columns that token functions read."""
-        functions = self.features.token_functions.values()
-        return frozenset(column for function in functions for column in columns_read(function))
+        return frozenset(chain.from_iterable(map(columns_read, self.features.token_functions.values())))
 
     @property
     def n_active(self) -> int:

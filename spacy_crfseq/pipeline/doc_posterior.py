@@ -16,13 +16,12 @@ from spacy.tokens import Doc, Span
 
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
-from ..schemes import SpanArrays, spans_of
+from ..schemes import SpanArrays, spans_of, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, Offsets
 from .prediction import Answer, Trained
 from .structs import by_doc
-from .tasks import tag_table
 
 
 class Scored(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial, reduce
-from itertools import pairwise
-from operator import getitem
+from itertools import chain, compress, filterfalse, pairwise, repeat
+from operator import attrgetter, getitem
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns, check_rows
 from .settings import TermSettings
 
+PREDICTED = attrgetter("predicted")
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
 TRAIN = "the training corpus"
@@ -121,8 +122,8 @@ class _Texts:
 
     def append(self, part: Encoded) -> None:
         """Append a text."""
-        self._blocks = part.unigrams, part.bigrams
-        self._packed = self._packed or [Packed(ids.columns.shape[1]) for ids in self._blocks]
+        self._blocks = unigrams, bigrams = part[:2]
+        self._packed = self._packed or [Packed(unigrams.columns.shape[1]), Packed(bigrams.columns.shape[1])]
         for packed, ids in zip(self._packed, self._blocks, strict=True):
             packed.append(ids.columns[:])
         if part.words is not None:
@@ -134,13 +135,15 @@ class _Texts:
         return deepcopy(self, {id(self._encoder): self._encoder})
 
     def joined(self) -> Encoded:
-        for column in (*(packed.bytes for packed in self._packed), self._words, self._offsets):
-            column.trim()
-        offsets, each = self._offsets.array, zip(self._blocks, self._packed, strict=True)
-        unigrams, bigrams = (ids._replace(columns=packed, offsets=offsets) for ids, packed in each)
-        inputs = tuple(np.concatenate(values) for values in zip(*self._inputs, strict=True))
+        self._words.trim()
+        self._offsets.trim()
+        offsets, blocks = self._offsets.array, list[Ids]()
+        for ids, packed in zip(self._blocks, self._packed, strict=True):
+            packed.bytes.trim()
+            blocks.append(ids._replace(columns=packed, offsets=offsets))
+        inputs = tuple(map(np.concatenate, zip(*self._inputs, strict=True)))
         words = None if self._encoder.words is None else self._words.array
-        return Encoded(unigrams, bigrams, offsets, words, inputs)
+        return Encoded(blocks[0], blocks[1], offsets, words, inputs)
 
 
 class _Corpus:
@@ -169,17 +172,19 @@ class _Corpus:
             self._n_docs += len(chunk.text.offsets) - 1
             return
         validate_examples(chunk, "CRFComponent.initialize")
-        docs = [example.predicted for example in chunk]
+        docs = list(map(PREDICTED, chunk))
         columns = self._read(docs)
         text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
-        self._present.update(name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any())
+        there: Any = columns.text.context.any(0)
+        self._present.update(compress(encoder.columns, there))
         if missing and self._seen is None:
             self._seen = self._known.copy()
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
         if self._labelled:
             # one Doc after another: lists that stay would let the garbage collector visit all Docs
-            labels = self._numbered(t for example in chunk for t in gold_tags(model.annotation, example, model.name))
+            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name))
+            labels = self._numbered(chain.from_iterable(tags))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(self._loss, TextLoss):
             self._inputs.append(read_inputs(self._loss, docs, model.name))
@@ -210,6 +215,8 @@ class _Corpus:
                 if same_words(example):
                     values = example.reference.to_array([*missing])
                     text.context[begin:end, absent] = values.reshape(end - begin, len(absent))
+        if not functions:
+            return text, missing
         read = sorted(functions - answers - {"NORM", "SPACY"})
         unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
         if unset and all(map(same_words, chunk)):
@@ -235,9 +242,9 @@ class _Corpus:
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
         gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
         data = Dataset(encoded, gold, weights, table.candidates, inputs=read_by_loss)
-        never = [name for name in self._absent if name not in self._present]
-        tags = [tag for tag in self._numbers if tag is not None]
-        unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
+        never = list(filterfalse(self._present.__contains__, self._absent))
+        tags: list[Any] = list(self._numbers)[1:]  # without None
+        unset = list(filterfalse({*self._present, "NORM", "SPACY"}.__contains__, self._encoder.columns))
         return EncodedCorpus(data, joined, tags + table.new_tags(tags), never, unset, self._n_docs)
 
 
@@ -255,7 +262,7 @@ def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:
     """Return the weight of each sequence of the predicted Docs, which is that of its gold Doc."""
-    weights = np.array([weight_of(example.reference) for example in examples], np.float64)
+    weights = np.array(list(map(weight_of, map(attrgetter("reference"), examples))), np.float64)
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 
 
@@ -355,7 +362,7 @@ class CorpusEncoder:
         networks (bool): Read the scores of networks, too, which training steps compute.
         """
         reader = self.model.reader(strings)._replace(held_out=self.held_out)
-        if not networks:
+        if not networks and self.model.networks:
             each = reader.potentials.items()
             potentials = {
                 name: None if isinstance(potential, NetworkPotential) else potential for name, potential in each

@@ -56,16 +56,14 @@ class Origins:
 
     def __init__(self, encoder: Encoder, strings: dict[int, str], vocab: Vocab) -> None:
         blocks = encoder.unigrams, encoder.bigrams
-        self._plans = [block.plan for block in blocks]
-        self._parts = [block.origins or [] for block in blocks]
-        self._ends = [np.cumsum([values.shape[1] for _, values in parts], dtype=np.int64) for parts in self._parts]
+        self._blocks = [(block.plan, block.origins or []) for block in blocks]
         self._strings, self._text_of = strings, partial(text_of, strings=strings, vocab=vocab)
         for block in blocks:
             block.origins = None
 
     def all_names(self) -> list[str]:
         """Return the names of all features, the unigram block first."""
-        sizes = [int(ends[-1]) if len(ends) else 0 for ends in self._ends]
+        sizes = [sum(values.shape[1] for _, values in parts) for _, parts in self._blocks]
         return [name or "" for block, size in enumerate(sizes) for name in self.names(block, np.arange(size))]
 
     def largest_names(self, crf: LinearChainCRF) -> LargestNames:
@@ -79,7 +77,8 @@ class Origins:
 
     def names(self, block: int, numbers: Offsets) -> list[str | None]:
         """Return the names of features of a block; their numbers are sorted.  None if the vocab has lost a text."""
-        parts, ends = self._parts[block], self._ends[block]
+        plan, parts = self._blocks[block]
+        ends = np.cumsum([values.shape[1] for _, values in parts], dtype=np.int64)
         homes = np.searchsorted(ends, numbers, side="right")
         names: list[str | None] = []
         for home in np.unique(homes).tolist():
@@ -89,7 +88,7 @@ class Origins:
                 names += map(self._strings.get, own[0].tolist())
                 continue
             try:
-                names += names_of(self._plans[block], template, own, self._text_of)
+                names += names_of(plan, template, own, self._text_of)
             except KeyError:  # a word of a memory zone that has ended
                 names += [None] * own.shape[1]
         return names

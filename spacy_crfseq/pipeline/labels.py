@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 
 import numpy as np
 from spacy.tokens import Doc
@@ -51,7 +52,7 @@ class LabelSet:
 
     def numbers(self, tags: Tags, partials: PartialTable) -> Ints:
         """Return gold labels [T] for gold tags.  RAISES DataError: If the component does not have a tag."""
-        numbers: dict[str | None, int] = {None: MISSING, **{tag: number for number, tag in enumerate(self.tags)}}
+        numbers: dict[str | None, int] = {None: MISSING, **dict(zip(self.tags, count()))}
         try:
             gold = [partials.number(tag) if isinstance(tag, Partial) else numbers[tag] for tag in tags]
             return np.array(gold, np.int32)
@@ -211,7 +212,12 @@ def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
     if not (evidence.spans or evidence.allowed or wrong):
         return tags
     reader = _Reader(list(tags), annotation, example)
-    reader.take_evidence(evidence, None if same else _one_to_one(example))
+    numbers = None
+    if not same:  # the predicted token of each gold token, for pairs that correspond to each other alone
+        to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
+        pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
+        numbers = {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
+    reader.take_evidence(evidence, numbers)
     for start, end, label in wrong:
         reader.take_wrong(start, end, label)
     return reader.tags
@@ -228,13 +234,6 @@ def same_words(example: Example) -> bool:
     return len(predicted) == len(reference) and bool(
         (predicted.to_array(["ORTH"]) == reference.to_array(["ORTH"])).all()
     )
-
-
-def _one_to_one(example: Example) -> dict[int, int]:
-    """Return the predicted token of each gold token, for pairs that correspond to each other alone."""
-    to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
-    pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
-    return {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
 
 
 class _Reader:

@@ -39,6 +39,7 @@ PORTION_TOKENS = 1 << 15
 """Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ZONE_BYTES = 8_000_000
 """What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
+TEXT = attrgetter("text")
 ALWAYS = ("ORTH", "SENT_START")
 """The token attributes that are read first."""
 
@@ -278,23 +279,16 @@ def read_docs(
     first = len(ALWAYS) + len(state)
     text = Columns(np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, first:]), offsets)
     if features is not None and (features.token_functions or features.doc_attributes):
-        text = text._replace(sets=_sets(docs, features, offsets, strings))
+        tokens = [token for doc in docs for token in doc] if features.token_functions else []
+        sets = {
+            name: _token_sets(name, function, tokens, offsets, strings, features.numbers)
+            for name, function in features.token_functions.items()
+        }
+        for block, plugin in features.doc_attributes.items():
+            if isinstance(plugin, DocAttributes):
+                sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
+        text = text._replace(sets=sets)
     return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets)
-
-
-def _sets(
-    docs: Sequence[Doc], features: FeatureSet, offsets: Offsets, strings: dict[int, str] | None
-) -> dict[str, TokenSets]:
-    functions = features.token_functions
-    tokens = [token for doc in docs for token in doc] if functions else []
-    sets = {
-        name: _token_sets(name, function, tokens, offsets, strings, features.numbers)
-        for name, function in functions.items()
-    }
-    for block, plugin in features.doc_attributes.items():
-        if isinstance(plugin, DocAttributes):
-            sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
-    return sets
 
 
 def with_labels(
@@ -365,17 +359,18 @@ def lexeme_reader(
 
     def values_of(orths: Sequence[int]) -> Hashes:
         lexemes = list(map(vocab().__getitem__, orths))
-        texts, table = [lexeme.text for lexeme in lexemes], np.zeros((len(orths), len(names)), np.uint64)
+        texts, table = list(map(TEXT, lexemes)), np.zeros((len(orths), len(names)), np.uint64)
         for i, name in enumerate(names):
             if name in LEXEME_HASHES or name in LEXEME_FLAGS:
                 table[:, i] = np.fromiter(map(attrgetter(name.lower()), lexemes), np.uint64, len(orths))
                 continue
             values = list(map(functions[name] if name in functions else TEXT_FUNCTIONS[name], texts))
             # once for each value, because words share affixes and shapes
-            keys = {value: int(get_string_id(value)) for value in set(values) if value}
-            table[:, i] = np.fromiter((keys[value] if value else 0 for value in values), np.uint64, len(orths))
+            keys: dict[Any, int] = {value: int(get_string_id(value)) if value else 0 for value in set(values)}
+            table[:, i] = np.fromiter(map(keys.__getitem__, values), np.uint64, len(orths))
             if strings is not None:
-                strings.update((key, value) for value, key in keys.items())
+                strings.update(zip(keys.values(), keys, strict=True))
+                strings.pop(0, None)
         return table
 
     return values_of

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import partial, reduce
-from operator import getitem
+from operator import attrgetter, getitem
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -88,8 +88,19 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     A block that an override gives another function loses the settings of the former one, which are not its own.
     RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8.
     """
-    if str(config_path) != "-":
-        check_config_file(Path(config_path))
+    path = Path(config_path)
+    if str(path) != "-":
+        if path.is_dir():
+            raise ConfigError(f"{path} is a folder. Give a config file.")
+        if not path.is_file():
+            raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
+        try:
+            text = path.read_text(encoding="utf8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
+        if not text.strip():
+            advice = f"To write a config, run: python -m spacy crfseq init-config {path} --force"
+            raise ConfigError(f"{path} is empty. {advice}")
     config = util.load_config(config_path, interpolate=False)
     for key, function in overrides.items():
         *parts, name = key.split(".")
@@ -101,20 +112,6 @@ def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
     text = config.to_str(interpolate=False)
     replaced: Config = util.load_config_from_str(text, overrides=overrides, interpolate=False)
     return replaced
-
-
-def check_config_file(path: Path) -> None:
-    """RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8."""
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder. Give a config file.")
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
-    try:
-        text = path.read_text(encoding="utf8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
-    if not text.strip():
-        raise ConfigError(f"{path} is empty. To write a config, run: python -m spacy crfseq init-config {path} --force")
 
 
 def set_up(
@@ -280,7 +277,11 @@ def each_component(setup: Setup) -> Iterator[Turn]:
             left.remove(name)
         if name in setup.training["annotating_components"] and left:
             for corpus in [dev] if setup.distributed else [setup.train, dev]:  # workers annotate their parts
-                _annotate(pipe, list(corpus))
+                examples = list(corpus)
+                docs: Any = map(attrgetter("predicted"), examples)
+                done: Iterable[Any] = pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs)
+                for example, doc in zip(examples, done, strict=True):
+                    example.predicted = doc
             annotated = True
             for other in left:
                 training = setup.to_train[other].training
@@ -309,14 +310,6 @@ def _prepare(setup: Setup, name: str, pipe: CRFComponent, annotated: bool) -> No
     for term in pipe.training.terms:
         size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
         setup.say("info", f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")
-
-
-def _annotate(pipe: Any, examples: list[Example]) -> None:
-    """Write the predictions of a component, which later components take features from."""
-    docs = [example.predicted for example in examples]
-    done: Iterable[Any] = pipe.pipe(iter(docs)) if hasattr(pipe, "pipe") else map(pipe, docs)
-    for example, doc in zip(examples, done, strict=True):
-        example.predicted = doc
 
 
 def _warn_of_sentences(setup: Setup, name: str, pipe: CRFComponent) -> None:

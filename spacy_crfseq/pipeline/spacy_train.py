@@ -233,7 +233,11 @@ class LiveCurve:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream, self.live = stream, stream.isatty()
-        self._levels = BLOCKS if _can_write(stream, BLOCKS) else ASCII
+        try:
+            BLOCKS.encode(getattr(stream, "encoding", None) or "ascii")
+            self._levels = BLOCKS
+        except (UnicodeEncodeError, LookupError):
+            self._levels = ASCII
         self._curves: dict[str, tuple[list[float], bool]] = {}
         self._bar: Any = None
         self._drawn = 0.0
@@ -274,14 +278,6 @@ class LiveCurve:
         parts = [f"{name} {end} {sparkline(points, min(WIDEST, room), log=log, levels=self._levels)}"
                  for name, points, log, end in ends]  # fmt: skip
         return "  ".join([title, *parts]).strip()
-
-
-def _can_write(stream: IO[str], text: str) -> bool:
-    try:
-        text.encode(getattr(stream, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 # Scorers of the components: spaCy's own `Scorer`, and the accuracy of whole sequences
@@ -417,16 +413,12 @@ def fill_card(nlp: Language) -> Language:
         what = f"Linear-chain conditional random fields for {_listed(list(tasks))}; runs on a CPU."
         nlp.meta["description"] = what
     if not nlp.meta.get("notes") or nlp.meta["notes"].startswith(HEADING):
-        nlp.meta["notes"] = _notes(crfs)
+        from jinja2 import StrictUndefined, Template
+
+        text = Path(__file__).with_name("model_card.md").read_text(encoding="utf8")
+        card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+        nlp.meta["notes"] = card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed)
     return nlp
-
-
-def _notes(crfs: dict[str, Any]) -> str:
-    from jinja2 import StrictUndefined, Template
-
-    text = Path(__file__).with_name("model_card.md").read_text(encoding="utf8")
-    card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return str(card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed))
 
 
 def _plugin(plugin: Any) -> str:

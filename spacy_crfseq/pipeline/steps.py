@@ -27,8 +27,6 @@ from .training import Training
 MAX_CACHED_TOKENS = 5_000_000
 """Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
 
-Compile = Callable[[Sequence[Example]], list[Dataset]]
-
 
 def update(training: Training, examples: Sequence[Example], losses: dict[str, float], drop: float = 0.0) -> None:
     """Add a batch; if there are neural networks, learn from it at once, with this dropout of theirs.
@@ -282,7 +280,7 @@ class _Stream:
 class _Cache:
     """Compiled examples by the hash of their content; `n_sequences` counts all that were ever added."""
 
-    def __init__(self, compile_: Compile) -> None:
+    def __init__(self, compile_: Callable[[Sequence[Example]], list[Dataset]]) -> None:
         self.compile, self.n_sequences = compile_, 0
         self._entries: OrderedDict[int, Dataset] = OrderedDict()
         self._n_tokens, self._keys = 0, set[int]()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 from types import MappingProxyType
@@ -24,7 +23,7 @@ from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, suggest
 from ..schemes import Span as TagSpan
-from ..schemes import SpanArrays, TagTable, encode, spans_of, split_tag, tags_of, transition_table
+from ..schemes import SpanArrays, encode, spans_of, split_tag, tag_table, tags_of, transition_table
 from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, store_token_scores
 from .structs import write_spans, write_tokens
@@ -251,7 +250,7 @@ class Spans(Annotation):
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         """Return the tags with "O" first, even if the data did not have it."""
-        return ["O", *(tag for tag in tags if tag != "O")]
+        return ["O", *filter("O".__ne__, tags)]
 
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
         return tuple(sorted({split_tag(tag)[1] for tag in tags if tag != "O"}))
@@ -288,12 +287,6 @@ def group_content(doc: Doc, key: str | None) -> object:
     if key is None or key not in doc.spans:
         return None
     return tuple((span.start, span.end, span.label) for span in doc.spans[key])
-
-
-@lru_cache(maxsize=16)
-def tag_table(tags: tuple[str, ...], scheme: str) -> TagTable:
-    """Return the parsed tags, cached for many predictions."""
-    return TagTable(tags, scheme)
 
 
 def find_unreadable(tags: Sequence[str], scheme: str) -> str | None:
@@ -358,17 +351,19 @@ class Entities(Spans):
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
         self.check_gold(example.reference)
-        if not same_words:
-            return self._from_biluo(self._aligned(example))
         reference = example.reference
+        if not same_words:
+            try:
+                return self._from_biluo(list(example.get_aligned_ner()))
+            except ValueError as error:
+                text = reference.text.strip()[:60]
+                raise DataError(f"The entities of the gold document {text!r} cannot be read: {error}") from None
         strings = reference.vocab.strings
-        pairs = reference.to_array([ENT_IOB, ENT_TYPE]).tolist()
-        behind = [*(iob for iob, _ in pairs[1:]), 2][: len(pairs)]
-        torn = self.scheme == "BILUO" and any(
-            iob == 0 and after == 1 for (iob, _), after in zip(pairs, behind, strict=True)
-        )
+        iobs, labels = reference.to_array([ENT_IOB, ENT_TYPE]).T.tolist()
+        behind = [*iobs[1:], 2][: len(iobs)]
+        torn = self.scheme == "BILUO" and (0, 1) in zip(iobs, behind, strict=True)
         biluo: Tags = []
-        for (iob, label), after in zip(pairs, behind, strict=True):
+        for iob, label, after in zip(iobs, labels, behind, strict=True):
             if iob == 0:
                 biluo.append(None)
             elif iob == 2 or not label:
@@ -388,13 +383,6 @@ class Entities(Spans):
                 "into a group of doc.spans, and name the group in the setting incorrect_spans_key."
             )
         super().prepare(vocab, tags)
-
-    def _aligned(self, example: Example) -> Tags:
-        try:
-            return list(example.get_aligned_ner())
-        except ValueError as error:
-            text = example.reference.text.strip()[:60]
-            raise DataError(f"The entities of the gold document {text!r} cannot be read: {error}") from None
 
     def gold_content(self, reference: Doc) -> object:
         return reference.to_array([ENT_IOB, ENT_TYPE]).tobytes(), super().gold_content(reference)
@@ -495,7 +483,8 @@ def begin_stray_entities(doc: Doc) -> list[int]:
     if len(stray):
         table[stray, 0] = 3
         doc.from_array(attributes, table)
-    return [int(token) for token in stray]
+    tokens: list[int] = stray.tolist()
+    return tokens
 
 
 def describe_stray(doc: Doc, token: int) -> str:

@@ -34,7 +34,7 @@ from ..potentials.protocol import Potential
 from ..training.dataset import Dataset, folds
 from ..training.fit import Checkpoint, FitResult, fit
 from ..training.objective import Objective, Term
-from ..types import MISSING, Bools, Ints, Loss, Offsets, Optimizer, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, aligned, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import DocModel
 from .encode import TRAIN, CorpusEncoder, TermData, Texts, TrainingSet, find_texts
@@ -129,7 +129,13 @@ class Training(CorpusEncoder):
         if self.plan.source is not None:
             check_source(self.plan.source, model)
         self.use_texts(nlp, terms)
-        examples, made_up = _look_ahead(get_examples())
+        examples, made_up = get_examples(), False
+        if not isinstance(examples, Corpus):
+            first = list(islice(stream := iter(examples), 2))
+            # by spaCy, for ``nlp.initialize()`` without any
+            made_up = len(first) == 1 and isinstance(first[0], Example)
+            made_up = made_up and [token.orth_ for token in first[0].reference] == ["x", "y", "z"]
+            examples = chain(first, stream)
         sample = list(islice(stream := iter(examples), N_SAMPLE)) if model.networks else []
         examples = chain(sample, stream) if sample else examples
         if self.remote is not None:
@@ -192,9 +198,9 @@ class Training(CorpusEncoder):
     def start(self, data: TrainingSet) -> None:
         """Begin with a model of zero weights, or those of the source, for these texts and the tags that were set."""
         model, source = self.model, self.plan.source
-        each = {name: data.corpora[name] for name in (TRAIN, *self.settings) if name in data.corpora}
+        names = list(filter(data.corpora.__contains__, (TRAIN, *self.settings)))
         crf, (self.corpus, *self.terms) = build_model(
-            model.method, data.encoder, [self.numbered(name, corpus) for name, corpus in each.items()],
+            model.method, data.encoder, list(map(self.numbered, names, map(data.corpora.__getitem__, names))),
             model.labels.tags, model.labels.constraints, None if source is None else aligned(source, model),
         )  # fmt: skip
         model.start(crf, data.encoder, self.corpus.data.n_sequences, strings=data.strings)
@@ -230,17 +236,6 @@ class Training(CorpusEncoder):
             there[name] if name in there else self.numbered(name, self.encode_term(name, model.encoder))
             for name in settings
         ]
-
-    def _add_texts(self, given: Mapping[str, Texts]) -> None:
-        """Use other texts for some terms; those that `initialize` had none of get weights for their features."""
-        texts = find_texts(self.model.name, self.settings, given, None)
-        self.set(texts={**self.plan.texts, **texts})
-        self.terms = [term for term in self.terms if term.name not in given]
-        if self.kept is not None and self.corpus is not None:
-            encoder, corpora, strings = self.kept[:3]
-            new = {name: self.encode_term(name, encoder, strings) for name in given}
-            self.kept = self.kept._replace(corpora={**corpora, **new})
-            self.begin_anew()
 
     def warn_of_missing_columns(self) -> None:
         """Warn of terms whose texts lack columns that features read."""
@@ -284,8 +279,13 @@ class Training(CorpusEncoder):
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return
             held_out = training.jackknife(keys, sizes, k, self.plan.seed or 0, self.report)
-            self.held_out = held_out if not keep else _renamed(held_out, first.labels.tags, model.first.labels.tags)
-            if not keep:
+            if keep:  # the labels that the first stage has, too, have other numbers there
+                tags = model.first.labels.tags
+                numbers = [tags.index(tag) if tag in tags else MISSING for tag in first.labels.tags]
+                renamed = np.array([*numbers, MISSING], np.int32)
+                self.held_out = {key: renamed[old] for key, old in held_out.items()}
+            else:
+                self.held_out = held_out
                 self.report("First stage: training on the whole corpus")
                 training.train_on(None)
         model.first = model.first if keep else first
@@ -427,8 +427,13 @@ class Training(CorpusEncoder):
                 begin = partial(optimizer.start, crf.theta)
                 result, begun = checkpoint.begin(model.name, facts, crf.theta, begin, objective.blocks)
                 settings |= {"saver": checkpoint, "begun": begun}
-            if result is None and source is not None:
-                result = _fit_change(objective, optimizer, model, source, evaluate, settings)
+            if result is None and source is not None:  # find the change of its weights
+                theta, factors = crf.theta, label_factors(source, model)
+                scale = crf.by_label(factors)
+                score = None if evaluate is None else partial(_score_of_change, evaluate, theta, scale)
+                change = objective.around(theta, factors, scale)
+                result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
+                result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
             elif result is None:
                 result = fit(objective, optimizer, crf.theta, evaluate=evaluate, **settings)
             if checkpoint is not None:
@@ -464,13 +469,20 @@ class Training(CorpusEncoder):
         try:
             yield objective, evaluate
         finally:
-            self._release()
+            self.release()
 
     def _begin(self, examples: Iterable[Example] | None, terms: Mapping[str, Texts]) -> Objective:
         """Begin a run on examples, or on those of `initialize`, and return its objective."""
         model = self.model
-        if terms:
-            self._add_texts(terms)
+        if terms:  # those that `initialize` had none of get weights for their features
+            texts = find_texts(model.name, self.settings, terms, None)
+            self.set(texts={**self.plan.texts, **texts})
+            self.terms = [term for term in self.terms if term.name not in terms]
+            if self.kept is not None and self.corpus is not None:
+                encoder, corpora, strings = self.kept[:3]
+                new = {name: self.encode_term(name, encoder, strings) for name in terms}
+                self.kept = self.kept._replace(corpora={**corpora, **new})
+                self.begin_anew()
         if examples is not None:
             data = self._encode_again(examples)
         elif self.corpus is not None:
@@ -497,49 +509,24 @@ class Training(CorpusEncoder):
             self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
         return self.numbered(TRAIN, self.encode(examples, model.encoder)).data
 
-    @contextmanager
-    def encoding(self) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
-        """Yield a function that turns Docs into numbers, which stay valid together until the end of the context.
-
-        It also returns the labels that tokens may have in a prediction [T, L], or None if all may have all.  This is
-        for further training of the model; the caller trains and calls `set_parameters` within the context.
-        """
-        model = self.model
-        with model.lock:
-            model.sync()
-            self.forget()
-            model.encoder.pinned = True
-        try:
-            yield self._encode_allowed
-        finally:
-            self._release()
-
-    def _release(self) -> None:
+    def release(self) -> None:
         """Free all data, after the last step of a run."""
         with self.model.lock:
             self.forget()
             self.model.trained()[1].pinned = False
 
-    def _encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+    def encode_allowed(self, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+        """Return Docs as numbers, the columns read, and the labels that tokens may have [T, L], None if all may."""
         encoded, columns = self.model.encode(docs)
         return encoded, columns, allowed_labels(self.model.labels, docs, columns)[0]
 
     def evaluator(self, dev: list[Example]) -> Evaluator:
         """Return a function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
-        return Evaluator(self.model, dev, *self._encode_allowed([example.predicted for example in dev]))
+        return Evaluator(self.model, dev, *self.encode_allowed([example.predicted for example in dev]))
 
 
-def _fit_change(
-    objective: Objective, optimizer: Optimizer, model: DocModel, source: DocModel,
-    evaluate: Evaluator | None, settings: Mapping[str, Any],
-) -> FitResult:  # fmt: skip
-    """Find the change of the weights from those of a trained model, and return the weights."""
-    theta, factors = model.crf.theta, label_factors(source, model)
-    scale = model.crf.by_label(factors)
-    score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
-    change = objective.around(theta, factors, scale)
-    result = fit(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
-    return result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
+def _score_of_change(evaluate: Evaluator, theta: Floats, scale: Floats, change: Floats) -> float:
+    return evaluate(theta + scale * change)
 
 
 def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
@@ -558,18 +545,6 @@ def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
     }
 
 
-def _look_ahead(examples: Iterable[Example]) -> tuple[Iterable[Example], bool]:
-    """Return the examples, and whether they are those that spaCy makes up for ``nlp.initialize()`` without any."""
-    if isinstance(examples, Corpus):
-        return examples, False
-    stream = iter(examples)
-    first = list(islice(stream, 2))
-    made_up = len(first) == 1 and isinstance(first[0], Example)
-    if made_up:
-        made_up = [token.orth_ for token in first[0].reference] == ["x", "y", "z"]
-    return chain(first, stream), made_up
-
-
 def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> Iterator[Example]:
     """Yield examples, and note the keys and sizes of their predicted Docs."""
     for example in examples:
@@ -578,9 +553,3 @@ def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> It
             keys.append(doc_key(example.predicted))
             sizes.append(len(example.predicted))
         yield example
-
-
-def _renamed(labels: Mapping[int, Ints], tags: Sequence[str], others: Sequence[str]) -> dict[int, Ints]:
-    """Return the labels of Docs, numbers of `tags`, as numbers of other tags; those without one are missing."""
-    numbers = np.array([others.index(tag) if tag in others else MISSING for tag in tags] + [MISSING], np.int32)
-    return {key: numbers[old] for key, old in labels.items()}

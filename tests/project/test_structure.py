@@ -9,16 +9,16 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 19_209, 31_960, 217
+CORE, PACKAGE, FILES = 19_201, 31_960, 217
 """Lines of code of the core and of the package, and files of the package, at most."""
 TESTS = 32_800
 """Lines of the tests, all of them, at most."""
 LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 18
 """What has more lines or more parameters than the script lists; commands have an option for each parameter."""
 FLOWS = {
-    "nlp(text)": (61, 18, 58),
-    "fit": (99, 21, 275),
-    "initialize": (287, 28, 820),
+    "nlp(text)": (55, 18, 55),
+    "fit": (98, 21, 269),
+    "initialize": (201, 28, 629),
     "value_and_grad": (44, 11, 33),
 }
 """Functions, files and moves between files of a call, at most."""

@@ -12,6 +12,7 @@ the model, under the scheme's constraints and the tag dictionary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -35,6 +36,7 @@ from ...pipeline.labels import gold_tags, known_tags, same_words
 from ...pipeline.prediction import DocColumns, read_docs
 from ...pipeline.select import one_crf_of
 from ...pipeline.tasks import Prediction
+from ...pipeline.training import Training
 from ...potentials.tag_dictionary import without_restricted
 from ...regularizers.none import NoRegularizer
 from ...training.compatibility import check_global, part_name
@@ -328,6 +330,24 @@ class Source(NamedTuple):
     loss: Cost | None = None
 
 
+@contextmanager
+def encoding(training: Training) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
+    """Yield a function that turns Docs into numbers, which stay valid together until the end of the context.
+
+    It also returns the labels that tokens may have in a prediction [T, L], or None if all may have all.  The caller
+    trains and calls `set_parameters` within the context.
+    """
+    model = training.model
+    with model.lock:
+        model.sync()
+        training.forget()
+        model.encoder.pinned = True
+    try:
+        yield training.encode_allowed
+    finally:
+        training.release()
+
+
 def fine_tune(
     nlp: Language,
     component: str,
@@ -351,7 +371,7 @@ def fine_tune(
     """
     _, pipe = one_crf_of(nlp, component, "The pipeline")
     check_global(component, pipe.method.loss, "fine-tuning")
-    with pipe.training.encoding() as encode:
+    with encoding(pipe.training) as encode:
         maker = _Maker(nlp, pipe, encode)
         sets = [maker.tuning_set(source) for source in sources]
         evaluate, start = None if dev is None else maker.evaluator(dev), None if begin is None else partial(begin, sets)

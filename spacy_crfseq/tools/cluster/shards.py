@@ -313,15 +313,12 @@ def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Plan)
 
 def _objective(shard: Shard, recipe: Recipe, plan: Plan, n_threads: int) -> Objective:
     training, encoder = recipe.training(plan.tags, shard.partials), shard.encoder
-    nothing = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
-    crf = plan.crf(training, nothing, None)
+    crf = plan.crf(training, (np.zeros(0, np.uint64),) * 2, None)
     encoder.unigrams.index = encoder.bigrams.index = HashIndex()  # the keys are no longer needed
     if shard.ids is not None:
         blocks = zip((plan.layout.unigrams, plan.layout.bigrams), shard.ids, strict=True)
-        own = np.ones(len(crf.theta), np.bool_)
-        masks = np.concatenate([_weights_of(rows, ids) for rows, ids in blocks])
-        own[: len(masks)] = masks
-        shard.memory[OWN] = own
+        own = [_weights_of(rows, ids) for rows, ids in blocks]
+        shard.memory[OWN] = np.concatenate([*own, np.ones(len(crf.theta) - sum(map(len, own)), np.bool_)])
     terms, dictionary = list[Term](), plan.dictionary
     for name, corpus in shard.corpora.items():
         term = training.numbered(name, corpus).term()
@@ -419,8 +416,8 @@ class Shards:
         n_shards = min(self.n_shards, len(parts[TRAIN]))
         cluster = self._cluster = Cluster(self._client, n_shards, training.report)
         others = tuple(name for name in nlp.component_names if name not in names)
-        data = nlp.to_bytes(exclude=others)
-        self._recipe = Share(Recipe(model.name, tuple(names), others, nlp.config.to_str(), data, self._code))
+        stored = nlp.config.to_str(), nlp.to_bytes(exclude=others)
+        self._recipe = Share(Recipe(model.name, tuple(names), others, *stored, self._code))
         groups = {name: _groups(each, n_shards) for name, each in parts.items()}
 
         def arguments(shard: int) -> tuple[Any, dict[str, list[ConfigPart]]]:

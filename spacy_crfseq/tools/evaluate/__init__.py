@@ -374,11 +374,9 @@ def _places(doc: Doc) -> list[tuple[int, int]]:
 
 
 def _items(doc: Doc, places: Sequence[tuple[int, int]], name: str, key: str) -> Iterator[tuple[int, int, str]]:
-    if name in SPAN_COLUMNS:
-        spans: Any = doc.ents if name == "ent" else doc.spans.get(key, ())
-        return ((places[span.start][0], places[span.end - 1][1], span.label_) for span in spans)
-    values = (str(not token.is_space or "") if name == TOKENS else value_of(token, name) for token in doc)
-    return ((*place, value) for value, place in zip(values, places, strict=True) if value)
+    tokens = (Span(token.i, token.i + 1, TOKENS) for token in doc if not token.is_space)
+    spans = tokens if name == TOKENS else _spans(doc, name, key)
+    return ((places[start][0], places[end - 1][1], label) for start, end, label in spans)
 
 
 def _unknown(doc: Doc, places: Sequence[tuple[int, int]], name: str) -> Iterator[int]:
