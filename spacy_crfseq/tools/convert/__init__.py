@@ -49,28 +49,33 @@ def convert_file(
         str | None, typer.Option("--to", "-t", help=f"Layout of OUTPUT: {', '.join(_TARGETS)} [by its ending]")
     ] = None,
     lang: options.Lang = "en",
+    encoding: Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP)] = None,
+    columns: Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP)] = None,
     scheme: Annotated[
         str, typer.Option("--scheme", "-s", help="Tag scheme of spans in OUTPUT: IOB1, IOB2 or BILUO")
     ] = "IOB2",
     from_scheme: Annotated[str | None, typer.Option(help="Tag scheme of spans in INPUT [that of its layout]")] = None,
-    unit: Annotated[
-        str, typer.Option("--unit", "-u", help="What becomes one Doc of a DocBin file: sentence or document")
-    ] = "sentence",
     on_invalid: Annotated[
         str,
         typer.Option(help="Tags that violate the scheme: error, or conlleval to read them as the CoNLL scorer does"),
     ] = "error",
-    encoding: Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP)] = None,
-    columns: Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP)] = None,
-    labels: Annotated[
-        str, typer.Option(help="For --from crfsuite and models: what their labels annotate: tag, chunk or ent")
-    ] = "tag",
+    unit: Annotated[
+        str, typer.Option("--unit", "-u", help="What becomes one Doc of a DocBin file: sentence or document")
+    ] = "sentence",
     word: Annotated[str, typer.Option(help="For --from crfsuite: prefix of the attribute that holds the word")] = WORD,
-    component: options.OneComponent = None,
-    texts: Annotated[
+    rename: Annotated[str | None, typer.Option(help=options.RENAME_HELP)] = None,
+    config: Annotated[
         Path | None,
-        typer.Option(help="For pipelines: texts in which the features occur [the corpus it was trained on]"),
+        typer.Option(help="Config with the reader and the tokenizer of INPUT: XML, exports of annotation tools"),
     ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="SHARES", help="Write OUTPUT-train, -dev and -test, in shares: 80,10,10"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
+    labels: Annotated[
+        str, typer.Option(help="For models and --from crfsuite: what their labels annotate: tag, chunk or ent")
+    ] = "tag",
     features: Annotated[
         str | None, typer.Option(help="For models: registered token function that returns attributes, or columns")
     ] = None,
@@ -82,15 +87,10 @@ def convert_file(
         str | None,
         typer.Option(help="For models: regular expression of tokens, all else is left out [rules of --lang]"),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="SHARES", help="Write OUTPUT-train, -dev and -test, in shares: 80,10,10"),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
-    rename: Annotated[str | None, typer.Option(help=options.RENAME_HELP)] = None,
-    config: Annotated[
+    component: options.OneComponent = None,
+    texts: Annotated[
         Path | None,
-        typer.Option(help="Config with the reader and the tokenizer of INPUT: XML, exports of annotation tools"),
+        typer.Option(help="For pipelines: texts in which the features occur [the corpus it was trained on]"),
     ] = None,
     force: options.Force = False,
 ) -> str:
