@@ -62,7 +62,7 @@ def annotate(
 
     With --review, TEXTS is one annotated corpus. Five models, each trained on four fifths of it, find texts with likely
     errors in the rest, as 'debug-data --cross-validate' does; the page shows the likeliest first. The folder has the
-    corpus as you correct it, in a file of the same name: what you do not change stays as it is.
+    corpus as you correct it, in a file of the same name: what you do not change stays unchanged.
 
     Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
 
