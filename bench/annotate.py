@@ -193,6 +193,8 @@ def corrections(pipe: CRFComponent | None, learner: Learner, gold: Gold, how: Ho
     from spacy_crfseq.tools.annotate.journal import Pins, Text
 
     doc, wanted = learner.doc(Text(tuple(gold.words))), set(gold.spans)
+    if learner.runs:
+        return 1 + (segments(pipe, learner, gold, how.anew) if pipe and how.predictions else len(wanted))
     if pipe is None or not how.predictions:
         return 1 + 2 * len(wanted)
     spans, outside, actions = list[Any](), set[int](), 1
@@ -244,20 +246,10 @@ def _tags(spans: Sequence[Any]) -> list[str]:
 
 
 def _fields(options: Options, corpus: str, file: str) -> list[Row]:
-    from spacy_crfseq.corpora.layouts import find_layout, read_layout
-    from spacy_crfseq.schemes import Span
     from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
     from spacy_crfseq.tools.annotate.learning import Learner, blank
 
-    path, texts = options.corpus(corpus, file), list[Gold]()
-    for sentence in read_layout(path, find_layout(path, None).layout):
-        tags, at, spans = sentence.columns["tag"], 0, list[Span]()
-        for label, group in groupby(tags):
-            size = len(list(group))
-            spans.append(Span(at, at + size, label))
-            at += size
-        texts.append(Gold(sentence.words, spans))
-    Random(0).shuffle(texts)
+    texts = _sequences(options.corpus(corpus, file))
     labels, rows = sorted({span.label for gold in texts for span in gold.spans}), []
     for n in (100, 400):
         learner, test = Learner(blank("fields", "xx"), runs=True), texts[400 : 450 if options.quick else 900]
@@ -266,4 +258,48 @@ def _fields(options: Options, corpus: str, file: str) -> list[Row]:
         saved = f"{100 * (1 - totals[1] / totals[0]):.1f} % fewer"
         label = f"{corpus}, {n} sequences to train on, {len(test)} corrected, the rest predicted again"
         rows.append(Row(label, "actions", [float(totals[1])], [float(totals[0])], "kept", "times", None, saved))
+    return rows
+
+
+def _sequences(path: Path) -> list[Gold]:
+    """Return the sequences of a file with tags, shuffled; runs of a tag are spans."""
+    from spacy_crfseq.corpora.layouts import find_layout, read_layout
+    from spacy_crfseq.schemes import Span
+
+    texts = []
+    for sentence in read_layout(path, find_layout(path, None).layout):
+        at, spans = 0, list[Span]()
+        for label, group in groupby(sentence.columns["tag"]):
+            size = len(list(group))
+            spans.append(Span(at, at + size, label))
+            at += size
+        texts.append(Gold(sentence.words, spans))
+    Random(0).shuffle(texts)
+    return texts
+
+
+FIELDS = {"usaddress": ("labeled.xml", 0.8), "anystyle": ("core.xml", 0.6)}
+"""Files of sequences of fields, and the scores to reach."""
+
+
+@benchmark("annotate-fields", "annotation", minutes=6)
+def annotate_fields(options: Options) -> list[Row]:
+    """Addresses and references from the first text on, up to an F1 of segments on 500 others. A gold annotator labels
+    from left to right: one action for each segment that is not as shown, and one to accept. Unassisted, nothing is
+    shown. The model is trained again after every five texts; rounds draw other texts first."""
+    from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
+    from spacy_crfseq.tools.annotate.learning import Learner, blank
+
+    rows = []
+    for corpus, (file, goal) in FIELDS.items():
+        texts = _sequences(options.corpus(corpus, file))
+        dev = [Decision("", Text(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in texts[:500]]
+        pool, labels = texts[500:], sorted({span.label for gold in texts for span in gold.spans})
+        learner, most = Learner(blank("fields", "xx"), runs=True), options.limit(20, MOST)
+        for way in ("unassisted, random texts", "predictions, random texts", "annotate"):
+            points = [_last(learner, pool, dev, labels, WAYS[way], goal, seed, most) for seed in range(options.rounds)]
+            note = f"texts: {', '.join(str(point.texts) for point in points)}"
+            note += "" if all(point.f1 >= goal for point in points) else "; not all reached the score"
+            figures = [float(point.actions) for point in points]
+            rows.append(Row(f"{corpus}, F1 {100 * goal:g}: {way}", "actions", figures, [], "", "value", None, note))
     return rows
