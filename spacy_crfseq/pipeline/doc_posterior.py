@@ -223,10 +223,10 @@ def facts_of(pipe: Any) -> list[tuple[str, str]]:
     plugins = (method.loss, method.regularizer, method.optimizer)
     facts = [("labels", _listed(pipe.labels, MOST_LABELS)), ("state", "not trained")]
     if model.has_weights:
-        layout, active = model.crf.layout, model.n_active
-        n_features = layout.unigrams.n_rows + layout.bigrams.n_rows
+        crf, active = model.crf, model.n_active
+        n_features = crf.layout.unigrams.n_rows + crf.layout.bigrams.n_rows
         facts[1] = ("state", "trained" if active else "initialized, all weights are zero")
-        facts.append(("size", f"{n_features:,} features, {layout.size:,} weights, {active:,} of them not zero"))
+        facts.append(("size", f"{n_features:,} features, {len(crf.theta):,} weights, {active:,} of them not zero"))
     facts.append(("templates", f"{sum(len(plan.templates) for plan in model.features.plans())}"))
     facts.append(("method", ", ".join(type(plugin).__name__ for plugin in plugins)))
     return facts
