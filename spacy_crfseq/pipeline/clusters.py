@@ -53,9 +53,9 @@ def connected(place: Place) -> AbstractContextManager[Cluster]:
     RAISES ConfigError: If nothing is installed for clusters of this kind, or none answers.
     """
     try:
-        (entry,) = entry_points(group=GROUP, name=place.kind)
+        entry = next(iter(entry_points(group=GROUP, name=place.kind)))
         connect: Callable[[Any], AbstractContextManager[Cluster]] = entry.load()
-    except (ImportError, ValueError) as error:
+    except (ImportError, StopIteration) as error:
         raise ConfigError(
             f"--{place.kind}: nothing is installed that works on such a cluster (an entry point of {GROUP}). "
             f"Run: pip install 'spacy-crfseq[{place.kind}]'"
