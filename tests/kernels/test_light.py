@@ -2,18 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-import spacy
 from hypothesis import given
 
 from spacy_crfseq.kernels import jit
-from spacy_crfseq.pipeline.readers import read_examples
 from tests.kernels import test_hashing, test_paths, test_rows
 from tests.kernels.helpers import DTYPES
 from tests.problems import Problem, problems
@@ -55,33 +50,6 @@ def test_best_paths_are_the_same(problem: Problem) -> None:
         plain_labels, plain_scores = test_paths.best_paths(problem)
     assert plain_labels.tolist() == labels.tolist()
     np.testing.assert_allclose(plain_scores, scores, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("factory", "file", "preset"),
-    [
-        ("crf_tagger", "ud-english-ewt/en_ewt-ud-dev.conllu", "conllu"),
-        ("crf_chunker", "conll2000/train.txt", "conll2000"),
-        ("crf_ner", "conll2002/esp.testa", "conll2002"),
-    ],
-)
-def test_labels_of_real_texts_are_the_same(factory: str, file: str, preset: str, data_folder: Path) -> None:
-    nlp = spacy.blank("xx")
-    pipe: Any = nlp.add_pipe(factory)
-    given = sorted(name.lower() for name in pipe.reads)
-    stream = read_examples(nlp, data_folder / file, preset, given=given)
-    train, others = list(islice(stream, 200)), [example.predicted for example in islice(stream, 50)]
-    nlp.initialize(lambda: train)
-    pipe.fit()
-
-    def annotated() -> list[dict[str, Any]]:
-        other = spacy.blank("xx")
-        other.add_pipe(factory).from_bytes(pipe.to_bytes())
-        return [doc.to_json() for doc in other.pipe(doc.copy() for doc in others)]
-
-    compiled = annotated()
-    with in_python():
-        assert annotated() == compiled
 
 
 def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
