@@ -23,6 +23,7 @@ from spacy_crfseq.pipeline.readers import (
 )
 from spacy_crfseq.pipeline.tasks import begin_stray_entities
 from spacy_crfseq.pipeline.texts import load_docs
+from spacy_crfseq.types import MISSING
 from tests.pipeline.helpers import (
     FACTORIES,
     LBFGS_TIGHT,
@@ -165,6 +166,24 @@ def test_labels_that_no_component_knows_are_named() -> None:
             nlp.update([Example(bare_doc(nlp, ["Anna", "lives"]), doc)])
     allow(doc, "crf_ner", {0: ["PER", "LOC"]})
     nlp.update([Example(bare_doc(nlp, ["Anna", "lives"]), doc)])  # nothing of the bad ones has stayed behind
+
+
+@pytest.mark.parametrize(
+    ("factory", "allowed", "spans", "token", "left"),
+    [
+        ("crf_ner", {0: ["PER", "O"]}, [], 0, lambda tag: tag == "O" or tag.endswith("-PER")),
+        ("crf_chunker", {}, [(0, 1, "NP")], 1, lambda tag: tag != "I-NP"),  # which would go on with the span
+    ],
+)
+def test_training_sees_the_tags_that_are_left(
+    factory: str, allowed: dict[int, list[str]], spans: list[Any], token: int, left: Any
+) -> None:
+    nlp = trained(factory)
+    pipe, doc = pipe_of(nlp), bare_doc(nlp, ["a", "b"])
+    allow(doc, factory, allowed, spans)
+    (data,) = pipe.training.compile([Example(bare_doc(nlp, ["a", "b"]), doc)])
+    sets = data.batch(0, 1).candidates.sets[MISSING - 1 - data.gold[token]]
+    assert [tag for tag, there in zip(pipe.tags, sets, strict=True) if there] == list(filter(left, pipe.tags))
 
 
 def test_both_ways_of_training_make_the_same_model_and_a_docbin_keeps_the_notes() -> None:

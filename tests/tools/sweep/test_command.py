@@ -270,6 +270,16 @@ def test_first_stages_have_the_settings_of_their_combination(sweep_on: Run, tmp_
     assert result.stdout.count("on the whole corpus") == len(results_of(tmp_path / "out")) == 2
 
 
+def test_a_component_that_reads_what_another_predicts(sweep_on: Run, tmp_path: Path) -> None:
+    several, training = ("crf_tagger", "crf_chunker", "crf_ner"), 'annotating_components = ["crf_tagger"]'
+    grid = "regularizer.rho = [0.1, 1, 30]"
+    result = worked(sweep_on(grid, factories=several, component="crf_chunker", training=training))
+    assert result.stdout.count("Training crf_tagger") == 1
+    assert "Not trained, all weights zero: crf_ner" in result.stdout
+    assert max(entry["score"] for entry in results_of(tmp_path / "out")) > 0.9
+    assert (tmp_path / "out" / "sweep.html").read_text().count("<svg") == 1
+
+
 def test_a_failure_is_noted_and_the_rest_goes_on(sweep_on: Run, tmp_path: Path) -> None:
     code = tmp_path / "functions.py"
     code.write_text(
