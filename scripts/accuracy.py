@@ -5,9 +5,10 @@
     python scripts/accuracy.py --report
 
 A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` writes; `no-NAME`, the accurate config
-without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them.  Each is made by
-the commands `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is not
-run again, so a run can be stopped and continued.
+without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them; `lent` and
+`fast-lent`, with word classes of other languages, as `init-config` writes for languages that have none.  Each is made
+by the commands `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is
+not run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ def _chosen(only: Sequence[str], data: Path) -> Iterator[tuple[str, str]]:
             "fast",
             "fast-none",
             "accurate",
+            *(["lent", "fast-lent"] if corpus.task == "ner" and "classes" in names else []),
             *(f"no-{block}" for block in names),
             *(["none"] if len(names) > 1 else []),
         ]
@@ -141,6 +143,14 @@ def sources(config: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         for setting in SOURCES
         for block in component.get(setting, {})
     ]
+
+
+def lend(config: Mapping[str, Any], lang: str) -> None:
+    """Use the word classes of other languages, as init-config does where a language has none."""
+    for component in config["components"].values():
+        classes = component["attributes"].pop("classes")
+        lent = {f"classes_{other}": {**classes, "lookups": other} for other in ("de", "en", "es") if other != lang}
+        component["attributes"] = {**lent, **component["attributes"]}
 
 
 def parts_of(name: str, data: Path) -> dict[str, Path]:
@@ -165,6 +175,8 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     for pipe, setting, block in sources(config):
         if row in ("none", "fast-none", f"no-{block}"):
             del config["components"][pipe][setting][block]
+    if "lent" in row:
+        lend(config, corpus.lang)
     if row not in ("fast", "accurate"):
         config.to_disk(file, interpolate=False)
     return dict(config)
@@ -229,7 +241,8 @@ def table(name: str) -> str:
     rows = {row.removeprefix(f"{name}-"): result for row, result in found.items()}
     if not rows:
         return "Not run yet."
-    order = ("accurate", *(row for row in rows if row.startswith("no-")), "none", "fast", "fast-none")
+    order = ("accurate", "lent", *(row for row in rows if row.startswith("no-")), "none")
+    order = (*order, "fast", "fast-lent", "fast-none")
     whole = rows.get("accurate", {})
     lines = ["| configuration | dev | change | seen | unseen | test | seconds | MB |", "| --- |" + " ---: |" * 7]
     for row, result in ((row, rows[row]) for row in order if row in rows):
@@ -249,6 +262,8 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
     if row in ("fast", "accurate"):
         blocks = ", ".join(f"`{name}`" for name in result["sources"])
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
+    if "lent" in row:
+        return f"`--goal {'fast' if 'fast' in row else 'accurate'}`, with the classes of two other languages"
     if row == "fast-none":
         return "`--goal fast`, without these"
     return "without any of these" if row == "none" else f"without `{row.removeprefix('no-')}`"

@@ -48,6 +48,9 @@ WITH_CLASSES = ("de", "en", "es")
 DEFAULT, ANY = "en", "xx"
 """The language without a corpus, and spaCy's code for a language that is not clear."""
 LANGUAGES = tuple("ca da de el en es fi fr hr hu it lt nb nl pl pt ro ru sv tr uk".split())  # noqa: SIM905
+LATIN = tuple(code for code in LANGUAGES if code not in ("el", "ru", "uk"))
+LENT = ("de", "es")
+"""Languages whose word classes serve the entities of another one in Latin letters: most names are the same."""
 SENTENCES = 1000
 """Sentences from which the language is guessed; of a DocBin, Docs."""
 LEAST, LEAD = 0.2, 1.3
@@ -218,9 +221,17 @@ def _render(settings: Settings, output: str) -> str:
     paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
     return environment.get_template("config.cfg.jinja").render(
         {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,
-        classes=settings.lang in lookups_languages(),
+        classes=_classes(settings.lang),
         read=[column if column in learned else "_" for column in layout.columns],
     )  # fmt: skip
+
+
+def _classes(lang: str) -> dict[str, str]:
+    """Return the languages whose word classes a config uses, by the names of their blocks."""
+    tables = lookups_languages()
+    if lang in tables:
+        return {"classes": lang}
+    return {f"classes_{other}": other for other in LENT if lang in LATIN and other in tables}
 
 
 def _ordered(text: str) -> str:
@@ -291,8 +302,9 @@ def make_config(
     Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
     expected F1, and, for entities, reads the labels of a word elsewhere in the document, or in 25 sentences if the
     training file marks no documents (-DOCSTART-); training takes two to six times as long. Both use word classes if
-    the package spacy-lookups-data is installed and has them (en, de, es). small is OWL-QN with an L1 penalty, which
-    leaves most weights zero, for 'crfseq prune' to remove.
+    the package spacy-lookups-data is installed: of the language (en, de, es) or, for entities in other languages of
+    Latin letters, German and Spanish ones, because most names are the same. small is OWL-QN with an L1 penalty,
+    which leaves most weights zero, for 'crfseq prune' to remove.
 
     \b
     Score on the test part with word classes, CPU seconds of 'fit', megabytes:
@@ -330,7 +342,8 @@ def _print(made: tuple[Settings, str], output: Path, lang: str | None, train: Pa
         printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
     read_as = f"{layouts.as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
     printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
-    if settings.goal != "small" and settings.lang in WITH_CLASSES and not lookups_languages():
+    languages = LATIN if "ner" in settings.tasks else WITH_CLASSES
+    if settings.goal != "small" and settings.lang in languages and not lookups_languages():
         printer().info(
             "Word classes are left out, because spacy-lookups-data is not installed. They added 0.2 to 1.8 points on "
             "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."

@@ -251,11 +251,15 @@ def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, monk
     assert "lookups" not in said
 
 
-def test_takes_up_word_classes_where_a_language_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = import_module("spacy_crfseq.cli.init_config")
-    for installed, taken in ({}, []), ({"xx": Path("xx.json.gz")}, ["classes"]):
-        monkeypatch.setattr(module, "lookups_languages", lambda found=installed: found)
-        for goal in GOALS:
-            config = util.load_config_from_str(init_config(settings(("tagger", "ner"), "conll2003", goal)))
-            for block in config["components"].values():
-                assert list(block["attributes"]) == (taken if goal != "small" else [])
+@pytest.mark.parametrize(("installed", "lang", "of_tagger", "of_ner"), [
+    ([], "nl", [], []),
+    (["de", "es"], "es", ["classes"], ["classes"]),
+    (["de", "es"], "nl", [], ["classes_de", "classes_es"]),
+    (["de", "es"], "ru", [], []),
+])  # fmt: skip
+def test_takes_up_word_classes(installed: Any, lang: Any, of_tagger: Any, of_ner: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(import_module("spacy_crfseq.cli.init_config"), "lookups_languages", lambda: set(installed))
+    for goal in GOALS:
+        made = settings(("tagger", "ner"), "conll2003", goal)._replace(lang=lang)
+        blocks = util.load_config_from_str(init_config(made))["components"].values()
+        assert [list(block["attributes"]) for block in blocks] == ([of_tagger, of_ner] if goal != "small" else [[], []])
