@@ -139,12 +139,12 @@ def fit(
             setup.refuse_trained(kind)
             setup = _distribute(setup, workers, code, checkpoint)
         with locked_folder(output):  # before the corpus is read, which takes long
+            if next(iter(setup.read_dev()), None) is None:
+                say("warn", "No dev corpus: training without scores; model-best will equal model-last")
             encode(setup)
             if not resume:
                 checkpoint.path.unlink(missing_ok=True)
             with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
-                if next(iter(setup.read_dev()), None) is None:
-                    say("warn", "No dev corpus: training without scores; model-best will equal model-last")
                 try:
                     trained = train(setup, reporter, evaluate_every, patience, checkpoint)
                 except ClusterError as error:

@@ -223,9 +223,10 @@ def make_files(settings: Settings, files: Sequence[Path], format_name: Format, o
 def _target(source: Path, output: Path, to: str, n_files: int) -> Path:
     if output == STDIN:
         return output
-    if n_files == 1 and not output.is_dir() and output.suffix in {*ENDINGS.values(), ".conll", ".iob"}:
+    named = not output.is_dir() and output.suffix in {*ENDINGS.values(), ".conll", ".iob"}
+    if named and n_files == 1:
         return output
-    if output.is_file():
+    if named or output.is_file():
         what = f"{n_files} files are to be tagged" if n_files > 1 else f"its ending is not that of --to {to}"
         raise ConfigError(f"--output {output} is a file, but {what}. Give a folder, or another name.")
     name = "stdin" if source == STDIN else source.name.removesuffix(ZIPPED)

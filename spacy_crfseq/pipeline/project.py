@@ -23,7 +23,7 @@ from ..corpora.layouts import corpus_block
 from ..corpora.outputs import check_output_folder
 from ..errors import ConfigError, DataError
 from ..files import replace_folder
-from ..prf import SEQUENCES
+from ..prf import SEQUENCES, finite
 from .examples import Corpus
 from .spacy_train import scores_alone
 
@@ -511,5 +511,5 @@ def score(setup: Setup, losses: dict[str, float], known: Mapping[str, Scores] | 
         scores = nlp.evaluate(dev) if dev else {}
     weighted = setup.training["score_weights"]
     kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
-    nlp.meta["performance"] = {**kept, **{f"{name}_loss": loss for name, loss in losses.items()}}
+    nlp.meta["performance"] = {**kept, **{f"{name}_loss": finite(loss) for name, loss in losses.items()}}
     return scores

@@ -181,6 +181,14 @@ def test_patience_stops_early(fit_on: Run, optimizers: Any) -> None:
     assert "no better score in 2 evaluations" in worked(result).stdout
 
 
+def test_an_objective_that_is_not_finite(fit_on: Run, optimizers: Any, tmp_path: Path) -> None:
+    args = ["--components.crf_ner.optimizer.rate", "1e300"]
+    result = fit_on("crf_ner", components=optimizers["endless"].format(name="crf_ner"), args=args)
+    assert result.exit_code == 1
+    assert "Training has no result: the objective is not finite" in result.stderr
+    assert not (tmp_path / "out" / "model-best").exists()
+
+
 @pytest.mark.parametrize("args", [["--nonsense", "3"], ["--trian=x"], ["-x"]])
 def test_unknown_option(args: list[str], run: Run, configure: Any, tmp_path: Path) -> None:
     with pytest.raises(typer.BadParameter, match="no such option"):

@@ -235,6 +235,7 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     (["a.txt", "-", "-o", "out"], "must be the only file"),
     (["a.txt", "-o", "-", "--to", "spacy"], "cannot be written to standard output"),
     (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
+    (["a.txt", "b.txt", "-o", "new.jsonl"], "is a file, but 2 files"),
     (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
     (["b.txt", "-o", "full"], "exists, and no earlier run"),
 ])  # fmt: skip

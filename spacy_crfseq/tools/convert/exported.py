@@ -74,11 +74,13 @@ def export_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Ex
     attributes, pairs = (_weights(pipe, block, names) for block, names in enumerate(named))
     if not wapiti:
         attributes = _with_values(pipe, attributes, docs)
-    transitions = crf.views.transitions.astype(np.float64)
-    notes = ["Probabilities are those before `calibrate`: a temperature is left out"] * (own.cfg["temperature"] != 1)
-    allowed = own.labels.constraints
+    # weights divided by the temperature have calibrated probabilities without one
+    heat, allowed, notes = own.cfg["temperature"], own.labels.constraints, list[str]()
+    attributes, pairs = (each._replace(values=each.values / heat) for each in (attributes, pairs))
+    transitions, start, end = (
+        np.asarray(each, np.float64) / heat for each in (crf.views.transitions, crf.views.start, crf.views.end)
+    )
     transitions[~allowed.step] = NEVER
-    start, end = (np.asarray(each, np.float64).copy() for each in (crf.views.start, crf.views.end))
     start[~allowed.start], end[~allowed.end] = NEVER, NEVER
     module, tables, edges = "", dict[str, dict[str, str]](), list[str]()
     if wapiti and patterns is not None and not set(EDGES) <= {*patterns}:
