@@ -54,7 +54,7 @@ class Corpus(Pool):
 
     def __init__(self, learner: Learner, source: Source) -> None:
         self.path, self.layout, self.learner = source.path, source.layout, learner
-        self.column, self.decisions = learner.pipe.annotation.column, list[Decision]()
+        self.column, self.decisions, self._said = learner.pipe.annotation.column, list[Decision](), dict[str, Any]()
         if self.layout.form is not None or self.layout.name == ANNOTATIONS.name:
             raise ConfigError(f"{self.path}: --review writes columns, CoNLL-U and .spacy; convert it first.")
         if self.column not in self.layout.columns:
@@ -81,6 +81,7 @@ class Corpus(Pool):
             self._texts.append(item)
             pins = Pins(tuple(_runs(spans) if self.learner.runs else spans), (), unknown)
             self.decisions.append(Decision(f"{number:016x}", text, pins))
+            self._said[self.decisions[-1].key] = _said(pins)
         return len(self)
 
     def key(self, number: int) -> str:
@@ -94,8 +95,8 @@ class Corpus(Pool):
 
     def changes(self, decisions: Mapping[str, Decision]) -> dict[str, Pins]:
         """Return the annotation of texts that differs from that in the file."""
-        old = {decision.key: _said(decision.pins) for decision in self.decisions}
-        return {key: new.pins for key, new in decisions.items() if key in old and old[key] != _said(new.pins)}
+        new = {key: decision.pins for key, decision in decisions.items()}
+        return {key: pins for key, pins in new.items() if self._said.get(key, _said(pins)) != _said(pins)}
 
     def write(self, path: Path, decisions: Mapping[str, Decision]) -> None:
         """Write the corpus with the annotation of some texts replaced, and all else as it is in the file."""
@@ -237,10 +238,9 @@ class Review(Project):
     def _warm_up(self) -> None:
         pass
 
-    def _learn(self) -> None:
-        self._save()
-
     def _save(self) -> None:
         with self._lock:
             decisions = dict(self.state.decisions)
         self.corpus.write(self.corrected, decisions)
+
+    _learn = _save
