@@ -52,11 +52,6 @@ class Template(NamedTuple):
         """The canonical text, such as ``TAG[-1]|TAG[0]``."""
         return "|".join(f"{part.attribute}[{part.offset}]" for part in self.parts)
 
-    @property
-    def seed(self) -> int:
-        """A 64-bit hash of the name, so that attribute keys do not depend on the order of templates."""
-        return hash_of_name(self.name)
-
 
 def parse(texts: Iterable[str], known: Collection[str]) -> list[Template]:
     """Return the templates of all `texts`, with expanded windows, in order and without repetition.
@@ -166,8 +161,8 @@ def column_names(*plans: Plan) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def seeds_of(plan: Plan) -> tuple[int, ...]:
-    """Return the `Template.seed` of each template."""
-    return tuple(template.seed for template in plan.templates)
+    """Return hashes of the names of templates, so that the keys of features do not depend on their order."""
+    return tuple(hash_of_name(template.name) for template in plan.templates)
 
 
 @lru_cache(maxsize=64)

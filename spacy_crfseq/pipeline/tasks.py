@@ -483,8 +483,7 @@ def begin_stray_entities(doc: Doc) -> list[int]:
     if len(stray):
         table[stray, 0] = 3
         doc.from_array(attributes, table)
-    tokens: list[int] = stray.tolist()
-    return tokens
+    return list(map(int, stray))
 
 
 def describe_stray(doc: Doc, token: int) -> str:

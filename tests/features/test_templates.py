@@ -8,7 +8,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.features import sets
 from spacy_crfseq.features.attributes import BUILT_IN
 from spacy_crfseq.features.items import TEXT_FUNCTIONS
-from spacy_crfseq.features.templates import MAX_OFFSET, parse
+from spacy_crfseq.features.templates import MAX_OFFSET, make_plan, parse, seeds_of
 from tests import reference
 
 GOOD = {
@@ -64,8 +64,9 @@ def test_repetitions_count_once() -> None:
 
 def test_seeds_tell_templates_apart() -> None:
     templates = parse(["LOWER[-2..2]", "ORTH[-2..2]", "LOWER|ORTH", "ORTH|LOWER"], BUILT_IN)
-    assert len({template.seed for template in templates}) == len(templates)
-    assert all(0 < template.seed < 2**64 for template in templates)
+    seeds = seeds_of(make_plan(templates))
+    assert len(set(seeds)) == len(templates)
+    assert all(0 < seed < 2**64 for seed in seeds)
 
 
 def test_names_of_the_user_are_known_where_they_are_given() -> None:

@@ -385,15 +385,8 @@ def test_dask_is_imported_only_if_asked_for(model: Path, tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
-class Ray:
-    """A cluster of another kind, which is this process."""
-
-    def map(self, function: Any, items: Any) -> Any:
-        return map(function, items)
-
-
 def test_other_packages_bring_other_clusters(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = SimpleNamespace(load=lambda: lambda where: nullcontext(Ray()))
+    entry = SimpleNamespace(load=lambda: lambda where: nullcontext(SimpleNamespace(map=map)))
     monkeypatch.setattr(clusters, "entry_points", lambda group, name: [entry] if name == "ray" else [])
     done = tag(str(model), [write_texts(tmp_path / "a.txt", 3)], tmp_path / "out", cluster=Place("ray", "host"))
     assert done.new.texts == 3
