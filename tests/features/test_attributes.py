@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 
 from spacy_crfseq.corpora.word_classes import lookups_languages, read_classes, read_lookups
 from spacy_crfseq.errors import ConfigError, FormatError, ModelFileError
+from spacy_crfseq.features import word_classes
 from spacy_crfseq.features.documents import DocumentWords
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
@@ -190,6 +191,7 @@ def test_tables_of_lookups() -> None:
 
 def test_the_package_of_the_tables_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spacy_crfseq.corpora.word_classes.find_spec", lambda name: None)
+    word_classes._of_lookups.cache_clear()
     with pytest.raises(ConfigError, match="pip install spacy-lookups-data"):
         WordClasses(lookups="en").class_of("the")
 
