@@ -15,10 +15,9 @@ from spacy.cli._util import app as spacy_app
 
 from ..pipeline import factories as _factories  # noqa: F401
 from .fit import fit
-from .init_config import init_config
 from .tag import tag
 
-__all__ = ["crfseq_cli", "fit", "init_config", "main", "tag"]
+__all__ = ["crfseq_cli", "fit", "main", "tag"]
 
 for _room in entry_points(group="spacy_crfseq_commands"):
     try:

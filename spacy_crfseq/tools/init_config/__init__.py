@@ -22,16 +22,16 @@ import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from spacy import util
 
-from ..corpora import DOCBIN, Preset, guess, layouts
-from ..corpora.annotations import INCORRECT, read_annotations
-from ..corpora.outputs import STDOUT, check_output_file
-from ..corpora.word_classes import lookups_languages
-from ..corpora.xml import check_corpus
-from ..errors import ConfigError, suggest
-from ..files import write_text
-from . import options
-from .app import command
-from .console import printer
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import printer
+from ...corpora import DOCBIN, Preset, guess, layouts
+from ...corpora.annotations import INCORRECT, read_annotations
+from ...corpora.outputs import STDOUT, check_output_file
+from ...corpora.word_classes import lookups_languages
+from ...corpora.xml import check_corpus
+from ...errors import ConfigError, suggest
+from ...files import write_text
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -369,7 +369,7 @@ def _words(path: Path, layout: Preset) -> Iterator[str]:
     if layout.name == DOCBIN:
         from spacy.vocab import Vocab
 
-        from ..pipeline.texts import load_docs
+        from ...pipeline.texts import load_docs
 
         return (token.text for doc in islice(load_docs(path, Vocab()), SENTENCES) for token in doc)
     if layout.name == layouts.ANNOTATIONS.name:

@@ -9,8 +9,10 @@ import pytest
 from spacy import util
 from spacy.schemas import ConfigSchemaTraining
 
-from spacy_crfseq.cli import init_config
-from spacy_crfseq.cli.init_config import (
+from spacy_crfseq.corpora.layouts import GOLD, NAMES
+from spacy_crfseq.errors import ConfigError, FormatError
+from spacy_crfseq.pipeline.project import load_config
+from spacy_crfseq.tools.init_config import (
     GOALS,
     LANGUAGES,
     METHOD_BLOCKS,
@@ -19,14 +21,12 @@ from spacy_crfseq.cli.init_config import (
     Wanted,
     _ordered,
     complete,
+    init_config,
     likely_language,
 )
-from spacy_crfseq.corpora.layouts import GOLD, NAMES
-from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.pipeline.project import load_config
 from tests.commands import Run, refused, worked, write_trees
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TASK_SETS = [*((task,) for task in TASKS), tuple(TASKS)]
 COLUMN_OF = {"tagger": {"tag", "pos"}, "chunker": {"chunk"}, "ner": {"ent"}}
 
@@ -242,7 +242,7 @@ def test_accurate_entities_read_the_document_or_a_passage(corpora: Path, tmp_pat
 def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train = tmp_path / "train.iob"
     train.write_text("The O\nand O\nof O\nwas O\nhouse O\n", encoding="utf8")
-    monkeypatch.setattr(import_module("spacy_crfseq.cli.init_config"), "lookups_languages", dict)
+    monkeypatch.setattr(import_module("spacy_crfseq.tools.init_config"), "lookups_languages", dict)
     said = " ".join(run("init-config", tmp_path / "c.cfg", "--train", train).stdout.split())
     assert "The language seems to be 'en'" in said
     assert "pip install 'spacy-crfseq[lookups]'" in said
@@ -258,7 +258,7 @@ def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, monk
     (["de", "es"], "ru", [], []),
 ])  # fmt: skip
 def test_takes_up_word_classes(installed: Any, lang: Any, of_tagger: Any, of_ner: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(import_module("spacy_crfseq.cli.init_config"), "lookups_languages", lambda: set(installed))
+    monkeypatch.setattr(import_module("spacy_crfseq.tools.init_config"), "lookups_languages", lambda: set(installed))
     for goal in GOALS:
         made = settings(("tagger", "ner"), "conll2003", goal)._replace(lang=lang)
         blocks = util.load_config_from_str(init_config(made))["components"].values()
