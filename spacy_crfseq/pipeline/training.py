@@ -546,10 +546,14 @@ def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
 
 
 def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> Iterator[Example]:
-    """Yield examples, and note the keys and sizes of their predicted Docs."""
+    """Yield examples with whole Docs for a first stage, and note the keys and sizes of their predicted Docs."""
     for example in examples:
         # what is no example is refused where it is encoded; an empty Doc is no document to learn from
         if isinstance(example, Example) and len(example.predicted):
             keys.append(doc_key(example.predicted))
             sizes.append(len(example.predicted))
+            if APART in example.predicted.user_data:  # the second stage alone learns from sentences
+                whole = example.predicted.copy()
+                del whole.user_data[APART]
+                example = Example(whole, example.reference)
         yield example

@@ -309,9 +309,9 @@ def make_config(
     \b
     Score on the test part with word classes, CPU seconds of 'fit', megabytes:
                          fast             accurate
-      CoNLL-2003 en F1   86.90  10 s  3   89.43  53 s  8
-      CoNLL-2002 es F1   82.01  10 s  4   82.91  32 s  8
-      CoNLL-2000 F1      93.99   8 s  6   94.41  21 s  9
+      CoNLL-2003 en F1   87.50   6 s  4   89.45  39 s  7
+      CoNLL-2002 es F1   82.46   8 s  5   83.28  25 s  8
+      CoNLL-2000 F1      94.13   6 s  8   94.41  21 s  9
       EWT XPOS accuracy  95.04  11 s  6   95.13  22 s  6
 
     \b
