@@ -51,7 +51,7 @@ class Trained(NamedTuple):
 @benchmark("documents", "training", minutes=12)
 def documents(options: Options) -> list[Row]:
     """Training on documents of some 2,000 words, made of the references of anystyle's parser, with 17 columns and 200
-    patterns (columns at seven places, their bigrams, pairs of columns) and a weight for every attribute and label, as
+    patterns (columns at seven places, their bigrams, pairs of columns). Every attribute and label have a weight, as
     in models of GROBID. Beyond the ends of a document, only Wapiti's columns have values. Penalties are Wapiti's
     defaults; ours runs OWL-QN in float32, Wapiti its l-bfgs and rprop. An iteration is the difference of two
     processes; memory is the peak of the longer one."""

@@ -117,7 +117,7 @@ def flows() -> dict[str, Flow]:
         examples.append(Example(Doc(vocab, words=words), gold))
     for _ in range(2):  # the first time, kernels may have to be compiled
         nlp = spacy.blank("en", vocab=vocab)
-        pipe: Any = nlp.add_pipe("crf_ner")
+        pipe: Any = nlp.add_pipe("crf_ner", config={"n_threads": 1})  # threads may have to wait for each other
         results = {"initialize": _trace(partial(nlp.initialize, lambda: examples)), "fit": _trace(pipe.fit)}
     text = "Ada Lovelace met Grace Hopper in Rome."
     list(nlp.pipe([text] * 200))
