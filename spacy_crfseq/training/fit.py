@@ -110,7 +110,7 @@ def fit(
     begun (RunState | None): A run to continue; without iterations, it may say the score of theta itself.
     After an interrupt the best parameters so far are returned.
     RAISES ClusterError: If the objective is lost, after its state was saved.
-    RAISES ConfigError: If the objective ends as no finite number, and no earlier weights were the best.
+    RAISES ConfigError: If parameters are not finite at the end, and no earlier ones were the best.
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
@@ -144,7 +144,7 @@ def fit(
             saver.save(run, now=True)
         raise
     last = _exported(optimizer, run.optimizer, room)
-    if run.best is None and run.history and not np.isfinite(run.history[-1].report.value):
+    if run.best is None and not np.isfinite(last).all():
         raise ConfigError(f"Training has no result: {reason}. No weights are kept.")
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
 
