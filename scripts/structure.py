@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, TESTS = ROOT / "spacy_crfseq", ROOT / "tests"
 OUTER = ("papers", "tools")
 """Folders of rooms: each subfolder counts by itself, and none is part of the core."""
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+"""Parts of a function that have a frame of their own up to Python 3.11; flows leave them out, as later versions do."""
 LONG_FUNCTION, LONG_FILE, MANY_PARAMETERS = 60, 600, 8
 
 
@@ -155,7 +157,8 @@ def _trace(call: Callable[[], object]) -> Flow:
 
     def profile(frame: Any, event: str, argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(f"{PACKAGE}/"):
+        inside = code.co_filename.startswith(f"{PACKAGE}/") and code.co_name not in COMPREHENSIONS
+        if event == "call" and inside:
             entered.add((code.co_filename, code.co_name, code.co_firstlineno))
             if not moves or moves[-1] != code.co_filename:
                 moves.append(code.co_filename)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -204,7 +203,7 @@ class Lexicon:
         self.places = dict(zip(attributes, count()))
         self.width, self._values_of, self._orths = width, values_of, HashIndex()
         self.values = Growable(np.uint64, len(attributes))
-        self.values.append(np.outer(pad_values(width), np.array(list(map(PADDED.__contains__, attributes)), np.uint64)))
+        self.values.append(np.outer(pad_values(width), np.array([name in PADDED for name in attributes], np.uint64)))
 
     @property
     def size(self) -> int:
@@ -263,7 +262,7 @@ class Block:
         slots = self.plan.lexeme_slots
         are_bags = np.array([len(slot.templates) > 1 for slot in slots], np.bool_)
         targets = np.where(are_bags, np.cumsum(are_bags) - 1, 0 - np.cumsum(~are_bags)).astype(np.int64)
-        distances = np.array(list(map(itemgetter(0), slots)), np.int64)
+        distances = np.array([slot.key for slot in slots], np.int64)
         self.words = WordSlots(Growable(np.int32, len(slots)), distances, targets, lexicon.width)
         self.store, self._lexicon = BagStore(), lexicon
         # whether every word that a text can have is in the table: none was met before the features were known
@@ -382,7 +381,7 @@ class Block:
                 if part.offset not in read:
                     read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
                 read[part] = lexemes[read[part.offset], places[part.attribute]]
-            return np.stack(list(map(read.__getitem__, parts)))
+            return np.stack([read[part] for part in parts])
 
         return values
 
@@ -549,8 +548,8 @@ class Encoder:
 
     def freeze(self, texts: Sequence[Encoded], min_count: int = 1) -> None:
         """End the growing phase; see `Block.freeze`."""
-        self.unigrams.freeze(list(map(itemgetter(0), texts)), min_count)
-        self.bigrams.freeze(list(map(itemgetter(1), texts)), min_count)
+        self.unigrams.freeze([text.unigrams for text in texts], min_count)
+        self.bigrams.freeze([text.bigrams for text in texts], min_count)
 
     def adopted(self, encoded: Encoded, other: Encoder) -> Encoded:
         """Return a text of another encoder, of which this is a copy with fewer features, as a text of this one."""

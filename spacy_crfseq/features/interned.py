@@ -149,9 +149,8 @@ def group(text: Text, attributes: Attributes) -> Ints:
     codes, tokens = text.codes[used], text.tokens[used] // step
     table = np.zeros((MOST_KINDS + 1, -(-len(text.sizes) // step)), np.uint64)
     np.add.at(table, (home[codes], tokens), _hashes(len(home))[codes])
-    groups_so_far: list[
-        tuple[NDArray[np.uint64], int]
-    ] = []  # of each group: the set of each token as a sum, number of names
+    # of each group: the set of each token as a sum, number of names
+    groups_so_far: list[tuple[NDArray[np.uint64], int]] = []
     place = np.full(MOST_KINDS + 1, -1)
     for kind, column in enumerate(table[: min(len(known), MOST_KINDS)]):
         alone = ROW_COST * len(column) + len(np.unique(column)) if len(groups_so_far) < MOST_GROUPS else np.inf

@@ -88,8 +88,10 @@ class ClassTable:
         return cls(hashes, numbers, names)
 
 
-_of_lookups = lru_cache(maxsize=1)(lambda language: ClassTable.of(read_lookups(language)))
-"""The classes of a language, read once for all components and trainings."""
+@lru_cache(maxsize=1)
+def _of_lookups(language: str) -> ClassTable:
+    """Return the classes of a language, read once for all components and trainings."""
+    return ClassTable.of(read_lookups(language))
 
 
 def hash_of(word: str) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial, reduce
-from itertools import chain, compress, filterfalse, pairwise, repeat
-from operator import attrgetter, getitem
+from itertools import chain, pairwise, repeat
+from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,6 @@ from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns, check_rows
 from .settings import TermSettings
 
-PREDICTED = attrgetter("predicted")
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
 TRAIN = "the training corpus"
@@ -172,12 +171,11 @@ class _Corpus:
             self._n_docs += len(chunk.text.offsets) - 1
             return
         validate_examples(chunk, "CRFComponent.initialize")
-        docs = list(map(PREDICTED, chunk))
+        docs = [example.predicted for example in chunk]
         columns = self._read(docs)
         text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
-        there: Any = columns.text.context.any(0)
-        self._present.update(compress(encoder.columns, there))
+        self._present.update([name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any()])
         if missing and self._seen is None:
             self._seen = self._known.copy()
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
@@ -242,9 +240,9 @@ class _Corpus:
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
         gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
         data = Dataset(encoded, gold, weights, table.candidates, inputs=read_by_loss)
-        never = list(filterfalse(self._present.__contains__, self._absent))
+        never = [name for name in self._absent if name not in self._present]
         tags: list[Any] = list(self._numbers)[1:]  # without None
-        unset = list(filterfalse({*self._present, "NORM", "SPACY"}.__contains__, self._encoder.columns))
+        unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
         return EncodedCorpus(data, joined, tags + table.new_tags(tags), never, unset, self._n_docs)
 
 
@@ -262,7 +260,7 @@ def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]
 
 def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArray[np.float64]:
     """Return the weight of each sequence of the predicted Docs, which is that of its gold Doc."""
-    weights = np.array(list(map(weight_of, map(attrgetter("reference"), examples))), np.float64)
+    weights = np.array([weight_of(example.reference) for example in examples], np.float64)
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 
 

@@ -250,7 +250,7 @@ class Spans(Annotation):
 
     def found_tags(self, tags: Iterable[str]) -> list[str]:
         """Return the tags with "O" first, even if the data did not have it."""
-        return ["O", *filter("O".__ne__, tags)]
+        return ["O", *[tag for tag in tags if tag != "O"]]
 
     def public_labels(self, tags: Sequence[str]) -> tuple[str, ...]:
         return tuple(sorted({split_tag(tag)[1] for tag in tags if tag != "O"}))
@@ -483,7 +483,7 @@ def begin_stray_entities(doc: Doc) -> list[int]:
     if len(stray):
         table[stray, 0] = 3
         doc.from_array(attributes, table)
-    return list(map(int, stray))
+    return [int(token) for token in stray]
 
 
 def describe_stray(doc: Doc, token: int) -> str:

@@ -198,9 +198,9 @@ class Training(CorpusEncoder):
     def start(self, data: TrainingSet) -> None:
         """Begin with a model of zero weights, or those of the source, for these texts and the tags that were set."""
         model, source = self.model, self.plan.source
-        names = list(filter(data.corpora.__contains__, (TRAIN, *self.settings)))
+        each = {name: data.corpora[name] for name in (TRAIN, *self.settings) if name in data.corpora}
         crf, (self.corpus, *self.terms) = build_model(
-            model.method, data.encoder, list(map(self.numbered, names, map(data.corpora.__getitem__, names))),
+            model.method, data.encoder, [self.numbered(name, corpus) for name, corpus in each.items()],
             model.labels.tags, model.labels.constraints, None if source is None else aligned(source, model),
         )  # fmt: skip
         model.start(crf, data.encoder, self.corpus.data.n_sequences, strings=data.strings)

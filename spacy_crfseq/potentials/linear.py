@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import repeat
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -258,13 +257,13 @@ class LinearPasses:
         return room, zeros
 
     def flush(self) -> None:
-        taken = list(map(self._taken.pop, sorted(self._taken)))
+        taken = [self._taken.pop(place) for place in sorted(self._taken)]
         if self._target is not None:
             for _, _, d in taken:
                 self._target.transitions[...] += d.transitions.sum(0)
                 self._target.start[...] += d.start
                 self._target.end[...] += d.end
-            run(list(map(partial(partial, self._scatter, taken), range(self._n_threads))))
+            run([partial(self._scatter, taken, group) for group in range(self._n_threads)])
         self._free += self._used
         self._used.clear()
 
@@ -469,7 +468,7 @@ class Source:
         """Return the scores of a part."""
         begin, end = int(self.offsets[part[0]]), int(self.offsets[part[1]])
         emissions = np.zeros((end - begin, self.n_labels), self._views.start.dtype)
-        adders = list(map(partial, self._adders, repeat(part)))
+        adders = [partial(add, part) for add in self._adders]
         scores, small = assemble(self._views, emissions, adders), self.added(part) if self.small else None
         if small is not None:
             scores = added(scores, small)
