@@ -35,6 +35,13 @@ def scaled(x):
 PRIVATE = pytest.mark.skipif(kernels.PLAIN, reason="numba alone does not")
 
 
+@pytest.fixture(autouse=True)
+def kernels_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels and cache folders of these tests are not among those that `warmup` counts and names."""
+    monkeypatch.setattr(_compile, "folders", set())
+    monkeypatch.setattr(_compile, "made", [])
+
+
 @PRIVATE
 @pytest.mark.parametrize("policy", ["kernel", "inlined"])
 def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(

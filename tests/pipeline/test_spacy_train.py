@@ -37,6 +37,7 @@ from spacy_crfseq.pipeline.spacy_train import (
     sparkline,
     tagger_score,
 )
+from tests.commands import LBFGS, write_config
 from tests.pipeline.helpers import examples as corpus_of
 from tests.pipeline.helpers import initialize, initialized, pipe_of, registered, templates
 from tests.terminal import run_on_terminal
@@ -125,51 +126,22 @@ def test_a_terminal_without_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 KEYS = ["component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"]
-CONFIG = """
-[nlp]
-lang = "xx"
-pipeline = {pipeline}
-[components]
-{components}
-[corpora]
-[corpora.train]
-@readers = "spacy_crfseq.ConllReader.v1"
-path = "{corpus}"
-columns = ["word", "tag", "chunk", "ent"]
-[corpora.dev]
-@readers = "spacy_crfseq.ConllReader.v1"
-path = "{corpus}"
-columns = ["word", "tag", "chunk", "ent"]
-[training]
-max_steps = 12
-eval_frequency = 4
-[training.batcher]
-{batcher}
-[training.logger]
-@loggers = "spacy_crfseq.Logger.v1"
-path = "{log}"
-"""
-FULL = '@batchers = "spacy_crfseq.full_batch.v1"'
-SMALL = '@batchers = "spacy.batch_by_sequence.v1"\nsize = 4'
+SMALL = {"@batchers": "spacy.batch_by_sequence.v1", "size": 4}
 SPACY = "from spacy.cli import setup_cli; setup_cli()"
 
 
-def configure(folder: Path, *names: str, batcher: str = FULL, lbfgs: tuple[str, ...] = ()) -> Path:
-    corpus = folder / "corpus.conll"
+def configure(folder: Path, *names: str, batcher: dict[str, Any] | None = None, lbfgs: tuple[str, ...] = ()) -> Path:
+    corpus, path = folder / "corpus.conll", folder / "config.cfg"
     if not corpus.exists():
         rows = ["Ada NNP B-NP B-PER", "sees VBZ B-VP O", "the DT B-NP O", "map NN I-NP O", "", "Bo NNP B-NP B-PER",
                 "sold VBD B-VP O", "Oslo NNP B-NP B-LOC", ""]  # fmt: skip
         corpus.write_text("\n".join(rows * 8))
-    blocks = ""
-    for name in names:
-        blocks += f'[components.{name}]\nfactory = "{name}"\n'
-        if name in lbfgs:
-            blocks += f'[components.{name}.optimizer]\n@crf_optimizers = "spacy_crfseq.LBFGS.v1"\n'
-    path = folder / "config.cfg"
-    log = folder / "logs" / "l.jsonl"
-    text = CONFIG.format(pipeline=json.dumps(names), components=blocks, corpus=corpus, batcher=batcher, log=log)
-    nlp = spacy.util.load_model_from_config(spacy.util.load_config_from_str(text), auto_fill=True)
-    nlp.config.to_disk(path)
+    write_config(path, *names, components="".join(LBFGS.format(name=name) for name in lbfgs))
+    config = spacy.util.load_config(path, overrides={"paths.train": str(corpus), "paths.dev": str(corpus)})
+    log = {"@loggers": "spacy_crfseq.Logger.v1", "path": str(folder / "logs" / "l.jsonl")}
+    config["training"] |= {"max_steps": 12, "eval_frequency": 4, "logger": log}
+    config["training"]["batcher"] = batcher or config["training"]["batcher"]
+    spacy.util.load_model_from_config(config, auto_fill=True).config.to_disk(path)
     return path
 
 
