@@ -6,7 +6,6 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from importlib.metadata import distribution
 from io import StringIO
 from pathlib import Path
 from pydoc import locate
@@ -19,7 +18,7 @@ import spacy
 from thinc.api import Config
 from typer.testing import CliRunner
 
-from scripts import check_links, docs
+from scripts import check_links, docs, public_names
 from spacy_crfseq import registry
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import SECTIONS
@@ -43,13 +42,16 @@ def pages() -> dict[str, str]:
     return docs.generated()
 
 
-def entry_points() -> Iterator[Any]:
-    return (each for each in distribution("spacy-crfseq").entry_points if each.group not in docs.NOT_PLUGINS)
-
-
-def test_everything_registered_is_on_the_page_of_its_registry(pages: dict[str, str]) -> None:
-    for entry in entry_points():
-        assert entry.name in pages[f"plugins/{docs.GROUPS[entry.group].page}.md"]
+def test_public_names_are_those_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert public_names.main(["--check"]) is None
+    there = public_names.names_of(read(public_names.PAGE))
+    files = [file for folder in ("docs", "examples", "tests/plugin_package") for file in (ROOT / folder).rglob("*.*")]
+    code = "".join(read(file) for file in files if file.suffix in (".md", ".py"))
+    for module, names in re.findall(r"from (spacy_crfseq[\w.]*) import ([\w, ]+)", code):
+        for name in (f"{module}.{each}" for each in names.split(", ")):
+            assert any(f"{public}.".startswith(f"{name}.") for public in there), name
+    monkeypatch.setitem(public_names.MODULES, "spacy_crfseq.registry", "losses")
+    assert "spacy_crfseq.registry.decoders" in str(public_names.main([]))
 
 
 def test_every_setting_has_a_meaning(pages: dict[str, str]) -> None:

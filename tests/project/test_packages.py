@@ -72,19 +72,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "a.conll").write_text("Anna B-PER\nsaw O\nOslo B-LOC\n\n" * 5)
     (folder / "a.txt").write_text("Anna saw Oslo\n")
     (folder / "work.py").write_text(WORK)
-    command = [
-        sys.executable,
-        "-m",
-        "spacy",
-        "crfseq",
-        "init-config",
-        folder / "a.cfg",
-        "--lang",
-        "en",
-        "--goal",
-        "fast",
-    ]
-    subprocess.run([*command, "--train", folder / "a.conll", "--columns", "word,ent"], check=True, capture_output=True)
+    command = [sys.executable, "-m", "spacy", "crfseq", "init-config", folder / "a.cfg", "--lang", "en"]
+    command += ["--goal", "fast", "--train", folder / "a.conll", "--columns", "word,ent"]
+    subprocess.run(command, check=True, capture_output=True)
     return folder
 
 
