@@ -111,7 +111,8 @@ def behind(command: Any) -> tuple[str, list[str]]:
     """Return the function that a command calls, or the command if it calls none, and its parameters."""
     module = sys.modules[command.__module__]
     function = getattr(module, command.__name__.removesuffix("_cli"), command)
-    return f"{module.__name__}.{function.__name__}", parameters(function)
+    place = module.__name__.removesuffix(f"cli.{function.__name__}")  # the package `cli` has its own commands
+    return (f"{place}cli" if place.endswith(".") else place) + f".{function.__name__}", parameters(function)
 
 
 def settings(factory: str) -> list[str]:
