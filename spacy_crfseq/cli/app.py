@@ -73,13 +73,15 @@ crfseq_cli = typer.Typer(
 
 
 def command(
-    name: str, section: str, *meant: str, calls: Callable[..., Any] | None = None, **settings: Any
-) -> Callable[[Function], Function]:
+    name: str, section: str, *meant: str, calls: Callable[..., Any] | None = None,
+    as_json: Callable[[Any], Any] | None = None, **settings: Any,
+) -> Callable[[Function], Function]:  # fmt: skip
     """Make a function a command in a section of the help, with the names that it has in other programs.
 
     Entry points ``spacy_crfseq_commands`` name the modules of `papers` and `tools`, and of other distributions.
 
     calls (Callable | None): What does the work; the decorated function shows its result, see `options.as_command`.
+    as_json (Callable | None): Returns what --json prints of the result; with `calls`.
     """
     SECTIONS.setdefault(section, []).append(name)
     MEANT.update(dict.fromkeys(meant, name))
@@ -92,7 +94,7 @@ def command(
 
             if "overrides" in signature(calls).parameters:
                 settings["context_settings"] = OVERRIDES
-            crfseq_cli.command(name, **settings)(as_command(calls, function))
+            crfseq_cli.command(name, **settings)(as_command(calls, function, as_json))
         return function
 
     return register

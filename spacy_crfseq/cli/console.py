@@ -30,7 +30,8 @@ from wasabi.util import ENV_ANSI_DISABLED
 from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError, suggest
 
 FAILED, INTERRUPTED = 1, 130
-TITLES = {
+TITLES: dict[type[Exception], str] = {
+    ConfigSyntaxError: "Config validation error",
     ConfigError: "Cannot run this",
     FormatError: "The file cannot be read",
     DataError: "The data cannot be used",
@@ -121,11 +122,9 @@ def reported_errors(config: Path | None = None, code: Path | None = None) -> Ite
         yield
     except ConfigValidationError as error:
         _fail_validation(error, config)
-    except ConfigSyntaxError as error:
-        fail("Config validation error", str(error))
     except RegistryError as error:
         fail("Unknown function in the config", _unknown_function(str(error)))
-    except CrfError as error:
+    except (ConfigSyntaxError, CrfError) as error:
         fail(TITLES.get(type(error), "Error"), str(error))
     except BrokenPipeError:
         raise  # the reader of the output has gone; typer exits quietly

@@ -186,7 +186,8 @@ class Reporter:
     def start(self, name: str, tokens: int, every: int, scored: bool) -> None:
         """Begin with the component `name`, trained on this many tokens and shown every so many iterations."""
         self._name, self._tokens, self._every, self._scored = name, max(1, tokens), every, scored
-        self._curve.clear()
+        self._curve.hide()
+        self._curve = LiveCurve(sys.stderr)
         self._rows.begin()
 
     def __call__(self, progress: Progress) -> None:

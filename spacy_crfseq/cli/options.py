@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -154,17 +156,21 @@ def training(
             gc.set_threshold(*limits)
 
 
-def as_command(function: Callable[..., Any], show: Callable[..., int | None]) -> Callable[..., None]:
+def as_command(
+    function: Callable[..., Any], show: Callable[..., int | None], as_json: Callable[[Any], Any] | None = None
+) -> Callable[..., None]:
     """Return a function for typer that reads options, calls a function, and shows its result.
 
     The options are the annotated parameters of both functions, and --code.  One that takes config `overrides` has
     --verbose, too, and its config is `config_path`.  Its help is its docstring up to a form feed.
 
     show (Callable): Called with the result and the options that it names; returns the exit code, None for 0.
+    as_json (Callable | None): Returns the values that the option --json prints instead.
     """
     own, shown = _options_of(function), _options_of(show, 1)
     overridden = "overrides" in signature(function).parameters
-    extra = {"code": Code, **({"verbose": Verbose} if overridden else {})}
+    extra: dict[str, Any] = {"as_json": AsJson} if as_json else {}
+    extra |= {"code": Code, **({"verbose": Verbose} if overridden else {})}
     parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)] if overridden else []
     for name, option in {**own, **shown}.items():
         several = _several_options(option)
@@ -178,6 +184,9 @@ def as_command(function: Callable[..., Any], show: Callable[..., int | None]) ->
         with training(said.get("ctx"), said.get("config_path"), said["code"], said.get("verbose")) as overrides:
             more = {"overrides": overrides} if overridden else {}
             result = function(**{name: said[name] for name in own}, **more)
+            if as_json is not None and said["as_json"]:
+                print(json.dumps(as_json(result), indent=2, ensure_ascii=False))
+                return
             status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
         if status:
             raise typer.Exit(status)
@@ -225,7 +234,7 @@ def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, An
     RAISES typer.BadParameter: On an option that is neither an override nor one of the command's.
     """
     for arg in args:
-        if arg.startswith("-") and "." not in arg.partition("=")[0] and not _is_number(arg):
+        if arg.startswith("-") and "." not in arg.partition("=")[0] and not re.match(r"-\d", arg):
             near = get_close_matches(arg.partition("=")[0], known, n=1)
             hint = f"Did you mean {near[0]}?" if near else "Overrides of the config name a section: --paths.train FILE."
             raise typer.BadParameter(f"{arg}: no such option. {hint}")
@@ -234,14 +243,6 @@ def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, An
         if name in OF_SPACY_TRAIN:
             printer().warn(f"--{name} is for 'spacy train' and changes nothing here. {OF_SPACY_TRAIN[name]}")
     return overrides
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def number(what: str, least: int = 1) -> Any:

@@ -242,11 +242,6 @@ class LiveCurve:
         self._bar: Any = None
         self._drawn = 0.0
 
-    def clear(self) -> None:
-        """Remove all curves."""
-        self.hide()
-        self._curves = {}
-
     def add(self, name: str, value: float, *, log: bool = False) -> None:
         """Add a point to a curve."""
         if self.live:
@@ -381,8 +376,9 @@ TASKS = {"crf_tagger": "tags", "crf_chunker": "chunks", "crf_ner": "named entiti
 
 
 def create_model_card(
-    description: str = "", author: str = "", email: str = "", url: str = "", license: str = ""
-) -> Callable[[Language], Language]:
+    description: str = "", author: str = "", email: str = "", url: str = "", license: str = "",
+    sources: list[dict[str, str]] | None = None,
+) -> Callable[[Language], Language]:  # fmt: skip
     """Return a callback that fills a pipeline's model card (registered as ``spacy_crfseq.ModelCard.v1``).
 
     Use it for ``[training.before_to_disk]``.  ``crfseq fit`` and the other training commands always write the notes.
@@ -391,11 +387,12 @@ def create_model_card(
     description (str): One sentence about the pipeline.
     author, email, url (str): Author and address of the pipeline.
     license (str): Licence, such as "MIT".
+    sources (list[dict[str, str]] | None): Corpora and other data, each with "name", "url", "license" and "author".
     """
     given = {"description": description, "author": author, "email": email, "url": url, "license": license}
 
     def callback(nlp: Language) -> Language:
-        nlp.meta.update({name: value for name, value in given.items() if value})
+        nlp.meta.update({name: value for name, value in {**given, "sources": sources}.items() if value})
         return fill_card(nlp)
 
     return callback
@@ -410,14 +407,13 @@ def fill_card(nlp: Language) -> Language:
         return nlp
     if not nlp.meta.get("description"):
         tasks = dict.fromkeys(TASKS.get(nlp.get_pipe_meta(name).factory, name) for name in crfs)
-        what = f"Linear-chain conditional random fields for {_listed(list(tasks))}; runs on a CPU."
-        nlp.meta["description"] = what
+        nlp.meta["description"] = f"Linear-chain conditional random fields for {_listed([*tasks])}; runs on a CPU."
     if not nlp.meta.get("notes") or nlp.meta["notes"].startswith(HEADING):
         from jinja2 import StrictUndefined, Template
 
         text = Path(__file__).with_name("model_card.md").read_text(encoding="utf8")
         card = Template(text, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-        nlp.meta["notes"] = card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed)
+        nlp.meta["notes"] = card.render(heading=HEADING, crfs=crfs, plugin=_plugin, listed=_listed, nlp=nlp)
     return nlp
 
 

@@ -7,7 +7,6 @@ highest mutual information with a label (Sokolovska 2010, eq. 6.3).
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -212,11 +211,8 @@ def as_file(proposals: Sequence[Proposal]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@command("propose-features", "Raw text", calls=propose_features)
-def _print(proposals: list[Proposal], output: Path | None, as_json: options.AsJson = False) -> None:
-    if as_json:
-        print(json.dumps([proposal._asdict() for proposal in proposals], indent=2, ensure_ascii=False))
-        return
+@command("propose-features", "Raw text", calls=propose_features, as_json=lambda found: [one._asdict() for one in found])
+def _print(proposals: list[Proposal], output: Path | None) -> None:
     rows = [
         (proposal.label, proposal.feature, f"{proposal.share:.0%}", f"{proposal.labelled:,}", f"{proposal.raw:,}")
         for proposal in proposals

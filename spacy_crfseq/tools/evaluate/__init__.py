@@ -6,7 +6,6 @@ if its type and both its ends are.  Accuracy is that of the IOB2 tags of all tok
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -151,11 +150,8 @@ def evaluate(
     return Evaluation(metrics, "\n\n".join(blocks))
 
 
-@command("evaluate", "Look", "score", "test", "benchmark", calls=evaluate)
-def _print(result: Evaluation, output: Path | None, as_json: options.AsJson = False) -> None:
-    if as_json:
-        print(json.dumps(result.metrics, indent=2))
-        return
+@command("evaluate", "Look", "score", "test", "benchmark", calls=evaluate, as_json=lambda result: result.metrics)
+def _print(result: Evaluation, output: Path | None) -> None:
     print(result.report)
     if output is not None:
         printer().good(f"Saved the scores to {output}")

@@ -18,7 +18,7 @@ from ...cli.options import gold_tags_of, layout_of
 from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
-from ...files import write_text
+from ...files import write_json, write_text
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LOG = "log.jsonl"
 """The log of `fit`, in the folder of the models."""
+CARD = "### Evaluation"
+"""The heading of the scores in a model card, its last part."""
 WEIGHTS = 8
 """Number of weights of each sign shown for each label."""
 
@@ -54,6 +56,9 @@ def report(
     number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
     samples: options.Samples = 1000,
     given: options.Given = None,
+    card: Annotated[
+        bool, typer.Option("--card", help="Also write scores with intervals to the model card of MODEL, its meta.json")
+    ] = False,
 ) -> list[Findings]:
     """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
 
@@ -71,10 +76,13 @@ def report(
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
     from ...pipeline.readers import read_gold
+    from ...pipeline.spacy_train import fill_card
     from .._pages.html import made_of, render, text_style
     from .._pages.weights import largest_of_labels, named
 
     check_output_file(output, file, train, corpus)
+    if card and not Path(model).is_dir():
+        raise ConfigError(f"{model} is not a folder, so --card cannot change its model card.")
     nlp = load_pipeline(model)
     preset = layout_of(file, layout, nlp)
     of_corpus = preset if corpus is None else options.show_layout(corpus, None, preset)
@@ -110,6 +118,12 @@ def report(
     write_text(
         output, render("tools/report/page.html", view=view, subject=subject, components=findings, largest=largest)
     )
+    if card:
+        scores = render("tools/report/card.md", file=file.name, components=findings, n_samples=samples)
+        notes = fill_card(nlp).meta["notes"].partition(CARD)[0].rstrip()
+        meta = Path(model) / "meta.json"
+        text = {**json.loads(meta.read_text(encoding="utf8")), "notes": f"{notes}\n\n{CARD}\n\n{scores}"}
+        write_json(meta, text)
     return findings
 
 
@@ -150,12 +164,8 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-@command("report", "Look", calls=report)
-def _print(every: list[Findings], output: Path, as_json: options.AsJson = False) -> None:
-    if as_json:
-        figures = {findings.name: findings.as_json() for findings in every}
-        print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
-        return
+@command("report", "Look", calls=report, as_json=lambda every: {each.name: each.as_json() for each in every})
+def _print(every: list[Findings], output: Path) -> None:
     for findings in every:
         (value, *ends), what = findings.main_score
         interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)

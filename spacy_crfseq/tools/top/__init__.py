@@ -5,7 +5,6 @@ The largest weights of a model, its transitions, and sums of weights by template
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -208,11 +207,8 @@ def _transitions(crf: LinearChainCRF) -> Floats:
     return out
 
 
-@command("top", "Look", "weights", calls=top)
-def _print(top_: Top, output: Path | None, as_json: options.AsJson = False) -> None:
-    if as_json:
-        print(json.dumps(top_.to_json(), indent=2, ensure_ascii=False))
-        return
+@command("top", "Look", "weights", calls=top, as_json=Top.to_json)
+def _print(top_: Top, output: Path | None) -> None:
     if output is not None:
         printer().good(f"Saved {output}")
     else:

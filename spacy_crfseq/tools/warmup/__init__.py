@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -80,11 +79,8 @@ def warmup(
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, next(iter(folders), None))
 
 
-@command("warmup", "Begin", calls=warmup)
-def _print(result: Warmth, as_json: options.AsJson = False) -> None:
-    if as_json:
-        print(json.dumps(result._asdict(), indent=2))
-        return
+@command("warmup", "Begin", calls=warmup, as_json=Warmth._asdict)
+def _print(result: Warmth) -> None:
     folder = result.cache or "this process only: no folder can be written; set NUMBA_CACHE_DIR"
     msg = printer()
     msg.good(f"Ready in {result.seconds:.1f} s: {result.compiled} kernels compiled, {result.loaded} loaded")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from collections import Counter
 from datetime import date
@@ -126,9 +127,16 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
     assert figures["familiar"] is None
     again = run("report", trained / "model-best", corpus.dev, *options, "--json")
     assert again.stdout == result.stdout, "samples are drawn by a seed"
-    told = run("report", trained / "model-best", corpus.dev, *options)
-    assert re.search(r"crf_ner: F1 \d+\.\d\d \(\d+\.\d\d to \d+\.\d\d\)", told.stdout)
+    model = shutil.copytree(trained / "model-best", tmp_path / "model")
+    for _ in range(2):  # scores of an earlier report are replaced
+        told = run("report", model, corpus.dev, *options, "--card")
+    score, low, high = re.findall(r"\d+\.\d\d", told.stdout.partition("crf_ner: F1 ")[2].partition(")")[0])
+    card = json.loads((model / "meta.json").read_text())["notes"].split("### Evaluation")
+    assert len(card) == 2
+    assert f"| `crf_ner` | F1 {score} | {low} to {high} |" in card[1]
+    assert all(f"| `{label}` | {row['gold']} |" in card[1] for label, row in figures["labels"].items())
     assert f"Saved {tmp_path / 'page.html'}" in told.stdout
+    refused(run("report", "a_package", corpus.dev, "--card"), "a_package is not a folder")
 
 
 def test_the_page_is_whole_by_itself(made: Any) -> None:
