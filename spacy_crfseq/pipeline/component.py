@@ -28,7 +28,7 @@ from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import clusters, evidence, steps
 from .build import check_source
-from .doc_model import DocModel, Pruned, read_settings
+from .doc_model import UNCALIBRATED, DocModel, Pruned, read_settings
 from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
 from .prediction import ask, portions
 from .settings import Method
@@ -67,7 +67,7 @@ class CRFComponent(TrainablePipe):
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation = annotation
         self.cfg: dict[str, Any] = {
-            **annotation.settings(), "threshold": threshold, "scores": scores, "temperature": 1.0,
+            **annotation.settings(), "threshold": threshold, "scores": scores, **UNCALIBRATED,
         }  # fmt: skip
         self.doc_model = DocModel(vocab, name, annotation, method, self.cfg, partial(setattr, self, "model"))
         self._check_probabilities()
@@ -212,7 +212,8 @@ class CRFComponent(TrainablePipe):
         allowed (Mapping[int, Iterable[str]] | None): Labels that single tokens of each Doc may have.
         preset (bool): Treat the entities and blocked tokens on the Docs as decided, as a prediction does.  Use it for
             Docs that this component has not annotated yet; for others, it remembers what was decided before.
-        temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted.
+        temperature (float | None): Divides the scores, from 1e-6 to 1e6; None for the one that was fitted, with
+                what was fitted to types of spans.
         once, order (Sequence[str] | None): In place of the settings of these names, see `settings.Method`: labels that
             occur at most once in a sequence, and labels that occur only in this order.
         Notes by `clamp` are respected, too.
@@ -230,7 +231,7 @@ class CRFComponent(TrainablePipe):
                 check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
             trained = trained._replace(rules=rules)
         if temperature is not None:
-            trained = trained._replace(temperature=temperature)
+            trained = trained._replace(temperature=temperature, calibration={})
         return DocPosterior(trained, ask(trained, docs, given, preset=preset))
 
     def clamp(
@@ -371,7 +372,7 @@ class CRFComponent(TrainablePipe):
         return super().score(examples, **kwargs)  # type: ignore[no-any-return]
 
     def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on; a temperature fitted to earlier ones is reset."""
+        """Predict with these parameters [D] from now on; a calibration fitted to earlier ones is reset."""
         self.doc_model.set_parameters(theta)
 
     def prune(self, threshold: float = 0.0) -> Pruned:

@@ -42,6 +42,10 @@ HEAD: dict[str, Any] = {
     "first": bytes | None, "model": bytes, "digest": bytes,
 }  # fmt: skip
 """The types of the entries of a model file."""
+UNCALIBRATED: dict[str, Any] = {"temperature": 1.0, "calibration": {}}
+"""The settings that `calibrate` fits to some weights, as they are for others."""
+STEEPEST = 20
+"""The numbers of a calibration by type are smaller; see `doc_posterior.calibrated`."""
 
 
 class ModelSize(NamedTuple):
@@ -133,7 +137,7 @@ class DocModel:
         rules = self.rules if self.method.once or self.method.order else None
         return Trained(
             self.reader(), self.labels, self.method, crf, encoder, rules, self.cfg["temperature"],
-            self.place, self.lock,
+            self.cfg["calibration"], self.place, self.lock,
         )  # fmt: skip
 
     def reader(self, strings: dict[int, str] | None = None) -> DocReader:
@@ -287,13 +291,13 @@ class DocModel:
             self._set_parameters(theta)
 
     def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on; a temperature fitted to earlier ones is reset."""
+        """Predict with these parameters [D] from now on; a calibration fitted to earlier ones is reset."""
         self._set_parameters(theta)
         self.seen_all = True
 
     def _set_parameters(self, theta: Floats) -> None:
         self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones
-        self.cfg["temperature"] = 1.0
+        self.cfg.update(UNCALIBRATED)
 
     def prune(self, threshold: float) -> Pruned:
         """Do what `CRFComponent.prune` says."""
@@ -421,9 +425,20 @@ class DocModel:
 def _replaces(key: str, value: Any, known: Any) -> bool:
     """Whether a stored setting has the type and the range of the known one."""
     if key in ("threshold", "temperature"):
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
+        return _is_number(value) and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
+    if key == "calibration":
+        return isinstance(value, dict) and all(map(_is_curve, value.values()))
     return isinstance(value, type(known))
+
+
+def _is_curve(value: Any) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(map(_is_number, value)):
+        return False
+    return bool(abs(value[0]) < STEEPEST and 0 < value[1] < STEEPEST)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # The file of a model

@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span
 
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
-from ..schemes import SpanArrays, spans_of, tag_table
+from ..schemes import SpanArrays, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, Offsets
@@ -48,6 +48,18 @@ class Alternative(NamedTuple):
     spans: list[Span]
 
 
+EXACT = (0.0, 1.0)
+"""The numbers a and b of `calibrated` that change nothing."""
+
+
+def calibrated(probabilities: NDArray[np.float64], a: Any, b: Any) -> NDArray[np.float64]:
+    """Return probabilities [S] with the log-odds ``a + b log(p / (1 - p))``; 0 and 1 stay.  a, b: Numbers, or [S]."""
+    p = np.clip(probabilities, 0, 1)  # rounding in float32
+    yes, no = np.exp(a) * p**b, (1 - p) ** b
+    out: NDArray[np.float64] = yes / (yes + no)
+    return out
+
+
 class DocPosterior:
     """Queries about some Docs; each list has one entry per Doc.
 
@@ -58,6 +70,7 @@ class DocPosterior:
     def __init__(self, trained: Trained, answer: Answer) -> None:
         self._trained, self._posterior, self.doc_offsets = trained, answer.posterior, answer.columns.doc_offsets
         self.tags, self._scheme = trained.labels.tags, trained.labels.annotation.scheme
+        self._calibration = trained.calibration
         self._exact = np.ones(len(self.offsets) - 1, np.bool_)
 
     @property
@@ -105,11 +118,15 @@ class DocPosterior:
 
     @cached_property
     def all_probabilities(self) -> NDArray[np.float64]:
-        """The probabilities of `all_spans` [S]."""
-        return self.probabilities_at(self._posterior.temperature)
+        """The probabilities of `all_spans` [S], calibrated by type where `calibrate --by-type` has fitted that."""
+        exact = self.probabilities_at(self._posterior.temperature)
+        if not self._calibration:
+            return exact
+        numbers = np.array([self._calibration.get(name, EXACT) for name in self._types])
+        return calibrated(exact, *numbers[self.all_spans.type].T)
 
     def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
-        """Return the probabilities of `all_spans` [S] at another temperature; which spans there are stays the same."""
+        """Return the exact probabilities of `all_spans` [S] at another temperature; the spans stay the same."""
         distribution = self.distribution._replace(temperature=temperature)
         if self._scheme is None:
             return distribution.label_probabilities(self.all_labels)
@@ -143,7 +160,7 @@ class DocPosterior:
     def spans(self) -> list[list[Scored]]:
         """Return the predicted spans; for a tagger, its tokens with their tags."""
         arrays = self.all_spans
-        names = self.tags if self._scheme is None else tag_table(self.tags, self._scheme).types
+        names = self._types
         bounds, starts, ends = (each.tolist() for each in by_doc(arrays, self.doc_offsets))
         each = zip(starts, ends, arrays.type.tolist(), self.all_probabilities.tolist(), strict=True)
         scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
@@ -185,7 +202,9 @@ class DocPosterior:
             return 0.0
         labels, end = np.zeros(self.distribution.n_tokens, np.int32), start + len(tags)
         labels[start:end] = [self.tags.index(tag) for tag in tags]
-        return float(self.distribution.span_probabilities(labels, np.array([start]), np.array([end]))[0])
+        exact = self.distribution.span_probabilities(labels, np.array([start]), np.array([end]))
+        a, b = self._calibration.get(split_tag(tags[0])[1], EXACT) if self._calibration else EXACT
+        return float(calibrated(exact, a, b)[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
         """Return n random labellings of each Doc [n, tokens].  RAISES ConfigError: If n is negative."""
@@ -198,6 +217,10 @@ class DocPosterior:
     def offsets(self) -> Offsets:
         """Offsets [N + 1] of the sequences that make up the Docs."""
         return self._posterior.offsets
+
+    @property
+    def _types(self) -> Sequence[str]:
+        return self.tags if self._scheme is None else tag_table(self.tags, self._scheme).types
 
     @property
     def _sequence_bounds(self) -> NDArray[np.int64]:

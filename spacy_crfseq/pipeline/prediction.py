@@ -63,6 +63,7 @@ class Trained(NamedTuple):
     labels (LabelSet): The tags, and what they may follow and mean.
     rules (OccurrenceRules | None): Which labels may occur once, or in an order.
     temperature (float): Divides the scores.
+    calibration (Mapping): The numbers a and b of `doc_posterior.calibrated` for types of spans that have their own.
     place (Place): Where new words are looked up.
     lock (RLock): Held while tables of the encoder and of the weights grow, which threads share.
     """
@@ -74,6 +75,7 @@ class Trained(NamedTuple):
     encoder: Encoder
     rules: OccurrenceRules | None
     temperature: float
+    calibration: Mapping[str, Sequence[float]]
     place: Place
     lock: RLock
 
@@ -118,7 +120,7 @@ def ask(
     columns (DocColumns | None): Those of the Docs if they have been read.
     RAISES DataError: If what is known of a Doc contradicts itself.
     """
-    reader, labels, _, crf, encoder, rules, temperature, place, lock = trained
+    reader, labels, _, crf, encoder, rules, temperature, _, place, lock = trained
     if columns is None:
         columns = reader.read(docs, encoder.columns, given, preset)
     allowed, decided = allowed_labels(labels, docs, columns, given, preset)

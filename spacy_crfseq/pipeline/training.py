@@ -36,7 +36,7 @@ from ..training.fit import Checkpoint, FitResult, fit
 from ..training.objective import Objective, Term
 from ..types import MISSING, Bools, Floats, Ints, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, aligned, begin_with, build_model, carry_over, check_source, label_factors
-from .doc_model import DocModel
+from .doc_model import UNCALIBRATED, DocModel
 from .encode import TRAIN, CorpusEncoder, TermData, Texts, TrainingSet, find_texts
 from .evidence import read_evidence, weight_of
 from .examples import Corpus
@@ -153,7 +153,7 @@ class Training(CorpusEncoder):
             self.begin_anew()
             for network in model.networks.values():
                 network.initialize([example.predicted for example in sample], len(tags))
-        model.cfg["temperature"] = 1.0  # whatever was fitted belonged to other weights
+        model.cfg.update(UNCALIBRATED)  # whatever was fitted belonged to other weights
         self.met, self._n_built = {} if made_up else None, 0
         if made_up:
             self.forget()

@@ -15,6 +15,7 @@ from spacy.tokens import Doc, DocBin, Span
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline import evidence
+from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.evidence import span_probability
 from spacy_crfseq.schemes import find_invalid
 from tests.html import Page
@@ -185,13 +186,13 @@ def test_scores_travel_with_the_doc(factory: str, tmp_path: Path) -> None:
 
 def test_settings_and_temperature_are_stored(tmp_path: Path) -> None:
     nlp = trained("crf_ner", scores=True)
-    pipe_of(nlp).cfg["temperature"] = 1.7
+    pipe_of(nlp).cfg.update(temperature=1.7, calibration={"PER": [0.0, 1.0]})
     nlp.to_disk(tmp_path)
     for copy in (pipe_of(spacy.load(tmp_path)), pickle.loads(pickle.dumps(pipe_of(nlp)))):
         assert copy.cfg["temperature"] == pytest.approx(1.7)
         assert copy.cfg["scores"]
     nlp.initialize(lambda: examples(nlp))
-    assert pipe_of(nlp).cfg["temperature"] == 1.0
+    assert (pipe_of(nlp).cfg["temperature"], pipe_of(nlp).cfg["calibration"]) == (1.0, {})
 
 
 def test_a_temperature_divides_the_scores() -> None:
@@ -203,6 +204,31 @@ def test_a_temperature_divides_the_scores() -> None:
     np.testing.assert_allclose(pipe.posterior([doc], temperature=2.5).marginals()[0], expected, atol=1e-9)
     pipe.cfg["temperature"] = 2.5
     np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
+
+
+def test_curves_of_types_change_what_is_reported_of_spans(tmp_path: Path) -> None:
+    nlp = trained("crf_ner", **WEAK)
+    pipe, docs = pipe_of(nlp), inputs(nlp, "crf_ner")
+    exact, marginals = pipe.posterior(docs).spans(), pipe.posterior(docs).marginals()
+    pipe.cfg.update(calibration={"PER": [0.4, 2.0]}, scores=True)
+    answers = pipe.posterior(docs).spans()
+    assert {span.label for spans in exact for span in spans} > {"PER"}
+    for doc, olds, news in zip(docs, exact, answers, strict=True):
+        for old, new in zip(olds, news, strict=True):
+            odds = old.probability / (1 - old.probability)
+            wanted = 1 - 1 / (1 + np.exp(0.4) * odds**2) if old.label == "PER" else old.probability
+            assert new == (*old[:3], pytest.approx(wanted))
+            assert Span(doc, *old[:3])._.crf_score == pytest.approx(wanted)
+    assert all(map(np.array_equal, pipe.posterior(docs).marginals(), marginals))
+    assert pipe.posterior(docs, temperature=1.0).spans() == exact
+    nlp.to_disk(tmp_path)
+    copy = spacy.load(tmp_path)
+    for doc, spans in zip(copy.pipe(inputs(copy, "crf_ner")), answers, strict=True):
+        assert [ent._.crf_score for ent in doc.ents] == [span.probability for span in spans]
+    pipe_of(copy).set_parameters(pipe.crf.theta)
+    assert not pipe_of(copy).cfg["calibration"], "it was fitted to other parameters"
+    ends = calibrated(np.array([0.0, 1.0 + 1e-9, 0.3]), [1.0, -3.0, 0.0], [4.0, 0.1, 1.0])
+    np.testing.assert_array_equal(ends, [0, 1, 0.3])
 
 
 @pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])

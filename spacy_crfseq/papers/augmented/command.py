@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial, reduce
 from pathlib import Path
@@ -89,7 +89,7 @@ def fine_tune(
     for source in sources:
         docs = [example.predicted for example in list(source.examples)[:100]]
         warn_of_empty_columns(say, name, pipe.reads, docs, f"document of {source.name}", "fine_tune")
-    before, temperature = pipe.crf.theta.copy(), pipe.cfg["temperature"]
+    before, fitted = pipe.crf.theta.copy(), dict(pipe.cfg)
     with locked_folder(output):
         sizes = {source.name: len(list(source.examples)) for source in sources}
         with closing(TuningReporter(output / LOG, settings, sizes)) as reporter:
@@ -101,7 +101,7 @@ def fine_tune(
             msg.warn("Interrupted before the end of the first round: nothing is saved")
             return result
         kept = bool((result.best == before).all())
-        scores = _save(nlp, name, result, read_dev, output, temperature if kept else 1.0)
+        scores = _save(nlp, name, result, read_dev, output, fitted if kept else {})
     msg.text(f"Ended: {result.reason}")
     print_scores(scores)
     if result.reason == INTERRUPT:
@@ -204,7 +204,7 @@ def _make(part: dict[str, Any], name: str) -> tuple[Any, Cost | None]:
 
 
 def _save(
-    nlp: Language, name: str, result: FitResult, read_dev: ReadDev | None, output: Path, temperature: float
+    nlp: Language, name: str, result: FitResult, read_dev: ReadDev | None, output: Path, fitted: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Save the last and the best model; return the scores of the best one on the dev corpus."""
     from ...pipeline.spacy_train import fill_card
@@ -212,9 +212,9 @@ def _save(
     pipe: Any = nlp.get_pipe(name)
     weights = (nlp.config.get("training") or {}).get("score_weights") or {}
     scores: dict[str, Any] = {}
-    for folder, theta, degrees in ((LAST, result.last, 1.0), (BEST, result.best, temperature)):
-        pipe.set_parameters(theta)
-        pipe.cfg["temperature"] = degrees
+    for folder, theta, values in ((LAST, result.last, {}), (BEST, result.best, fitted)):
+        pipe.set_parameters(theta)  # which resets what was fitted
+        pipe.cfg.update(values)
         if read_dev is not None and not (scores and (result.best == result.last).all()):
             scores = nlp.evaluate(read_dev())
             kept = {key: scores[key] for key in weights if key in scores}

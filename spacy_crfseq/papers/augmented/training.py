@@ -362,7 +362,7 @@ def fine_tune(
 ) -> FitResult:
     """Train a component of a pipeline on several data sets and set its best parameters.
 
-    The temperature is reset, because it was fitted to other parameters.
+    The calibration is reset, because it was fitted to other parameters.
 
     dev (Source | None): Without a loss, scored by accuracy or span F1; else by minus the mean cost.
     begin (Callable): Called with the data sets, without examples that have no evidence, and the score before training.

@@ -4,6 +4,11 @@ Probabilities that agree with frequencies, by a temperature: it divides the scor
 
 Guo, Pleiss, Sun & Weinberger (2017), "On calibration of modern neural networks", section 4.2, for the spans and tags of
 a CRF.  A temperature above 1 makes probabilities less extreme, and the best labelling stays the same.
+
+The spans of some types may be right more often than those of others with the same probability.  Types with enough spans
+then get curves of their own, ``a + b`` times the log-odds: Platt (1999), "Probabilistic outputs for support vector
+machines".  Names recur in a text, so spans are no independent samples.  Hence cross-validation by texts decides between
+the curves and none, for all types together, by two standard errors, and a prior keeps a and b near 0 and 1.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
@@ -29,8 +34,9 @@ from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
 from ...pipeline.select import crfs_of, load_pipeline
 from ...pipeline.texts import names_of
-from .._pages.calibration import Certainty, calibration, certainty, log_losses
-from .._pages.judged import for_each_component, judge
+from ...types import Bools
+from .._pages.calibration import SMALLEST, Certainty, Values, calibration, certainty, log_losses
+from .._pages.judged import Judged, for_each_component, judge
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -38,8 +44,21 @@ if TYPE_CHECKING:
 
     from ...pipeline.component import CRFComponent
 
+Curve: TypeAlias = tuple[float, float]
+"""The numbers a and b of `calibrated`."""
 FEW = 100
 """Fewer predictions leave a temperature uncertain: its standard error is a tenth of it or more."""
+
+
+class ByType(NamedTuple):
+    """The curves of types, none if they do not do clearly better.
+
+    gain, error (float): By how many nats all held-out spans became more likely, and its standard error.
+    """
+
+    curves: dict[str, Curve]
+    gain: float
+    error: float
 
 
 class Done(NamedTuple):
@@ -59,6 +78,9 @@ def calibrate(
     equal_mass: Annotated[
         bool, typer.Option("--equal-mass", help="Bins with equal numbers of predictions instead of equal width")
     ] = False,
+    by_type: Annotated[
+        bool, typer.Option("--by-type", help="Also fit curves to the spans of each type, if they help")
+    ] = False,
     given: options.Given = None,
     force: options.Force = False,
 ) -> Done:
@@ -69,12 +91,16 @@ def calibrate(
     calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
     temperature is stored in MODEL itself: one small file per component changes.
 
+    With --by-type, types with 100 spans or more also get curves of their own, from the probability of a span to the
+    one that is reported, if these clearly do better on texts that they were not fitted to, by two standard errors. The
+    figures after are then those of such texts. Tags keep the temperature alone.
+
     \b
     Example:
       python -m spacy crfseq calibrate training/model-best dev.conll \\
           --format conll2003
     \f
-    Fit the temperature of components on an annotated file and store it with the model.
+    Fit the calibration of components on an annotated file and store it with the model.
 
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
@@ -90,21 +116,20 @@ def calibrate(
     examples = read_gold(nlp, file, layout_of(file, layout, nlp), names_of(given)).examples
 
     def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
-        return _calibrated(pipe, examples, docs, bins, equal_mass)
+        return _calibrated(pipe, examples, docs, bins, equal_mass, by_type)
 
     done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(component)))
     if not done.results:
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
-    temperatures = {name: result.after.temperature for name, result in done.results.items()}
     if output is None:
-        _store(nlp.path, nlp.path, temperatures)
+        _store(nlp.path, nlp.path, done.results)
     else:
-        replace_folder(output, lambda folder: _store(nlp.path, folder, temperatures))
+        replace_folder(output, lambda folder: _store(nlp.path, folder, done.results))
     return done
 
 
 def _calibrated(
-    pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], n_bins: int, equal_mass: bool
+    pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], n_bins: int, equal_mass: bool, by_type: bool
 ) -> Result:
     from ...training.compatibility import check_global
 
@@ -123,25 +148,55 @@ def _calibrated(
 
         temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
     after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
+    types = fit_types(after) if by_type and not after.plain else None
     tables = [certainty(one, n_bins, equal_mass=equal_mass) for one in (judged, after)]
-    return Result(judged.unit, *(table for table in tables if table is not None))
+    return Result(judged.unit, types, *(table for table in tables if table is not None))
 
 
-def _store(model: Path, folder: Path, temperatures: dict[str, float]) -> None:
+def fit_types(judged: Judged) -> ByType:
+    """Fit curves to all types with enough spans, and keep them if they clearly do better on texts not fitted to.
+
+    If so, the probabilities of the judged spans become those by curves that were fitted to other texts.
+    """
+    from ...pipeline.doc_posterior import calibrated
+
+    p, right = judged.certainties()
+    n_texts, n_spans = len(judged.found), [len(spans) for spans in judged.found]
+    fold = np.repeat(np.arange(n_texts) * FOLDS // n_texts, n_spans)
+    labels = np.array([span.label for spans in judged.found for span in spans], np.str_)
+    curves, held_out = {}, p.copy()
+    for label, total in zip(*np.unique(labels, return_counts=True), strict=True):
+        if total < FEW:
+            continue
+        curves[str(label)] = fit_curve(p[labels == label], right[labels == label])
+        for number in range(FOLDS):
+            own = (labels == label) & (fold == number)
+            rest = (labels == label) & (fold != number)
+            held_out[own] = calibrated(p[own], *fit_curve(p[rest], right[rest]))
+    gains = np.bincount(fold, log_losses(p, right) - log_losses(held_out, right), FOLDS)
+    gain, error = float(gains.sum()), float(gains.std(ddof=1)) * FOLDS**0.5
+    if gain <= CLEAR * error:
+        return ByType({}, gain, error)
+    judged.probabilities = [of_text.tolist() for of_text in np.split(held_out, np.cumsum(n_spans)[:-1])]
+    return ByType(curves, gain, error)
+
+
+def _store(model: Path, folder: Path, results: dict[str, Result]) -> None:
     from ...pipeline.doc_model import read_settings
 
     if folder != model:
         shutil.copytree(model, folder)
-    for name, temperature in temperatures.items():
+    for name, result in results.items():
         file = folder / name / "cfg"
-        write_json(file, {**read_settings(file), "temperature": temperature})
+        fitted = {"temperature": result.after.temperature, "calibration": result.types.curves if result.types else {}}
+        write_json(file, {**read_settings(file), **fitted})
 
 
 @command("calibrate", "Use", calls=calibrate)
 def _print(done: Done, model: str, output: Path | None, as_json: options.AsJson = False) -> None:
     for name, reason in done.skipped.items():
         print(f"{name} is unchanged. {reason}", file=sys.stderr)
-    for name, (unit, before, _) in done.results.items():
+    for name, (unit, _, before, _) in done.results.items():
         if before.whole.total < FEW:
             text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
             print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
@@ -150,10 +205,14 @@ def _print(done: Done, model: str, output: Path | None, as_json: options.AsJson 
         return
     say = printer()
     for name, result in done.results.items():
-        unit, before, after = result
+        unit, types, before, after = result
         change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
         say.divider(name)
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
+        if types:
+            texts = f"{types.gain:.1f} nats (standard error {types.error:.1f}) on texts not fitted to"
+            names = ", ".join(types.curves)
+            say.text(f"Curves for {names} gain {texts}, like the figures after" if names else f"No curves: {texts}")
         for when, side in (("before", before), ("after", after)):
             header = f"{when}: probability", unit, "mean", "right"
             say.table(side.rows(), header=header, aligns=("l", *"rrr"), divider=True)
@@ -171,6 +230,16 @@ GRID = 13
 """Number of initial temperatures, equidistant in log T, because the loss may have several minima."""
 TOLERANCE = 1e-3
 """Tolerance of log T."""
+FOLDS = 20
+"""Parts of a file for the choice between curves and none."""
+CLEAR = 2
+"""Standard errors by which curves must do better."""
+CENTER, SPREADS = np.array([0.0, 1.0]), np.array([0.25, 0.15])
+"""Means and standard deviations of the normal prior on the a and b of a curve."""
+FLATTEST = 0.05
+"""The least b: curves rise."""
+STEPS = 300
+"""Most iterations for a curve; they end when a and b change by less than 1e-6."""
 
 
 def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: ArrayLike) -> float:
@@ -193,6 +262,24 @@ def fit_temperature(probabilities_at: Callable[[float], ArrayLike], correct: Arr
     return float(np.exp(golden_section(cost, float(around[0]), float(around[1]), TOLERANCE)))
 
 
+def fit_curve(probabilities: Values, correct: Bools) -> Curve:
+    """Return the a and b of `calibrated` that minimise the log loss of S predictions.
+
+    Steps with an upper bound of the curvature never overshoot: Boehning & Lindsay (1988), "Monotonicity of
+    quadratic-approximation algorithms".
+    """
+    p = np.clip(probabilities, SMALLEST, 1 - SMALLEST)
+    inputs, curve = np.stack([np.ones(len(p)), np.log(p / (1 - p))], axis=1), CENTER
+    inverse = np.linalg.inv(inputs.T @ inputs / 4 + np.diag(SPREADS**-2))
+    for _ in range(STEPS):
+        errors = correct - 1 / (1 + np.exp(-inputs @ curve))
+        step = inverse @ (inputs.T @ errors - (curve - CENTER) / SPREADS**2)
+        curve = curve + step
+        if np.abs(step).max() < 1e-6:
+            break
+    return round(float(curve[0]), 4), round(max(float(curve[1]), FLATTEST), 4)
+
+
 def golden_section(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
     """Return the minimum of a unimodal function between `low` and `high` (Kiefer 1953)."""
     share = (5**0.5 - 1) / 2
@@ -209,9 +296,10 @@ def golden_section(function: Callable[[float], float], low: float, high: float, 
 
 
 class Result(NamedTuple):
-    """Calibration of a component before and after, over its "spans" or "tokens"."""
+    """Calibration of a component before and after, over its "spans" or "tokens"; types: None without `--by-type`."""
 
     unit: str
+    types: ByType | None
     before: Certainty
     after: Certainty
 
@@ -219,7 +307,9 @@ class Result(NamedTuple):
         """Return the cells of each label, then of all: its number, share correct, and means before and after."""
         none = calibration([], [])
         labels = sorted({*self.before.labels, *self.after.labels})
-        before, after = ([*(side.labels.get(label, none) for label in labels), side.whole] for side in self[1:])
+        before, after = (
+            [*(side.labels.get(label, none) for label in labels), side.whole] for side in (self.before, self.after)
+        )
         rows = []
         for label, old, new in zip([*labels, "all"], before, after, strict=True):
             numbers = ((getattr(old, name), getattr(new, name)) for name in ("predicted", "error", "brier"))
@@ -233,4 +323,4 @@ class Result(NamedTuple):
         for name, side in (("before", self.before), ("after", self.after)):
             labels = {label: figures._asdict() for label, figures in side.labels.items()}
             sides[name] = {**side.as_json(), "labels": labels}
-        return {"unit": self.unit, **sides}
+        return {"unit": self.unit, **sides, "by_type": self.types and self.types._asdict()}

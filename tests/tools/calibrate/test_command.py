@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,20 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools._pages.calibration import calibration
-from spacy_crfseq.tools.calibrate import calibrate, fit_temperature, golden_section
+from spacy_crfseq.schemes import Span
+from spacy_crfseq.tools._pages.calibration import calibration, certainty, log_losses
+from spacy_crfseq.tools._pages.judged import Judged
+from spacy_crfseq.tools.calibrate import (
+    FLATTEST,
+    ByType,
+    calibrate,
+    fit_curve,
+    fit_temperature,
+    fit_types,
+    golden_section,
+)
 from tests.commands import Corpus, Run, refused, worked
 from tests.pipeline import helpers
 
@@ -196,6 +208,69 @@ def test_small_samples_give_sober_temperatures(pairs: list[tuple[float, bool]]) 
 def test_golden_section(lowest: float, width: float) -> None:
     found = golden_section(lambda x: abs(x - lowest) ** 1.5, lowest - width, lowest + 2 * width, 1e-6)
     assert found == pytest.approx(lowest, abs=1e-5)
+
+
+def judged_spans(biases: dict[str, float], size: int) -> Judged:
+    """Spans whose true log-odds are those of the reported probability plus the bias of the type."""
+    rng = np.random.default_rng(0)
+    odds, labels = rng.normal(1, 2, size), rng.choice(list(biases), size, p=[0.495, 0.495, 0.01])
+    right = rng.random(size) < 1 / (1 + np.exp(-odds - [biases[label] for label in labels]))
+    tags = [[f"B-{label}" if each else "O"] for label, each in zip(labels, right, strict=True)]
+    spans = [[(Span(0, 1, str(label)), 1 / (1 + math.exp(-each)))] for label, each in zip(labels, odds, strict=True)]
+    return Judged([], tags, tags, spans, plain=False, temperature=1.0)
+
+
+def test_types_get_curves_if_these_do_better_elsewhere() -> None:
+    judged = judged_spans({"UP": 1.0, "DOWN": -1.0, "RARE": 3.0}, 5000)
+    before, (old, right) = certainty(judged), judged.certainties()
+    curves, gain, error = fit_types(judged)
+    assert gain > 10 * error
+    assert curves == {"UP": pytest.approx((1.0, 1.0), abs=0.15), "DOWN": pytest.approx((-1.0, 1.0), abs=0.15)}
+    after, (new, _) = certainty(judged), judged.certainties()
+    assert before is not None
+    assert after is not None
+    for label in curves:
+        assert after.labels[label].error < 0.03 < before.labels[label].error
+    labels = np.array([spans[0].label for spans in judged.found])
+    np.testing.assert_array_equal(new == old, labels == "RARE")
+    up, first = labels == "UP", (labels == "UP") & (np.arange(5000) < 250)
+    np.testing.assert_allclose(new[first], calibrated(old[first], *fit_curve(old[up & ~first], right[up & ~first])))
+    unclear = judged_spans({"UP": 0.4, "DOWN": -0.4, "RARE": 0.0}, 1000)
+    before = certainty(unclear)
+    curves, gain, error = fit_types(unclear)
+    assert (curves, certainty(unclear)) == ({}, before)
+    assert error < gain < 2 * error
+
+
+@given(st.lists(st.tuples(st.floats(-12, 12), st.booleans()), max_size=8))
+def test_a_curve_is_the_best_and_rises(pairs: list[tuple[float, bool]]) -> None:
+    odds, right = np.array([x for x, _ in pairs]), np.array([y for _, y in pairs], bool)
+    p = 1 / (1 + np.exp(-odds))
+
+    def cost(a: float, b: float) -> float:
+        return float(log_losses(calibrated(p, a, b), right).sum() + 8 * a**2 + (b - 1) ** 2 / 0.045)
+
+    a, b = fit_curve(p, right)
+    assert b >= FLATTEST
+    assert b == FLATTEST or all(
+        cost(a, b) <= cost(a + da, b + db) + 1e-3 for da in (-0.02, 0, 0.02) for db in (0, 0.02)
+    )
+    assert pairs or (a, b) == (0, 1)
+    assert fit_curve(np.full(50, 0.999), np.zeros(50, bool))[1] == FLATTEST
+
+
+def test_curves_are_stored(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(
+        import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: ByType({"PER": (0.1, 0.9)}, 1, 0)
+    )
+    command = ["calibrate", trained / "model-best", corpus.dev, "-f conll2003 -o", tmp_path / "new"]
+    result = worked(run(*command, "-p crf_ner -p crf_tagger --by-type"))
+    assert "Curves for PER gain 1.0 nats" in result.stdout
+    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
+    assert settings(tmp_path / "new", "crf_tagger")["calibration"] == {}, "tags of a token sum to one"
+    command[1], command[-1] = tmp_path / "new", tmp_path / "plain"
+    worked(run(*command, "-p crf_ner"))
+    assert settings(tmp_path / "plain", "crf_ner")["calibration"] == {}
 
 
 def test_nothing_to_fit_to() -> None:
