@@ -5,9 +5,9 @@
     python scripts/check_style.py --count spacy_crfseq/**/*.py
 
 Prints ``file:line: "text": advice`` and ends with 1 if there is a finding.  Three sources: the word list in
-``scripts/style.txt``, three rules about sentences in Markdown (no more than 40 words, a capital letter at the
-start, no code at the start), and proselint, which runs offline.  Of Python files, docstrings and comments are checked
-against the word list; ``--count`` prints the number of findings for each file.
+``scripts/style.txt``, four rules about Markdown (sentences have no more than 40 words, a capital letter at the start,
+no code at the start; a page of docs/ begins with what it is for), and proselint, which runs offline.  Of Python files,
+docstrings and comments are checked against the word list; ``--count`` prints the number of findings for each file.
 """
 
 from __future__ import annotations
@@ -154,11 +154,20 @@ def help_texts() -> Iterator[Finding]:
         yield from words(f"crfseq {name} --help".replace("  ", " "), result.stdout)
 
 
+def opening(name: str, text: str) -> Iterator[Finding]:
+    """Yield the first paragraph of a page of the documentation that does not say what the page is for."""
+    line, first, _ = next(paragraphs(masked(text)))
+    if not re.search(r"This\s(page|tutorial)", first):
+        yield Finding(name, line, " ".join(first.split()[:4]), 'say what the page is for: "This page ..."')
+
+
 def check(file: Path) -> Iterator[Finding]:
     """Yield all findings in a file."""
+    if file.parent == ROOT / "docs" and file.stem != "index":
+        yield from opening(file.name, file.read_text(encoding="utf8"))
     kinds = {".md": markdown, ".py": comments, ".cfg": config_comments, ".yml": config_comments}
     name = str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else str(file)
-    return kinds[file.suffix](name, file.read_text(encoding="utf8"))
+    yield from kinds[file.suffix](name, file.read_text(encoding="utf8"))
 
 
 def pages() -> list[Path]:

@@ -1,7 +1,8 @@
 """The pages of the documentation that are made from the code: commands, plug-ins, components, the Python API.
 
 `generated` returns them as Markdown by their place under ``docs/``.  None is committed: the hooks at the end of this
-file hand them to mkdocs at each build (``mkdocs serve``, ``mkdocs build --strict``).  A page written by hand takes in a
+file hand them to mkdocs at each build (``mkdocs serve``, ``mkdocs build --strict``); ``python scripts/docs.py FOLDER``
+writes them for other programs.  A page written by hand takes in a
 generated part by a line such as ``<!-- generated: attributes -->``.
 
 Docstrings are read as this repository writes them: paragraphs, then a line ``name (type): text`` for each setting, with
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
+import shutil
 import sys
 import textwrap
 import types
@@ -24,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import spacy
+import srsly
 import typer
 
 from spacy_crfseq import estimator
@@ -775,6 +779,13 @@ def generated() -> dict[str, str]:
 # Hooks of mkdocs
 
 
+def on_config(config: Any) -> Any:
+    """Show the versions to choose from, if mike builds one of them; a page on a disk cannot ask for them."""
+    if "MIKE_DOCS_VERSION" in os.environ:
+        config.extra["version"] = {"provider": "mike"}
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the generated pages, and those of commands and plug-ins to the navigation."""
     from mkdocs.structure.files import File
@@ -782,27 +793,50 @@ def on_files(files: Any, config: Any) -> Any:
     pages = generated()
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
-    config.nav = _with_folders(config.nav, files)
+    config.nav = _with_folders(config.nav, files.get_file_from_path)
     return files
 
 
-def _with_folders(nav: Any, files: Any) -> Any:
+def _with_folders(nav: Any, there: Callable[[str], Any]) -> Any:
     """Replace the entries ``commands/`` and ``plugins/`` by the pages in these folders; leave out what is not there.
 
     A page that is left out for a mistyped name is one without an entry, of which the strict build complains.
     """
     if isinstance(nav, list):
-        return [found for each in nav if (found := _with_folders(each, files))]
+        return [found for each in nav if (found := _with_folders(each, there))]
     if isinstance(nav, dict):
-        return {title: found for title, each in nav.items() if (found := _with_folders(each, files))}
+        return {title: found for title, each in nav.items() if (found := _with_folders(each, there))}
     if nav == "commands/":
         parts = ({title: [f"commands/{name}.md" for name in names]} for title, names in sections().items())
         return ["commands/index.md", *parts]
     if nav == "plugins/":
         return [f"plugins/{page}.md" for page in ("index", *(GROUPS[group].page for group in plugins()), "contracts")]
-    return nav if files.get_file_from_path(nav) else None
+    return nav if there(nav) else None
 
 
 def on_page_markdown(text: str, **_: Any) -> str:
     """Fill in the generated parts of a page written by hand."""
     return filled(text)
+
+
+# For other programs, such as zensical, which know no hooks
+
+
+def write(folder: Path) -> None:
+    """Write all pages, complete, and a configuration without hooks to a new folder."""
+    pages = folder / "docs"
+    shutil.copytree(ROOT / "docs", pages)
+    by_hand = {file.name: file.read_text(encoding="utf8") for file in pages.glob("*.md")}
+    for place, text in {**by_hand, **generated()}.items():
+        (pages / place).parent.mkdir(exist_ok=True)
+        (pages / place).write_text(filled(text), encoding="utf8")
+    config = srsly.read_yaml(ROOT / "mkdocs.yml")
+    del config["hooks"]
+    config["nav"] = _with_folders(config["nav"], lambda place: (pages / place).exists())
+    snippets = next(each for each in config["markdown_extensions"] if "pymdownx.snippets" in each)
+    snippets["pymdownx.snippets"]["base_path"] = [str(ROOT)]
+    srsly.write_yaml(folder / "mkdocs.yml", config)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
