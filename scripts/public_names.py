@@ -64,7 +64,7 @@ def lists() -> dict[str, dict[str, list[str]]]:
     commands = docs.commands()
     return {
         "Python": dict(sorted((name, own) for module in MODULES for name, own in imported(module))),
-        "Functions of commands": dict(map(behind, commands.values())),
+        "Functions of commands": dict(sorted(map(behind, commands.values()))),
         "Components and their settings": {
             name: sorted({*parameters(factory), *settings(name)} - {"nlp", "name"})
             for name, factory in sorted(factories.items())

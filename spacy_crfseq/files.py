@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 
@@ -33,9 +34,20 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         with named(path):
             yield temporary
-            temporary.replace(path)
+            move(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename a file, which may replace another, or a folder; Windows refuses while another program looks at it."""
+    for seconds in (0.1, 1.0, None):
+        try:
+            return os.replace(source, target)  # noqa: PTH105
+        except PermissionError:
+            if seconds is None or os.name == "posix":
+                raise
+            sleep(seconds)
 
 
 @contextmanager
@@ -81,11 +93,11 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
         with named(path):
             write(new)
         if path.exists():
-            path.rename(old)
-        new.rename(path)
+            move(path, old)
+        move(new, path)
     finally:
         if old.exists() and not path.exists():
-            old.rename(path)
+            move(old, path)
         for folder in (new, old):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -103,10 +115,8 @@ def _is_alive(process: int) -> bool:
     try:
         if os.name == "posix":  # elsewhere, signal 0 is Ctrl-C
             os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it belongs to somebody else
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)  # it belongs to somebody else
     return True
 
 

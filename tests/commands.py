@@ -1,5 +1,6 @@
 """A corpus of made-up sentences, a config to train on it, and a runner of commands in this process."""
 
+import os
 import random
 import re
 import sys
@@ -68,6 +69,8 @@ _SPACY = (
 )
 CRFSEQ = [sys.executable, "-W", "error", "-c", _SPACY, "crfseq"]
 """How a command is called in a process of its own, which Ctrl-C can end."""
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGINT for one process, modes and locks of files")
 
 
 def refused(result: Any, *parts: str, silent: bool = True) -> None:

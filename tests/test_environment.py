@@ -11,13 +11,15 @@ from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import spacy_crfseq
-from spacy_crfseq import registry, threads
+from spacy_crfseq import files, registry, threads
+from spacy_crfseq.corpora import outputs
 
 TRAIN = """\
 import spacy
@@ -122,6 +124,20 @@ def test_a_read_only_install_without_a_home(cached: bool, tmp_path: Path) -> Non
         else:
             assert done.stderr.count("spacy_crfseq compiles its kernels") == 1
             assert (str(cache) if cached else "No folder can be written to keep them") in done.stderr
+
+
+def test_what_windows_lacks_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no fcntl, and a file cannot be replaced for a moment while another program looks at it."""
+    refusing = Mock(wraps=os.replace, side_effect=[PermissionError()] * 3 + [DEFAULT])
+    monkeypatch.setattr(os, "replace", refusing)
+    monkeypatch.setattr(files, "sleep", lambda seconds: None)
+    with pytest.raises(PermissionError):  # elsewhere, the folder cannot be written
+        files.write_text(tmp_path / "a.txt", "new")
+    monkeypatch.setattr(os, "name", "nt")
+    monkeypatch.setattr(outputs, "fcntl", None)
+    with outputs.locked_folder(tmp_path):
+        files.replace_folder(tmp_path / "model", Path.mkdir)
+    assert (refusing.call_count, [path.name for path in tmp_path.iterdir()]) == (4, ["model"])
 
 
 def test_several_processes(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -60,9 +60,8 @@ class Done(NamedTuple):
             text += f"; {self.complete:,} complete already"
         if self.counts.broken:
             before = self.counts.broken - self.new.broken
-            text += f"; {count_of(self.counts.broken, 'malformed line')} skipped" + (
-                f", {before:,} of them earlier" * bool(before)
-            )
+            earlier = f", {before:,} of them earlier" if before else ""
+            text += f"; {count_of(self.counts.broken, 'malformed line')} skipped{earlier}"
         return text
 
     def as_json(self) -> str:
@@ -133,10 +132,16 @@ def tag(
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
     settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
-    resumable = STDIN not in (output, *files)
-    with _hint_to_continue(resumable), nullcontext() if cluster is None else connected(cluster) as workers:
-        run: Runner = map if processes == 1 else partial(in_processes, processes)
-        return _tag(make_files(settings, files, layout, output), settings, run if workers is None else workers.map)
+    run: Runner = map if processes == 1 else partial(in_processes, processes)
+    try:
+        with nullcontext() if cluster is None else connected(cluster) as workers:
+            return _tag(make_files(settings, files, layout, output), settings, run if workers is None else workers.map)
+    except KeyboardInterrupt:
+        if STDIN not in (output, *files):
+            print("\nTo continue, run the same command again.", file=sys.stderr)
+        raise
+    except ClusterError as error:
+        raise ClusterError(f"{error} Give the command again to go on.") from error
 
 
 def _tag(files: Sequence[File], settings: Settings, run: Runner) -> Done:
@@ -165,18 +170,6 @@ def _tag(files: Sequence[File], settings: Settings, run: Runner) -> Done:
     if todo[0].source == STDIN:
         todo[0].output.forget()
     return Done(before.plus(new), new, len(todo), complete, perf_counter() - started)
-
-
-@contextmanager
-def _hint_to_continue(resumable: bool) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        if resumable:
-            print("\nTo continue, run the same command again.", file=sys.stderr)
-        raise
-    except ClusterError as error:
-        raise ClusterError(f"{error} Give the command again to go on.") from error
 
 
 def make_files(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[File]:

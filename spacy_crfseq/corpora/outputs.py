@@ -16,20 +16,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from operator import add
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any, NamedTuple
 
 from ..errors import ConfigError
-from ..files import named, replacing
+from ..files import move, named, replacing
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: nobody is kept from starting the same run twice at once
-    fcntl = None
+fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
+"""None on Windows, where nobody is kept from starting the same run twice at once."""
 
 STDOUT = "-"
 PIPELINE = ("config.cfg", "meta.json")
@@ -299,7 +297,7 @@ class Output:
         if self._file is not None:
             os.fsync(self._file.fileno())
             self._file.close()
-            self._temporary.replace(self.path)
+            move(self._temporary, self.path)
         self.close()
 
     def forget(self) -> None:

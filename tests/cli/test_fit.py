@@ -32,7 +32,7 @@ from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline
 from spacy_crfseq.pipeline.training import Training
 from spacy_crfseq.training.fit import Checkpoint
-from tests.commands import CRFSEQ, Run, refused, worked
+from tests.commands import CRFSEQ, Run, posix, refused, worked
 from tests.terminal import run_on_terminal
 
 KEYS = {"component", "iteration", "seconds", "objective", "loss", "grad_norm", "active", "score", "best"}
@@ -358,6 +358,7 @@ def test_a_failed_save_keeps_the_old_model(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [model]
 
 
+@posix
 def test_a_model_that_a_killed_process_moved_aside_comes_back(trained: Path, tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -369,6 +370,7 @@ def test_a_model_that_a_killed_process_moved_aside_comes_back(trained: Path, tmp
         load_pipeline(tmp_path / "m[1]")
 
 
+@posix
 def test_ctrl_c_saves_the_best_so_far(
     configure: Any, optimizers: Any, paths: list[str], corpus: Any, tmp_path: Path
 ) -> None:

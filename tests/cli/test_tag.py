@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -361,15 +362,17 @@ def test_zones_and_a_pipeline_loaded_anew_change_nothing(model: Path, nlp: Langu
     assert [found(entry) for entry in entries] == [expected(nlp, text) for text in texts]
 
 
-def test_two_processes(run: Run, model: Path, tmp_path: Path) -> None:
+def test_two_processes(run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [write_texts(tmp_path / f"{name}.txt", 20 + i) for i, name in enumerate("abc")]
     with files[1].open("ab") as file:
         file.write(b"\xff\n")
-    done = run("tag", model, *files, "-o", tmp_path / "two", "-j", "2")
-    assert done.exit_code == 3, done.stderr
-    assert "3 files: 63 texts" in done.stdout
-    assert "b.txt:22: byte" in done.stderr
     tag(model, files, tmp_path / "one")
-    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+    for method in {"fork", "spawn"} & {*multiprocessing.get_all_start_methods()}:
+        monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda method=method: [method])
+        done = run("tag", model, *files, "-o", tmp_path / method, "-j", "2")
+        assert done.exit_code == 3, done.stderr
+        assert "3 files: 63 texts" in done.stdout
+        assert "b.txt:22: byte" in done.stderr
+        assert contents(tmp_path / method) == contents(tmp_path / "one")
     again = pickle.loads(pickle.dumps(FormatError("a.txt", 3, "bad.")))
     assert (str(again), again.line) == ("a.txt:3: bad.", 3)

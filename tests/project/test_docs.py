@@ -47,9 +47,9 @@ def test_public_names_are_those_of_the_page(monkeypatch: pytest.MonkeyPatch) -> 
     there = public_names.names_of(read(public_names.PAGE))
     files = [file for folder in ("docs", "examples", "tests/plugin_package") for file in (ROOT / folder).rglob("*.*")]
     code = "".join(read(file) for file in files if file.suffix in (".md", ".py"))
-    for module, names in re.findall(r"from (spacy_crfseq[\w.]*) import ([\w, ]+)", code):
-        for name in (f"{module}.{each}" for each in names.split(", ")):
-            assert any(f"{public}.".startswith(f"{name}.") for public in there), name
+    imports = re.findall(r"from (spacy_crfseq[\w.]*) import ([\w, ]+)", code)
+    used = {f"{module}.{name}" for module, names in imports for name in names.split(", ")}
+    assert [name for name in used if not any(f"{public}.".startswith(f"{name}.") for public in there)] == []
     monkeypatch.setitem(public_names.MODULES, "spacy_crfseq.registry", "losses")
     assert "spacy_crfseq.registry.decoders" in str(public_names.main([]))
 
@@ -160,6 +160,7 @@ def test_the_readme_and_the_quickstart_run_in_one_folder(tmp_path: Path, monkeyp
     shutil.copytree(ROOT / "assets", tmp_path / "assets")
     monkeypatch.chdir(tmp_path)
     there = docs.commands()
+    assert len(commands_of(ROOT / "README.md")) > 5
     for arguments in [*commands_of(ROOT / "README.md"), *commands_of(DOCS / "quickstart.md")]:
         if arguments[0] in there and "training/model-best" not in arguments:  # a pipeline of another command
             result = CliRunner().invoke(crfseq_cli, arguments)

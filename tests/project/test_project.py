@@ -33,13 +33,8 @@ def test_another_corpus_in_another_language(tmp_path: Path) -> None:
         (tmp_path / "mine" / name).write_text("\n".join(kept), encoding="utf8")
     (tmp_path / "mine" / "raw.txt").write_text("Ada lives in Oslo .\n", encoding="utf8")
     files = {name: f"mine/{name}" for name in ("train", "dev", "test")}
-    chosen = {
-        **files,
-        "config": "configs/ner_conll2002.cfg",
-        "lang": "es",
-        "format": "conll2002",
-        "raw": "mine/raw.txt",
-    }
+    chosen = {**files, "lang": "es", "format": "conll2002", "raw": "mine/raw.txt"}
+    chosen["config"] = "configs/ner_conll2002.cfg"
     options = [word for name, value in chosen.items() for word in (f"--vars.{name}", value)]
     printed = run_project(tmp_path, "run", "all", ".", *options)
     for name, value in files.items():

@@ -95,23 +95,10 @@ def test_the_python_of_the_guides_runs(inside: None, capsys: pytest.CaptureFixtu
     assert next(iter(DocBin().from_disk("train.spacy").get_docs(spacy.blank("en").vocab))).user_data
 
 
-def test_the_five_commands_of_the_readme_lead_to_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(ROOT / "assets", tmp_path / "assets")
-    monkeypatch.chdir(tmp_path)
-    commands = next(block for block in blocks("bash", README) if "init-config" in block).splitlines()
-    assert len(commands) == 5
-    for command in commands:
-        crfseq_cli(shlex.split(command.partition("crfseq ")[2]), standalone_mode=False)
-    assert Path("report.html").stat().st_size > 10_000
-
-
-def test_the_readme_is_short_and_shows_a_picture_early() -> None:
+def test_the_readme_is_short_and_has_what_ci_looks_for() -> None:
     lines = README.splitlines()
     assert len(lines) <= 130
     assert any(line.startswith("![") for line in lines[:30])
-
-
-def test_the_two_commands_are_where_ci_looks_for_them() -> None:
     assert "pip install -e . && python -m spacy project run all" in README
     after = README.split("<!-- test command -->", 1)[1]
     assert blocks("bash", README)[1].strip() == 'pip install -e ".[test]" && python -m pytest'

@@ -31,7 +31,7 @@ from ...cli.fit import suggest_next
 from ...corpora.layouts import check_choice
 from ...corpora.outputs import check_output_folder, locked
 from ...errors import ConfigError, CrfError, DataError
-from ...files import digest, replace_folder, write_text
+from ...files import digest, move, replace_folder, write_text
 from ...pipeline.project import (
     BEST,
     Setup,
@@ -352,7 +352,7 @@ class Sweep:
             text = str(result) if isinstance(result, CrfError) else f"{type(result).__name__}: {result}"
             result = Result(run.key, run.combination.settings, error=text)
         elif self._is_best(result):  # before the result, so that no result refers to a model that does not exist
-            replace_folder(self.output / BEST, partial(_move, self.output / RUNS / run.key))
+            replace_folder(self.output / BEST, partial(move, self.output / RUNS / run.key))
         add_result(self.output / RESULTS, result)
         self.results[run.key] = result
         if result.score is None:
@@ -425,10 +425,6 @@ class Bench:
         setup.nlp.config["training"]["seed"] = run.seed
         setup.nlp.meta["sweep"] = run.key
         setup.save(folder)
-
-
-def _move(source: Path, target: Path) -> None:
-    source.rename(target)
 
 
 def _suggest(trial: Any, key: str, values: Sequence[Any]) -> int:

@@ -56,7 +56,7 @@ class Server:
         assert address is not None, line
         self.address, self.port = address[0], address[1]
 
-    def kill(self, how: int = signal.SIGKILL) -> None:
+    def kill(self, how: int = getattr(signal, "SIGKILL", signal.SIGTERM)) -> None:
         self.process.send_signal(how)
         self.process.communicate(timeout=60)
 

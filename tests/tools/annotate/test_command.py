@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Run, refused, worked
+from tests.commands import Run, posix, refused, worked
 
 
 def test_help(run: Run) -> None:
@@ -55,6 +55,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     refused(run("annotate", texts, "-o", tmp_path / "p", "--labels", "A"), "pip install 'spacy-crfseq[annotate]'")
 
 
+@posix
 def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_path: Path) -> None:
     pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
     command = [sys.executable, "-m", "spacy", "crfseq", "annotate", texts, "--labels", "PER,LOC", "--port", "0"]

@@ -13,6 +13,7 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import ConflictError, Project
+from tests.commands import posix
 from tests.tools.annotate.conftest import entry, gold, work
 
 Open = Callable[..., Project]
@@ -134,6 +135,7 @@ def test_a_label_that_is_added_later_can_be_used_before_the_next_training(opened
     assert (0, 1, "NEW") in [span[:3] for span in found.spans]
 
 
+@posix
 def test_a_second_process_is_refused_and_so_are_other_settings(opened: Open) -> None:
     project = opened()
     with pytest.raises(ConfigError, match="another process"):
