@@ -144,6 +144,7 @@ def _perceptron(options: Options, settings: dict[str, Any], features: str, degre
     import spacy
 
     from bench.ours import add
+    from spacy_crfseq.pipeline.build import Evaluator
 
     nlp = spacy.blank("es")
     train, dev, test = (read(nlp, options, settings, part, size) for part, size in sizes.items())
@@ -154,7 +155,7 @@ def _perceptron(options: Options, settings: dict[str, Any], features: str, degre
     begun = process_time()
     result = pipe.fit(dev=dev)
     fitted = process_time()
-    score = pipe.training.evaluator(test)(pipe.crf.theta)
+    score = Evaluator(pipe.doc_model, test)(pipe.crf.theta)
     coefs = pipe.crf.theta[pipe.crf.layout.size :].reshape(-1, len(pipe.tags))
     row = {
         "method": "dual" if degree else "primal",

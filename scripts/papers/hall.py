@@ -269,10 +269,12 @@ class TaggedEntities:
         """Return the F1 of the recognizer, in per cent, when it reads the tags of a tagger."""
         from spacy.training import Example
 
+        from spacy_crfseq.pipeline.build import Evaluator
+
         self.tagger.pipe.set_parameters(theta)
         docs = self.tagger.pipe.pipe(words_of(self._nlp, example) for example in self.parts[part])
         examples = [Example(doc, example.reference) for doc, example in zip(docs, self.parts[part], strict=True)]
-        return 100 * self.recognizer.pipe.training.evaluator(examples)(self.recognizer.pipe.crf.theta)
+        return 100 * Evaluator(self.recognizer.pipe.doc_model, examples)(self.recognizer.pipe.crf.theta)
 
 
 @experiment("tagger-for-entities", "Spanish tags tuned for the entity recognizer that reads them", 5)

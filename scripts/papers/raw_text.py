@@ -124,6 +124,8 @@ class Trainer:
         """Return a model that a complete method has trained on a draw."""
         from spacy.training import Example
 
+        from spacy_crfseq.pipeline.build import Evaluator
+
         labelled = self._labelled(draw)
         method = self._informed(method, labelled, draw)
         begun = process_time()
@@ -140,7 +142,7 @@ class Trainer:
             model = self._fitted(method, [*self._labelled(draw), *more])
         seconds = process_time() - begun
         return model._replace(
-            dev=100 * model.pipe.training.evaluator(self._texts.dev)(model.pipe.crf.theta), seconds=seconds
+            dev=100 * Evaluator(model.pipe.doc_model, self._texts.dev)(model.pipe.crf.theta), seconds=seconds
         )
 
     def _blank(self) -> Language:

@@ -268,7 +268,8 @@ def _distribute(setup: Setup, cluster: Cluster, code: Path | None, checkpoint: C
     """Let the components train on a cluster, as a checkpoint tells of, if it does."""
     for name, pipe in setup.to_train.items():
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
-        pipe.training.remote = cluster.training(checkpoint.content.facts.get(name, {}), code, partial(_show_parts, bar))
+        facts = checkpoint.content.facts.get(name, {})
+        pipe.training.set(remote=cluster.training(facts, code, partial(_show_parts, bar)))
     setup.train.keeps = False
     return setup._replace(distributed=True)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE
 from spacy.scorer import PRFScore
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from .. import threads
@@ -27,64 +28,58 @@ from ..training.compatibility import is_unlabelled, needs_labels, part_name
 from ..training.dataset import join
 from ..training.fit import Scores
 from ..training.selection import most_informative
-from ..types import MISSING, Bools, Constraints, Floats, Hashes, Ints, Numbers, Offsets, SupportPotential
+from ..types import MISSING, Bools, Floats, Hashes, Ints, Numbers, Offsets, SupportPotential
 from .doc_model import DocModel
-from .encode import TermData
+from .encode import TRAIN, TrainingSet
 from .labels import gold_tags, known_tags, same_words
-from .prediction import DocColumns
-from .settings import Method
+from .prediction import DocColumns, allowed_labels
 
 OLD_TO_NEW = 4.0
 """How many new sequences one sequence behind the old weights counts as; chosen on references and entities."""
 
 
-def build_model(
-    method: Method,
-    encoder: Encoder,
-    corpora: Sequence[TermData],
-    tags: Sequence[str],
-    constraints: Constraints,
-    old: LinearChainCRF | None = None,
-) -> tuple[LinearChainCRF, list[TermData]]:
-    """End the growth of the encoder; return the model, and all corpora with their final ids.
+def build_model(model: DocModel, data: TrainingSet, source: DocModel | None) -> tuple[LinearChainCRF, TrainingSet]:
+    """End the growth of an encoder; return a model for the tags that were set, and the texts in its numbers.
 
-    corpora (Sequence[TermData]): The training corpus, then the texts of terms.
-    old (LinearChainCRF | None): A model with the same labels and potentials, whose features are the encoder's first
-        ones: the new one has its weights and its tag dictionary, too.
+    source (DocModel | None): A trained model whose features are the encoder's first ones: the new one has its weights
+        and its tag dictionary, too.
     """
-    layout = _choose_weights(method, encoder, corpora, len(tags))
+    method, encoder, tags = model.method, data.encoder, model.labels.tags
+    data, old = data.numbered(model), None if source is None else aligned(source, model)
+    layout = _choose_weights(model, data)
     if old is not None:
         layout = layout.united(old.layout)
-    dictionary, corpora = None, list(corpora)
-    if encoder.words is not None:
-        dictionary, corpora = _choose_words(
-            method, encoder, corpora, constraints, None if old is None else old.dictionary
+    dictionary, words = None, data.corpus.data.encoded.words
+    if encoder.words is not None and words is not None:
+        dictionary, data = _choose_words(
+            model, data, encoder.words.keys, words, None if old is None else old.dictionary
         )
     keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
     templates = encoder.unigrams.template_of, encoder.bigrams.template_of
     added = tuple(method.potentials.values())
     for number, potential in enumerate(added):
         if isinstance(potential, SupportPotential):
-            potential.bind(corpora[0].data.encoded, number)
+            potential.bind(data.corpus.data.encoded, number)
             if old is not None and (known_keys := old.small[number].keys) is not None:
                 potential.from_state(np.union1d(potential.to_state(), known_keys))
     theta = np.zeros(layout.size + sum(potential.size(len(tags)) for potential in added), method.precision)
     crf = LinearChainCRF(tags, layout, theta, keys, dictionary, templates, added)
     if old is not None:
         carry_over(old, crf)
-    return crf, corpora
+    return crf, data
 
 
-def _choose_weights(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_labels: int) -> Layout:
+def _choose_weights(model: DocModel, data: TrainingSet) -> Layout:
     """Return the layout, with the ids of all texts its rows."""
-    texts, first = [corpus.found.known for corpus in corpora], corpora[0]
-    everything = [*texts, *(corpus.data.encoded for corpus in corpora)]
+    method, encoder, corpora = model.method, data.encoder, data.corpora.values()
+    texts, first = [corpus.known for corpus in corpora], data.corpus
+    everything = texts + [corpus.data.encoded for corpus in corpora]
     encoder.freeze(texts, method.min_count)
     encoder.renumber(everything)
-    layout = layout_for(method, encoder, corpora, n_labels)
+    layout = layout_for(model, data)
     if not method.max_features:
         return layout
-    known = first.data._replace(encoded=first.found.known)
+    known = first.data._replace(encoded=first.known)
     layout = most_informative(layout, known, method.max_features, method.n_threads or threads.available())
     encoder.unigrams.keep(used_rows(layout.unigrams))
     encoder.bigrams.keep(used_rows(layout.bigrams))
@@ -92,16 +87,17 @@ def _choose_weights(method: Method, encoder: Encoder, corpora: Sequence[TermData
     return layout.without_empty()
 
 
-def layout_for(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_labels: int) -> Layout:
-    """Return the layout of the weights of a model for the training corpus and further texts, which `encoder` has met.
+def layout_for(model: DocModel, data: TrainingSet) -> Layout:
+    """Return the layout of the weights of a model for texts with its labels, which their encoder has met.
 
     With support = "observed", features of texts without labels have weights for all labels, because any label is
     possible there; those seen only with labels keep to the labels seen.
     """
-    labelled = [corpora[0], *(term for term in corpora[1:] if not is_unlabelled(term.settings.loss))]
-    observed = join([corpus.data._replace(encoded=corpus.found.known).observed() for corpus in labelled])
-    blocks = encoder.unigrams, encoder.bigrams
-    texts = [term.found.known[:2] for term in corpora[1:] if not needs_labels(term.settings.loss)]
+    method, blocks = model.method, (data.encoder.unigrams, data.encoder.bigrams)
+    terms = [corpus for name, corpus in data.corpora.items() if name != TRAIN]
+    labelled = [data.corpus] + [corpus for corpus in terms if not is_unlabelled(corpus.settings.loss)]
+    observed = join([corpus.data._replace(encoded=corpus.known).observed() for corpus in labelled])
+    texts = [corpus.known[:2] for corpus in terms if not needs_labels(corpus.settings.loss)]
     unlabelled = None
     if texts:
         there = [
@@ -110,31 +106,32 @@ def layout_for(method: Method, encoder: Encoder, corpora: Sequence[TermData], n_
         ]
         unlabelled = there[0], there[1]
     return make_layout(
-        observed.encoded, observed.gold, n_labels, (blocks[0].index.size, blocks[1].index.size),
+        observed.encoded, observed.gold, len(model.labels.tags), (blocks[0].index.size, blocks[1].index.size),
         support=method.support, boundaries=method.boundaries, transitions=method.transitions, unlabelled=unlabelled,
     )  # fmt: skip
 
 
 def _choose_words(
-    method: Method,
-    encoder: Encoder,
-    corpora: list[TermData],
-    constraints: Constraints,
-    old: TagDictionary | None,
-) -> tuple[TagDictionary, list[TermData]]:
-    """Return the tag dictionary of the first corpus, and all corpora with the numbers of its words."""
-    assert encoder.words is not None
-    hashes, words, gold = encoder.words.keys, corpora[0].data.encoded.words, corpora[0].data.gold
-    assert words is not None
-    limits = method.tag_dictionary_size, method.tag_dictionary_min_count
-    dictionary, _ = make_dictionary(hashes, words, gold, constraints, *limits)
+    model: DocModel, data: TrainingSet, hashes: Hashes, words: Ints, old: TagDictionary | None
+) -> tuple[TagDictionary, TrainingSet]:
+    """Return the tag dictionary of the training corpus, and all corpora with the numbers of its words.
+
+    hashes, words: Of all words, and for each token [T] of the training corpus the number of its word.
+    """
+    gold, limits = (
+        data.corpus.data.gold,
+        (model.method.tag_dictionary_size, model.method.tag_dictionary_min_count),
+    )
+    dictionary, _ = make_dictionary(hashes, words, gold, model.labels.constraints, *limits)
     if old is not None:
         dictionary = dictionary.united(old, hashes, words, gold)
-    encoder.words, places = dictionary.word_index(), dictionary.rows(hashes)
-    for number, (_, _, _, data) in enumerate(corpora):
-        text = data.encoded._replace(words=places[data.encoded.words])
-        corpora[number] = corpora[number]._replace(data=data._replace(encoded=text))
-    return dictionary, corpora
+    data.encoder.words, places = dictionary.word_index(), dictionary.rows(hashes)
+    corpora = {}
+    for name, corpus in data.corpora.items():
+        encoded = corpus.data.encoded
+        text = encoded._replace(words=places[encoded.words])
+        corpora[name] = corpus._replace(data=corpus.data._replace(encoded=text))
+    return dictionary, data._replace(corpora=corpora)
 
 
 def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
@@ -270,17 +267,18 @@ def summary(source: DocModel, model: DocModel) -> str:
 # The scores of parameters on a development corpus
 
 
+def encode_allowed(model: DocModel, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+    """Return Docs as numbers, the columns read, and the labels that tokens may have [T, L], None if all may."""
+    encoded, columns = model.encode(docs)
+    return encoded, columns, allowed_labels(model.labels, docs, columns)[0]
+
+
 class Evaluator:
-    """A function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags.
+    """A function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
 
-    encoded, columns, allowed: The predicted Docs of `dev` as numbers, and the labels that tokens may have.
-    """
-
-    def __init__(
-        self, model: DocModel, dev: list[Example], encoded: Encoded, columns: DocColumns, allowed: Bools | None
-    ) -> None:
+    def __init__(self, model: DocModel, dev: list[Example]) -> None:
         (self._crf, _), self._model, self._rules = model.trained(), model, model.rules
-        self._encoded, self._allowed = encoded, allowed
+        self._encoded, columns, self._allowed = encode_allowed(model, [example.predicted for example in dev])
         tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
         names = [*self._crf.labels, *sorted({tag for tag in tags if tag is not None} - set(self._crf.labels))]
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
-    from .training import Remote
+    from .encode import Remote
 
 GROUP = "spacy_crfseq_clusters"
 Item = TypeVar("Item")

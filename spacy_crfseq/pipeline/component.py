@@ -358,7 +358,7 @@ class CRFComponent(TrainablePipe):
         alone = self.training
         place = client if isinstance(client, clusters.Place) else clusters.Place("dask", client)
         with clusters.connected(place) as cluster:
-            self.training = Training(self.doc_model, cluster.training({}, None, lambda n, of: None))
+            self.training = Training(self.doc_model, remote=cluster.training({}, None, lambda n, of: None))
             try:
                 self.initialize(lambda: (), nlp=nlp)
                 return self.training.fit(None, dev, None, seed, **settings)
@@ -382,7 +382,7 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
         """
         pruned = self.doc_model.prune(threshold)
-        self.training.forget()
+        self.training.release()
         return pruned
 
     # Storage

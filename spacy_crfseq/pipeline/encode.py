@@ -5,12 +5,12 @@ No document is kept, so that a training set needs memory for its ids only, some 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial, reduce
 from itertools import chain, pairwise, repeat
 from operator import getitem
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from ..features.encoder import BLOCK_TOKENS, Columns, Encoded, Encoder, Ids, tak
 from ..features.index import Growable, Packed
 from ..training.compatibility import check_candidates, is_unlabelled, needs_labels, part_name
 from ..training.dataset import Dataset
-from ..training.objective import Term
-from ..types import MISSING, Ints, Loss, NetworkPotential, Offsets, TextLoss
+from ..training.objective import Objective
+from ..types import MISSING, Ints, Loss, NetworkPotential, Offsets, Optimizer, TextLoss
 from .doc_model import DocModel
 from .evidence import Partial, weight_of
 from .examples import Corpus, LabelledText, bare
@@ -48,16 +48,19 @@ Texts = Iterable[Doc] | Iterable[Example] | Callable[[], Iterable[Doc] | Iterabl
 class EncodedCorpus(NamedTuple):
     """A compiled corpus of `n_docs` documents.
 
+    settings (TermSettings): Of its term of the objective.
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
     known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
-    tags (list[str]): The gold tags found, in the order of first appearance, then those that are only possible.
+    tags (Sequence[str]): The gold tags found, in the order of first appearance, then those that are only possible; or
+        those of the model that has these numbers.
     absent (list[str]): Columns set on gold Docs but on no predicted Doc; `known` takes them from the gold Docs.
     unset (list[str]): Columns that features read, but that are on no predicted Doc.
     """
 
+    settings: TermSettings
     data: Dataset
     known: Encoded
-    tags: list[str]
+    tags: Sequence[str]
     absent: list[str]
     unset: list[str]
     n_docs: int
@@ -69,42 +72,168 @@ class EncodedCorpus(NamedTuple):
         return self._replace(data=data, known=data.encoded if same else take_sequences(self.known, sequences)[0])
 
 
-class TrainingSet(NamedTuple):
-    """All texts to learn from, as numbers.
+class Met(NamedTuple):
+    """The examples that `update` has met after an initialization without any, by their keys.
 
-    corpora (dict): The training corpus, `TRAIN`, and the texts of terms by their names.
-    strings (dict | None): The strings that features are made of.
+    n_built (int): How many of them the model has.
+    """
+
+    examples: dict[int, Example]
+    n_built: int = 0
+
+
+class TrainingSet(NamedTuple):
+    """Texts to learn from, as numbers: those of an encoder that collects features, or those of a model.
+
+    partials (PartialTable): Partial knowledge about gold tokens.
+    strings (dict | None): The strings that features are made of, while they are collected.
+    held_out (Mapping): Labels of training Docs, by their keys, from first stages that have not seen them.
+    corpora (Mapping): The training corpus, `TRAIN`, and the texts of terms by their names.
     tags (Sequence[str]): Those of the model to be.
-    streamed (bool): Whether spaCy's training reads more than these.
+    whole (TrainingSet | None): Of a set in the numbers of a model, the set that it was made of, to begin anew with.
+    met (Met | None): Only after an initialization without examples.
     """
 
     encoder: Encoder
-    corpora: dict[str, EncodedCorpus]
-    strings: dict[int, str]
+    partials: PartialTable
+    strings: dict[int, str] | None = None
+    held_out: Mapping[int, Ints] = {}
+    corpora: Mapping[str, EncodedCorpus] = {}
     tags: Sequence[str] = ()
-    streamed: bool = False
+    whole: TrainingSet | None = None
+    met: Met | None = None
+
+    @property
+    def corpus(self) -> EncodedCorpus:
+        """The training corpus."""
+        return self.corpora[TRAIN]
+
+    def having(self, corpora: Mapping[str, EncodedCorpus]) -> TrainingSet:
+        """Return the set with further corpora."""
+        return self._replace(corpora={**self.corpora, **corpora})
+
+    def without(self, names: Container[str]) -> TrainingSet:
+        """Return the set without some corpora."""
+        return self._replace(corpora={name: corpus for name, corpus in self.corpora.items() if name not in names})
 
     def take(self, sequences: Offsets) -> TrainingSet:
         """Return the set with some sequences of the training corpus."""
-        return self._replace(corpora={**self.corpora, TRAIN: self.corpora[TRAIN].take(sequences)})
+        return self.having({TRAIN: self.corpus.take(sequences)})
 
+    def copy(self) -> TrainingSet:
+        """Return a set for a model, which changes the encoder and its ids."""
+        shared = self.partials.candidates
+        encoder, corpora = deepcopy((self.encoder, self.corpora), {id(shared): shared})
+        return self._replace(encoder=encoder, corpora=corpora)
 
-class TermData(NamedTuple):
-    """The texts of a term, or the training corpus under the name `TRAIN`.
+    def encode(self, model: DocModel, examples: Iterable[Example], term: TermSettings | None = None) -> EncodedCorpus:
+        """Return further examples as numbers, those of a term if its settings are given.
 
-    found (EncodedCorpus): Its texts as they were compiled.
-    data (Dataset): The same with gold labels as numbers of the model's tags; all are missing where the loss ignores
-        them.
-    """
+        An encoder that is not frozen collects their features, those of gold columns included.
+        RAISES NoExamplesError: If there are no examples.
+        RAISES DataError: On annotation that cannot be read; both name the component.
+        """
+        encoder = self.encoder
+        settings = term or TermSettings(model.method.loss)
+        loss, labelled = settings.loss, term is None or not is_unlabelled(term.loss)
+        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
+        lexical = labelled and not by_docs and model.place.vocab is model.vocab
+        encoder.pinned = True  # the parts of a text share their bags
+        corpus = _Corpus(model, self, settings, labelled)
+        whole = examples if isinstance(examples, Corpus) and lexical and examples.portions is not None else None
+        try:
+            if whole is not None and whole.portions is not None:
+                parts = whole.portions(CHUNK_DOCS, encoder.columns, model.annotation)
+            else:
+                parts = minibatch(examples, CHUNK_DOCS)
+            for part in parts:
+                corpus.add(part)
+            encoded = corpus.encoded()
+        except DataError as error:
+            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+            raise kind(f"Component {model.name!r}: {error}") from None
+        if whole is not None:  # else it has counted the examples that it has read
+            whole.count(encoded.n_docs, encoded.data.encoded.n_tokens)
+        return encoded
 
-    name: str
-    settings: TermSettings
-    found: EncodedCorpus
-    data: Dataset
+    def encode_term(self, model: DocModel, plan: Plan, name: str) -> EncodedCorpus:
+        """Return the texts of a term as numbers.  RAISES DataError: If they hold nothing that its loss learns from."""
+        settings, examples = settings_of(model)[name], plan.texts[name]()
+        for pipe in plan.annotators:
+            examples = annotated(pipe, examples)
+        examples = examples if plan.watch is None else plan.watch(name, examples)
+        where = f"Component {model.name!r}: the"
+        try:
+            encoded = self.encode(model, examples, settings)
+        except NoExamplesError:
+            encoded = None
+        if encoded is None or not encoded.data.encoded.n_tokens:
+            source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
+            raise DataError(f"{where} term {name!r} has no text. Check {source}.")
+        if needs_labels(settings.loss) and not encoded.tags:
+            raise DataError(
+                f"{where} loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but its texts have "
+                "none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
+                "a reader of an annotated corpus."
+            )
+        return encoded
 
-    def term(self) -> Term:
-        """Return the term of the objective."""
-        return Term(self.data, self.settings.loss, self.settings.weight, name=self.name, sample=self.data)
+    def read(self, model: DocModel, docs: list[Doc], columns: Sequence[str], networks: bool = False) -> DocColumns:
+        """Return the columns of training Docs, with labels that are held out.
+
+        networks (bool): Read the scores of networks, too, which training steps compute.
+        """
+        reader = model.reader(self.strings)._replace(held_out=self.held_out)
+        if not networks and model.networks:
+            each = reader.potentials.items()
+            potentials = {
+                name: None if isinstance(potential, NetworkPotential) else potential for name, potential in each
+            }
+            reader = reader._replace(potentials=potentials)
+        model.place.use(docs)
+        return reader.read(docs, columns)
+
+    def compile(self, model: DocModel, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
+        """Return each example as a data set, given a set in the numbers of the model; `networks` as in `read`."""
+        loss, docs = model.method.loss, [example.predicted for example in examples]
+        self.encoder.pinned = True
+        columns = self.read(model, docs, self.encoder.columns, networks)
+        encoded = self.encoder.encode(columns.text)
+        tags = [tag for example in examples for tag in gold_tags(model.annotation, example, model.name)]
+        gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
+        inputs = read_inputs(loss, docs, model.name) if isinstance(loss, TextLoss) else None
+        whole = Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs)
+        if whole.has_candidates:
+            self._resolve(model, loss)
+        bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
+        return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
+
+    def numbered(self, model: DocModel) -> TrainingSet:
+        """Return the set with labels as numbers of the model's tags; the training corpus and the terms in order.
+
+        RAISES DataError: If the model does not have a tag.
+        RAISES ConfigError: If the loss of a corpus cannot learn from its labels.
+        """
+        corpora, tags = {}, model.labels.tags
+        for name, term in settings_of(model).items():
+            corpus = self.corpora.get(name)
+            if corpus is not None and corpus.tags is not tags:
+                numbers = np.append(model.labels.numbers(list(corpus.tags), self.partials), np.int32(MISSING))
+                gold = corpus.data.gold.astype(np.promote_types(corpus.data.gold.dtype, type_for(numbers)))
+                for first in range(0, len(gold), BLOCK_TOKENS):
+                    part = gold[first : first + BLOCK_TOKENS]
+                    part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
+                corpus = corpus._replace(settings=term, data=corpus.data._replace(gold=gold), tags=tags)
+                if corpus.data.has_candidates:
+                    self._resolve(model, term.loss)
+            if corpus is not None:
+                corpora[name] = corpus
+        return self._replace(corpora=corpora)
+
+    def _resolve(self, model: DocModel, loss: Loss) -> None:
+        """Bring candidate sets up to date.  RAISES ConfigError: If the loss cannot learn from them."""
+        check_candidates(model.name, loss, model.method.optimizer)
+        self.partials.resolve(model.labels.tags)
 
 
 class _Texts:
@@ -148,14 +277,11 @@ class _Texts:
 class _Corpus:
     """A corpus that grows by chunks of examples."""
 
-    def __init__(
-        self, training: CorpusEncoder, encoder: Encoder, strings: dict[int, str] | None, loss: Loss, labelled: bool
-    ) -> None:
-        self._training, self._model, self._encoder = training, training.model, encoder
-        self._read = partial(training.read, columns=encoder.columns, strings=strings)
-        self._loss, self._labelled = loss, labelled
+    def __init__(self, model: DocModel, data: TrainingSet, settings: TermSettings, labelled: bool) -> None:
+        self._model, self._set, self._encoder = model, data, data.encoder
+        self._settings, self._labelled = settings, labelled
         self._numbers: dict[str | None, int] = {None: MISSING}
-        self._known, self._gold, self._weights = _Texts(encoder), list[Ints](), [np.ones(0)]
+        self._known, self._gold, self._weights = _Texts(data.encoder), list[Ints](), [np.ones(0)]
         self._seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
         self._absent: dict[str, None] = {}
         self._present: set[str] = set()
@@ -172,7 +298,7 @@ class _Corpus:
             return
         validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
-        columns = self._read(docs)
+        columns = self._set.read(model, docs, encoder.columns)
         text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
         self._present.update([name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any()])
@@ -184,8 +310,8 @@ class _Corpus:
             tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name))
             labels = self._numbered(chain.from_iterable(tags))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
-        if isinstance(self._loss, TextLoss):
-            self._inputs.append(read_inputs(self._loss, docs, model.name))
+        if isinstance(loss := self._settings.loss, TextLoss):
+            self._inputs.append(read_inputs(loss, docs, model.name))
         self._n_docs += len(chunk)
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
@@ -218,13 +344,13 @@ class _Corpus:
         read = sorted(functions - answers - {"NORM", "SPACY"})
         unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
         if unset and all(map(same_words, chunk)):
-            gold_sets = self._read([example.reference for example in chunk]).text.sets
+            gold_sets = self._set.read(self._model, [example.reference for example in chunk], names).text.sets
             text, missing = text._replace(sets=gold_sets), [*missing, *unset]
         self._present.update(functions - {*unset, *names})
         return text, missing
 
     def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
-        table, numbers = self._training.partials, self._numbers
+        table, numbers = self._set.partials, self._numbers
         each = [
             table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
         ]
@@ -234,8 +360,7 @@ class _Corpus:
         """Return all examples.  RAISES NoExamplesError: If there are none."""
         if not self._n_docs:
             raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
-        table = self._training.partials
-        joined = self._known.joined()
+        table, joined = self._set.partials, self._known.joined()
         encoded = joined if self._seen is None else self._seen.joined()
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
         gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
@@ -243,7 +368,7 @@ class _Corpus:
         never = [name for name in self._absent if name not in self._present]
         tags: list[Any] = list(self._numbers)[1:]  # without None
         unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
-        return EncodedCorpus(data, joined, tags + table.new_tags(tags), never, unset, self._n_docs)
+        return EncodedCorpus(self._settings, data, joined, tags + table.new_tags(tags), never, unset, self._n_docs)
 
 
 def type_for(labels: Ints) -> np.dtype[Any]:
@@ -264,20 +389,25 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
     return np.repeat(weights, np.diff(np.searchsorted(columns.text.offsets, columns.doc_offsets)))
 
 
+# Terms
+
+
 class Plan(NamedTuple):
     """How a component is trained, beside its method.
 
+    report (Callable): Called with lines of progress.
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
     streamed (bool): Whether spaCy's training reads more than what `initialize` has read.
     source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
     texts (Mapping): Functions that read the texts of terms.
     annotators (Sequence[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     postponed (bool): Leave the first stage without training.
-    keeps (bool): Keep the encoded texts for `Training.begin_anew`.
+    keeps (bool): Keep the encoded texts, to begin anew with.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
-    report (Callable | None): Called with lines of progress; None for spaCy's log.
+    remote (Remote | None): Other machines that have the texts.
     """
 
+    report: Callable[[str], None] = util.logger.info
     seed: int | None = None
     streamed: bool = False
     source: DocModel | None = None
@@ -286,174 +416,39 @@ class Plan(NamedTuple):
     postponed: bool = False
     keeps: bool = False
     watch: Callable[[str, Iterator[Example]], Iterator[Example]] | None = None
-    report: Callable[[str], None] | None = None
+    remote: Remote | None = None
 
 
-class CorpusEncoder:
-    """Encodes the texts that a component learns from.
-
-    partials (PartialTable): Partial knowledge about gold tokens.
-    held_out (dict[int, Ints]): Labels of training Docs, by their keys, from first stages that have not seen them.
-    """
-
-    def __init__(self, model: DocModel) -> None:
-        self.model, self.plan = model, Plan()
-        self.partials = PartialTable(model.annotation)
-        self.held_out: dict[int, Ints] = {}
-
-    def set(self, **settings: Any) -> None:
-        """Change some fields of the `Plan`."""
-        self.plan = self.plan._replace(**settings)
-
-    def report(self, line: str) -> None:
-        """Show a line of progress."""
-        if self.plan.report is not None:
-            self.plan.report(line)
-        else:
-            util.logger.info("[%s] %s", self.model.name, line)
-
-    @property
-    def settings(self) -> dict[str, TermSettings]:
-        """The settings of all terms, by their names."""
-        return self.model.method.each_term(self.model.name)
+class Remote(Protocol):
+    """Texts that lie on other machines, see `clusters`."""
 
     def encode(
-        self,
-        examples: Iterable[Example],
-        encoder: Encoder,
-        strings: dict[int, str] | None = None,
-        term: TermSettings | None = None,
-    ) -> EncodedCorpus:
-        """Return examples as numbers, those of a term if its settings are given.
+        self, model: DocModel, plan: Plan, nlp: Language | None, examples: Iterable[Example]
+    ) -> dict[str, list[str]]:
+        """Encode the corpora of a config there; return the gold tags of each.
 
-        An encoder that is not frozen collects their features, those of gold columns included.
-        RAISES NoExamplesError: If there are no examples.
-        RAISES DataError: On annotation that cannot be read; both name the component.
+        RAISES ConfigError: If the component cannot be trained there.
         """
-        model = self.model
-        loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
-        by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-        lexical = labelled and not by_docs and model.place.vocab is model.vocab
-        encoder.pinned = True  # the parts of a text share their bags
-        corpus = _Corpus(self, encoder, strings, loss, labelled)
-        whole = examples if isinstance(examples, Corpus) and lexical and examples.portions is not None else None
-        try:
-            if whole is not None and whole.portions is not None:
-                parts = whole.portions(CHUNK_DOCS, encoder.columns, model.annotation)
-            else:
-                parts = minibatch(examples, CHUNK_DOCS)
-            for part in parts:
-                corpus.add(part)
-            encoded = corpus.encoded()
-        except DataError as error:
-            kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
-            raise kind(f"Component {model.name!r}: {error}") from None
-        if whole is not None:  # else it has counted the examples that it has read
-            whole.count(encoded.n_docs, encoded.data.encoded.n_tokens)
-        return encoded
 
-    def read(
-        self, docs: list[Doc], columns: Sequence[str], strings: dict[int, str] | None = None, networks: bool = False
-    ) -> DocColumns:
-        """Return the columns of training Docs, with labels that are held out.
+    def start(self, model: DocModel) -> None:
+        """Begin with a model of zero weights for the tags that were set."""
 
-        networks (bool): Read the scores of networks, too, which training steps compute.
-        """
-        reader = self.model.reader(strings)._replace(held_out=self.held_out)
-        if not networks and self.model.networks:
-            each = reader.potentials.items()
-            potentials = {
-                name: None if isinstance(potential, NetworkPotential) else potential for name, potential in each
-            }
-            reader = reader._replace(potentials=potentials)
-        self.model.place.use(docs)
-        return reader.read(docs, columns)
+    def objective(self, model: DocModel, plan: Plan) -> Objective:
+        """Return the objective over all texts."""
 
-    def compile(self, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
-        """Return each example as a data set, with the numbers of the present model's features and tags."""
-        model, loss, docs = self.model, self.model.method.loss, [example.predicted for example in examples]
-        model.encoder.pinned = True
-        columns = self.read(docs, model.encoder.columns, networks=networks)
-        encoded = model.encoder.encode(columns.text)
-        tags = [tag for example in examples for tag in gold_tags(model.annotation, example, model.name)]
-        gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
-        inputs = read_inputs(loss, docs, model.name) if isinstance(loss, TextLoss) else None
-        whole = self._checked(Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs), loss)
-        bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
-        return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]
+    def optimizer(self, optimizer: Optimizer, component: str) -> Optimizer:
+        """Return an optimizer for this objective."""
 
-    def numbered(self, name: str, corpus: EncodedCorpus) -> TermData:
-        """Return a corpus with its labels as numbers of the model's tags."""
-        settings = self.settings.get(name, TermSettings(self.model.method.loss))
-        numbers = np.append(self.model.labels.numbers(list(corpus.tags), self.partials), np.int32(MISSING))
-        gold = corpus.data.gold.astype(np.promote_types(corpus.data.gold.dtype, type_for(numbers)))
-        for first in range(0, len(gold), BLOCK_TOKENS):
-            part = gold[first : first + BLOCK_TOKENS]
-            part[:] = np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)])
-        return TermData(name, settings, corpus, self._checked(corpus.data._replace(gold=gold), settings.loss))
+    def facts(self) -> dict[str, str]:
+        """Return what must be the same where a run continues."""
 
-    def _checked(self, data: Dataset, loss: Loss) -> Dataset:
-        """Return data with up-to-date candidate sets.  RAISES ConfigError: If the loss cannot learn from them."""
-        if data.has_candidates:
-            check_candidates(self.model.name, loss, self.model.method.optimizer)
-            self.partials.resolve(self.model.labels.tags)
-        return data
-
-    def use_texts(self, nlp: Language | None, terms: Mapping[str, Texts] | None = None) -> None:
-        """Take the texts of terms from `terms`, or from the corpora of a config.  RAISES ConfigError: If unknown.
-
-        Components before this one annotate them if they annotate in training, and are trained already.
-        """
-        self.set(texts=find_texts(self.model.name, self.settings, terms or {}, nlp))
-        if nlp is not None and self.settings and not self.plan.annotators:
-            names, training = nlp.component_names, nlp.config.interpolate().get("training") or {}
-            before = names[: names.index(self.model.name)] if self.model.name in names else []
-            chosen = set(training.get("annotating_components", ())).intersection(training.get("frozen_components", ()))
-            self.set(annotators=[nlp.get_pipe(name) for name in before if name in chosen])
-
-    def encode_term(self, name: str, encoder: Encoder, strings: dict[int, str] | None = None) -> EncodedCorpus:
-        """Return the texts of a term as numbers.  RAISES DataError: If they hold nothing that its loss learns from."""
-        settings, examples = self.settings[name], self.plan.texts[name]()
-        for pipe in self.plan.annotators:
-            examples = annotated(pipe, examples)
-        examples = examples if self.plan.watch is None else self.plan.watch(name, examples)
-        where = f"Component {self.model.name!r}: the"
-        try:
-            encoded = self.encode(examples, encoder, strings, settings)
-        except NoExamplesError:
-            encoded = None
-        if encoded is None or not encoded.data.encoded.n_tokens:
-            source = f"[{settings.corpus}] and its path" if settings.corpus else "the texts given for it"
-            raise DataError(f"{where} term {name!r} has no text. Check {source}.")
-        if needs_labels(settings.loss) and not encoded.tags:
-            raise DataError(
-                f"{where} loss {part_name(settings.loss)} of the term {name!r} needs gold labels, but its texts have "
-                "none for this component. Use a loss for texts without labels, for example spacy_crfseq.Entropy.v1, or "
-                "a reader of an annotated corpus."
-            )
-        return encoded
-
-    def warn(self, absent: Sequence[str], nlp: Language | None) -> None:
-        """Warn of columns, scores and losses that do not fit the training."""
-        name, key = self.model.name, self.model.annotation.score_name
-        if absent:
-            util.logger.info(
-                "[%s] No training example has %s set on input: features of it work only where components named in "
-                "annotating_components set it, or the corpus reader gives it.",
-                name, ", ".join(absent),
-            )  # fmt: skip
-        known = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy knows them from the factories
-        if nlp is not None and not known and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
-            util.logger.warning(
-                "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
-                "set it, or the best model cannot be selected.",
-                name, key,
-            )  # fmt: skip
-        if all(map(is_unlabelled, [self.model.method.loss, *(term.loss for term in self.settings.values())])):
-            util.logger.warning("[%s] No loss of the objective learns from gold labels; was a term meant?", name)
+    def finish(self, model: DocModel) -> None:
+        """Give the names of features to a trained model, and release the texts."""
 
 
-# Texts of terms
+def settings_of(model: DocModel) -> dict[str, TermSettings]:
+    """Return the settings of the training corpus and of each term."""
+    return {TRAIN: TermSettings(model.method.loss), **model.method.each_term(model.name)}
 
 
 def find_texts(

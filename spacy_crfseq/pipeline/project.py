@@ -307,9 +307,10 @@ def _prepare(setup: Setup, name: str, pipe: CRFComponent, annotated: bool) -> No
     setup.say("info", f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
     if pipe.training.plan.source is not None:
         setup.say("info", f"From the trained {name}: {summary(pipe.training.plan.source, pipe.doc_model)}")
-    for term in pipe.training.terms:
-        size = f"{term.data.n_sequences:,} sequences, {term.data.encoded.n_tokens:,} tokens"
-        setup.say("info", f"Term {term.name}: {size}, {term.settings.weight:g} * {part_name(term.settings.loss)}")
+    for term, settings in pipe.method.each_term(name).items():
+        if corpus := pipe.training.present().corpora.get(term):
+            size = f"{corpus.data.n_sequences:,} sequences, {corpus.data.encoded.n_tokens:,} tokens"
+            setup.say("info", f"Term {term}: {size}, {settings.weight:g} * {part_name(settings.loss)}")
 
 
 def _warn_of_sentences(setup: Setup, name: str, pipe: CRFComponent) -> None:
@@ -424,22 +425,21 @@ def each_fold(
     setup.refuse_trained("--cross-validate")
     examples = list(setup.train)
     parts = folds([example.reference.text for example in examples], k, setup.training["seed"] or 0)
-    trainings, sizes = [pipe.training for pipe in setup.to_train.values()], list[int]()
+    pipes, one_sequence_each = setup.to_train.values(), False
     if can_share(setup):
-        for training in trainings:
-            training.set(keeps=True)
+        for pipe in pipes:
+            pipe.training.set(keeps=True)
         encode(setup._replace(train=Corpus(lambda: examples, False)))
-        sizes = [len(example.predicted) for example in examples]
-    one_sequence_each = sizes and all(
-        np.array_equal(np.diff(each_training.data.encoded.offsets), sizes) for each_training in trainings
-    )
+        offsets = np.cumsum([0, *(len(example.predicted) for example in examples)])
+        corpora = [pipe.training.present().corpus for pipe in pipes]
+        one_sequence_each = all(np.array_equal(corpus.data.encoded.offsets, offsets) for corpus in corpora)
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)
         fold = setup._replace(train=Corpus(partial(fresh, examples, kept), setup.train.keeps))
         if one_sequence_each:
-            for training in trainings:
-                training.begin_anew(kept)
+            for pipe in pipes:
+                pipe.training.begin(sequences=kept)
         else:
             encode(fold)
         if train(fold, None, every, patience).interrupted:

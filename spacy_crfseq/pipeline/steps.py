@@ -10,9 +10,9 @@ batch, so that an epoch visits them once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from spacy.training import Example
@@ -22,10 +22,12 @@ from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective, Term
 from ..types import StepReport
 from .encode import TRAIN
-from .training import Training
+from .training import Training, bound, content_key, objective_of, terms_of, warn_of_missing_columns
 
 MAX_CACHED_TOKENS = 5_000_000
 """Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
+Keyed: TypeAlias = tuple[int, Example]
+"""An example, after a hash of what training reads of it."""
 
 
 def update(training: Training, examples: Sequence[Example], losses: dict[str, float], drop: float = 0.0) -> None:
@@ -38,20 +40,22 @@ def update(training: Training, examples: Sequence[Example], losses: dict[str, fl
     if model.networks and not any(len(example.predicted) for example in examples):
         return
     with model.lock:
-        keys = [training.content_key(example) for example in examples]
-        if training.met is not None:
-            training.meet(examples, keys)
-        if model.method.terms and not training.terms:
-            training.complete_terms()
+        batch = [(content_key(model, example), example) for example in examples]
+        if (met := training.present().met) is not None:
+            new = {key: example for key, example in batch if key not in met.examples}
+            training.meet(new, due=not new)
+        data = training.present()
+        if model.method.terms and not data.corpora.keys() - {TRAIN}:
+            data = training.complete_terms()
         training.run = run = training.run or Run(training)
-        if training.corpus is not None:
-            training.warn_of_missing_columns()
+        if TRAIN in data.corpora:
+            warn_of_missing_columns(model, data)
             if model.networks:
-                run.begin_without_networks(training.corpus.data)
+                run.begin_without_networks(data.corpus.data)
         docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
         passes = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
-        run.add(examples, keys)
-        training.corpus = None
+        run.add(batch)
+        training.data = data.without({TRAIN})
         run.sinks.append(losses)
         if passes:
             given = {number: Given(emissions, number) for number, (emissions, _) in passes.items()}
@@ -89,38 +93,37 @@ class Run:
     """
 
     def __init__(self, training: Training) -> None:
-        self._training, self._optimizer = training, training.optimizer()
-        corpus, streamed = training.corpus, training.plan.streamed
-        self._n_examples = 0 if corpus is None or streamed else corpus.found.n_docs
+        self._training, self._model, self._optimizer = training, training.model, training.optimizer()
+        corpus, streamed = training.present().corpora.get(TRAIN), training.plan.streamed
+        self._n_examples = 0 if corpus is None or streamed else corpus.n_docs
         self._sample = None if corpus is None else corpus.data.sample(SAMPLE_SEQUENCES)  # for learning rates
         # whether n_sequences counts what has been seen so far, of a corpus that is streamed or of unknown size
-        self._grows = streamed or not training.model.n_sequences
-        self.restarted()
+        self._grows = streamed or not self._model.n_sequences
+        self.restart()
 
-    def restarted(self) -> Run:
+    def restart(self) -> None:
         """Forget compiled examples and the optimizer's state, as is needed after a new label."""
         self._state: Any = None
         self.report: StepReport | None = None
         self.sinks: list[dict[str, float]] = []
         self.estimate = _Estimate()
-        self._left = self._training.model.n_sequences  # to be visited until weights of zero stay zero
-        cache = _Cache(self._training.compile)
+        self._left = self._model.n_sequences  # to be visited until weights of zero stay zero
+        cache = _Cache(self._training)
         self._batches = _Batches(cache) if self._optimizer.online else _Epochs(cache, self._n_examples)
         self._streams: list[_Stream] | None = None
         self._objective: tuple[Dataset, Objective] | None = None
-        return self
 
-    def add(self, examples: Sequence[Example], keys: Sequence[int]) -> None:
-        """Add a batch, with a hash of what training reads of each example."""
-        model = self._training.model
-        if self._batches.add(examples, keys):
+    def add(self, batch: Sequence[Keyed]) -> None:
+        """Add a batch."""
+        model = self._model
+        if self._batches.add(batch):
             self._state, self.report, self._grows = None, None, True
         if self._grows:
             model.n_sequences = self._batches.count(model.n_sequences)
 
     def begin_without_networks(self, data: Dataset) -> None:
         """Train all other parameters on the whole training set first, for as many epochs as networks ask for."""
-        model, optimizer = self._training.model, self._optimizer
+        model, optimizer = self._model, self._optimizer
         n_epochs = max(network.sparse_epochs for network in model.networks.values())
         if n_epochs:
             none = np.zeros((1, len(model.labels.tags)), model.crf.theta.dtype)  # the inputs of all tokens are 0
@@ -132,7 +135,7 @@ class Run:
 
     def work(self, given: Mapping[int, Given] | None = None) -> None:
         """Run the optimizer on the examples added, with these scores of networks, which get their gradient."""
-        model, optimizer = self._training.model, self._optimizer
+        model, optimizer = self._model, self._optimizer
         data = self._batches.due(self.report is not None and self.report.converged)
         if data is not None:
             if self._state is None:
@@ -155,9 +158,13 @@ class Run:
 
     def _on(self, data: Dataset, given: Mapping[int, Given] | None) -> Objective:
         """Return the objective on a batch or an epoch."""
+        model = self._model
         if not given:
-            first = Term(data, self._training.model.method.loss, name=TRAIN, sample=self._sample)
-            return self._training.objective(first, self._shares(data) if self._optimizer.online else None)
+            first = Term(data, bound(model, model.method.loss), name=TRAIN, sample=self._sample)
+            terms = terms_of(model, self._training.present())  # the training corpus is not among them any more
+            shares = self._shares(data, terms) if self._optimizer.online else terms
+            n_total = model.n_sequences + sum(term.data.n_sequences for term in terms)
+            return objective_of(model, [first, *shares], n_total)
         inputs = list(data.encoded.inputs)
         for number in given:
             inputs[number] = np.arange(data.encoded.n_tokens)
@@ -165,18 +172,18 @@ class Run:
 
     def with_networks(self, data: Dataset, given: Mapping[int, Given]) -> Objective:
         """Return the objective on data with the scores of networks, by the numbers of their inputs."""
-        model = self._training.model
+        model = self._model
         crf, _ = model.trained()
         potential = Sum(crf.linear, [given.get(number, one) for number, one in enumerate(crf.small)])
-        return self._training.objective(Term(data, model.method.loss, name=TRAIN), (), potential)
+        term = Term(data, bound(model, model.method.loss), name=TRAIN)
+        return objective_of(model, [term], model.n_sequences, potential)
 
-    def _shares(self, data: Dataset) -> list[Term]:
+    def _shares(self, data: Dataset, terms: Sequence[Term]) -> list[Term]:
         """Return the terms with the texts that go with a batch."""
         if self._streams is None:
-            seed, terms = getattr(self._optimizer, "seed", 0) or 0, self._training.terms
-            weighted = [term.term() for term in terms if term.settings.weight]
-            self._streams = [_Stream(term, (seed, number)) for number, term in enumerate(weighted)]
-        share = data.n_sequences / max(1, self._training.model.n_sequences)
+            seed = getattr(self._optimizer, "seed", 0) or 0
+            self._streams = [_Stream(term, (seed, number)) for number, term in enumerate(terms)]
+        share = data.n_sequences / max(1, self._model.n_sequences)
         return [stream.next(share) for stream in self._streams]
 
 
@@ -186,9 +193,9 @@ class _Batches:
     def __init__(self, cache: _Cache) -> None:
         self._cache, self._parts = cache, list[Dataset]()
 
-    def add(self, examples: Sequence[Example], keys: Sequence[int]) -> bool:
+    def add(self, batch: Sequence[Keyed]) -> bool:
         """Add examples; return whether a new run has to begin with them."""
-        self._parts += self._cache.get(examples, keys)
+        self._parts += self._cache.get(batch)
         return False
 
     def count(self, known: int) -> int:
@@ -210,20 +217,21 @@ class _Epochs:
         self._epoch: Dataset | None = None
         self._size = self._seen = 0
 
-    def add(self, examples: Sequence[Example], keys: Sequence[int]) -> bool:
-        nothing_new = self._keys.issuperset(keys)
+    def add(self, batch: Sequence[Keyed]) -> bool:
+        keys = {key for key, _ in batch}
+        nothing_new = keys <= self._keys
         if again := self._epoch is not None and not nothing_new:  # different data: collect again
             self._epoch, self._keys, self._n_examples = None, set(), 0
         if self._epoch is not None:
-            self._seen += len(examples)
+            self._seen += len(batch)
             return False
         if self._n_examples or not nothing_new:
-            self._parts += self._cache.get(examples, keys)
+            self._parts += self._cache.get(batch)
             self._keys.update(keys)
         if len(self._parts) >= self._n_examples if self._n_examples else nothing_new:
             self._epoch = join(self._parts)
             self._size = self._seen = len(self._parts)  # the first iteration is due
-            self._parts, self._cache = [], _Cache(self._cache.compile)
+            self._parts, self._cache = [], _Cache(self._cache.training)
         return again
 
     def count(self, known: int) -> int:
@@ -280,26 +288,27 @@ class _Stream:
 class _Cache:
     """Compiled examples by the hash of their content; `n_sequences` counts all that were ever added."""
 
-    def __init__(self, compile_: Callable[[Sequence[Example]], list[Dataset]]) -> None:
-        self.compile, self.n_sequences = compile_, 0
+    def __init__(self, training: Training) -> None:
+        self.training, self.n_sequences = training, 0
         self._entries: OrderedDict[int, Dataset] = OrderedDict()
         self._n_tokens, self._keys = 0, set[int]()
 
-    def get(self, examples: Sequence[Example], keys: Sequence[int]) -> list[Dataset]:
+    def get(self, batch: Sequence[Keyed]) -> list[Dataset]:
         """Return the data sets of examples, compiling those that are missing."""
-        unknown = {key: example for key, example in zip(keys, examples, strict=True) if key not in self._entries}
-        compiled = self.compile(list(unknown.values())) if unknown else []
+        unknown = {key: example for key, example in batch if key not in self._entries}
+        texts, model = self.training.present(), self.training.model
+        compiled = texts.compile(model, list(unknown.values())) if unknown else []
         if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:
             self._entries, self._n_tokens = OrderedDict(), 0  # the encoder had to restart its tables
-            return self.get(examples, keys)
+            return self.get(batch)
         for key, data in zip(unknown, compiled, strict=True):
             self._entries[key] = data
             self._n_tokens += data.encoded.n_tokens
             self.n_sequences += 0 if key in self._keys else data.n_sequences
             self._keys.add(key)
-        for key in keys:
+        for key, _ in batch:
             self._entries.move_to_end(key)
-        cached = [self._entries[key] for key in keys]
+        cached = [self._entries[key] for key, _ in batch]
         while self._n_tokens > MAX_CACHED_TOKENS and len(self._entries) > 1:
             self._n_tokens -= self._entries.popitem(last=False)[1].encoded.n_tokens
         return cached

@@ -75,9 +75,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
     )
     assert whole.labels == parts.labels
     assert sorted(whole.doc_model.feature_names) == sorted(parts.doc_model.feature_names)
-    data, other = whole.training.data, parts.training.data
-    assert data is not None
-    assert other is not None
+    data, other = whole.training.data.corpus.data, parts.training.data.corpus.data
     np.testing.assert_array_equal(data.gold, other.gold)
     np.testing.assert_array_equal(data.encoded.offsets, other.encoded.offsets)
     assert attributes_of_tokens(whole, data.encoded) == attributes_of_tokens(parts, other.encoded)
@@ -92,7 +90,7 @@ def test_stored_texts_are_those_that_a_pipeline_reads(min_count: int) -> None:
     pipe = nlp.add_pipe("crf_tagger", config=config)
     source = examples(nlp, "crf_tagger", repeat=2)
     nlp.initialize(lambda: iter(source))
-    stored = pipe.training.data
+    stored = pipe.training.data.corpus.data
     read, _ = pipe.doc_model.encode([example.predicted for example in source])
     assert stored.gold.dtype == np.int8
     for order in (np.arange(stored.n_sequences), np.array([3, 1])):
@@ -257,7 +255,7 @@ def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch
     assert had_docs == expected
     assert size == other_size
     assert pipe.label_data == other.label_data
-    data, wanted = pipe.training.data, other.training.data
+    data, wanted = pipe.training.data.corpus.data, other.training.data.corpus.data
     for own, theirs in ((data.gold, wanted.gold), (data.weights, wanted.weights)):
         np.testing.assert_array_equal(own, theirs)
     for one, two in ((data.encoded.unigrams, wanted.encoded.unigrams), (data.encoded.bigrams, wanted.encoded.bigrams)):

@@ -15,6 +15,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.corpora.crfsuite import format_item
 from spacy_crfseq.errors import DataError, FormatError, ModelFileError
 from spacy_crfseq.pipeline.readers import create_crfsuite_reader
+from spacy_crfseq.pipeline.training import content_key
 from tests.pipeline.helpers import (
     LBFGS_TIGHT,
     SENTENCES,
@@ -190,10 +191,10 @@ def test_training_in_spacys_steps_sees_attributes_changed_in_place(file_of_crfsu
     nlp = blank("crf_tagger", features=FEATURES)
     examples = list(create_crfsuite_reader(file_of_crfsuite_reader)(nlp))
     pipe = pipe_of(initialize(nlp, examples))
-    before = pipe.training.content_key(examples[0])
+    before = content_key(pipe.doc_model, examples[0])
     doc = examples[0].predicted
     doc._.crf_attributes = [["bias"]] * len(doc)
-    assert pipe.training.content_key(examples[0]) != before
+    assert content_key(pipe.doc_model, examples[0]) != before
 
 
 def test_docs_without_attributes_are_refused(file_of_crfsuite_reader: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = trained()
-    assert (pipe.training.corpus, pipe.training.run) == (None, None)
+    assert (pipe.training.data.corpora, pipe.training.run) == ({}, None)
     monkeypatch.setattr(Encoder, "MAX_CACHED", 500)
     for text in texts(2000):
         nlp(text)
@@ -268,10 +268,10 @@ def test_words_of_equal_features_share_bags(nlp: Language) -> None:
 def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
-    with encoding(pipe.training) as encode:
+    with encoding(pipe.training):
         with nlp.memory_zone():
-            first = encode([nlp.make_doc(text) for text in texts_of_memory_zone(5)])[0]
-        second = encode([nlp.make_doc(text) for text in texts_of_memory_zone(5)])[0]
+            first = pipe.doc_model.encode([nlp.make_doc(text) for text in texts_of_memory_zone(5)])[0]
+        second = pipe.doc_model.encode([nlp.make_doc(text) for text in texts_of_memory_zone(5)])[0]
     assert first.unigrams.store is second.unigrams.store
 
 

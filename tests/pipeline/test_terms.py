@@ -18,6 +18,7 @@ from spacy.training import Example
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, CrfError, DataError
+from spacy_crfseq.pipeline import steps
 from spacy_crfseq.pipeline.readers import create_text_reader
 from spacy_crfseq.types import Batch, Scores
 from tests.pipeline.helpers import SENTENCES, WEAK, examples, gold_doc, predictions
@@ -158,22 +159,22 @@ def test_the_objective_is_the_sum() -> None:
 
 def test_losses_are_bound_and_read_texts() -> None:
     _, pipe = initialized(terms={"news": {"loss": {"@crf_losses": "test.Lengths.v1"}}})
-    assert pipe.training.terms[0].data.inputs.tolist()[:3] == [3, 4, 2]
+    assert pipe.training.data.corpora["news"].data.inputs.tolist()[:3] == [3, 4, 2]
     pipe.fit()
     assert pipe.crf.theta.any()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_steps_of_spacy_visit_every_text_once_an_epoch(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nlp, pipe = initialized(optimizer)
-    make, met = pipe.training.objective, []
+    nlp, _ = initialized(optimizer)
+    make, met = steps.objective_of, []
 
-    def spy(first: Any, terms: Any) -> Any:
-        objective = make(first, terms)
-        met.append((first.data.n_sequences, *(term.data.weights.tolist() for term in objective.terms[1:])))
+    def spy(*args: Any) -> Any:
+        first, *others = (objective := make(*args)).terms
+        met.append((first.data.n_sequences, *(term.data.weights.tolist() for term in others)))
         return objective
 
-    monkeypatch.setattr(pipe.training, "objective", spy)
+    monkeypatch.setattr(steps, "objective_of", spy)
     losses: dict[str, float] = {}
     for _ in range(2):
         for batch in (examples(nlp)[:2], examples(nlp)[2:4], examples(nlp)[4:]):
@@ -207,9 +208,8 @@ def test_works_with_other_settings(settings: dict[str, Any]) -> None:
     layout = pipe.crf.layout
     if "min_count" in settings:  # "Zed" and "to" are on two tokens of the texts
         assert layout.unigrams.n_rows < initialized()[1].crf.layout.unigrams.n_rows
-    for term in (data := pipe.training.terms)[0].found.known[:2]:
-        rows = (layout.unigrams, layout.bigrams)[term is data[0].found.known.bigrams]
-        assert term.expanded()[1].max(initial=-1) < rows.n_rows
+    for ids, rows in zip(pipe.training.data.corpora["news"].known[:2], (layout.unigrams, layout.bigrams), strict=True):
+        assert ids.expanded()[1].max(initial=-1) < rows.n_rows
     assert np.isfinite(pipe.fit().last).all()
 
 
@@ -260,7 +260,7 @@ def test_training_goes_on_after_new_labels_pruning_and_other_texts() -> None:
         assert pipe.fit(examples(nlp)).history
     pipe.fit(examples(nlp), terms={"news": docs_of(nlp)[:1]})
     nlp.update(examples(nlp))
-    assert [term.data.n_sequences for term in pipe.training.terms] == [1]
+    assert [corpus.data.n_sequences for corpus in pipe.training.data.corpora.values()] == [1]
     assert np.isfinite(pipe.crf.theta).all()
 
 

@@ -26,14 +26,14 @@ from spacy.training import Example
 from ... import kernels
 from ...decoders.viterbi import Viterbi
 from ...errors import ConfigError, DataError, suggest
-from ...features.encoder import Encoded
 from ...inference.posterior import NBest
 from ...losses.perceptron import Perceptron
 from ...model import LinearChainCRF
 from ...optimizers.mistakes import AveragedPerceptron
+from ...pipeline.build import Evaluator, encode_allowed
 from ...pipeline.component import CRFComponent
 from ...pipeline.labels import gold_tags, known_tags, same_words
-from ...pipeline.prediction import DocColumns, read_docs
+from ...pipeline.prediction import read_docs
 from ...pipeline.select import one_crf_of
 from ...pipeline.tasks import Prediction
 from ...pipeline.training import Training
@@ -331,19 +331,18 @@ class Source(NamedTuple):
 
 
 @contextmanager
-def encoding(training: Training) -> Iterator[Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]]:
-    """Yield a function that turns Docs into numbers, which stay valid together until the end of the context.
+def encoding(training: Training) -> Iterator[None]:
+    """Let the numbers of encoded Docs stay valid together until the end of the context.
 
-    It also returns the labels that tokens may have in a prediction [T, L], or None if all may have all.  The caller
-    trains and calls `set_parameters` within the context.
+    The caller trains and calls `set_parameters` within it.
     """
     model = training.model
     with model.lock:
         model.sync()
-        training.forget()
+        training.release()
         model.encoder.pinned = True
     try:
-        yield training.encode_allowed
+        yield
     finally:
         training.release()
 
@@ -371,8 +370,8 @@ def fine_tune(
     """
     _, pipe = one_crf_of(nlp, component, "The pipeline")
     check_global(component, pipe.method.loss, "fine-tuning")
-    with encoding(pipe.training) as encode:
-        maker = _Maker(nlp, pipe, encode)
+    with encoding(pipe.training):
+        maker = _Maker(nlp, pipe)
         sets = [maker.tuning_set(source) for source in sources]
         evaluate, start = None if dev is None else maker.evaluator(dev), None if begin is None else partial(begin, sets)
         result = train(
@@ -387,10 +386,8 @@ def fine_tune(
 class _Maker:
     """Creates the data sets of one component."""
 
-    def __init__(
-        self, nlp: Language, pipe: CRFComponent, encode: Callable[[list[Doc]], tuple[Encoded, DocColumns, Bools | None]]
-    ) -> None:
-        self._nlp, self._pipe, self._encode = nlp, pipe, encode
+    def __init__(self, nlp: Language, pipe: CRFComponent) -> None:
+        self._nlp, self._pipe = nlp, pipe
         self._scheme: str = pipe.annotation.scheme or "plain"
 
     def tuning_set(self, source: Source) -> TuningSet:
@@ -399,7 +396,8 @@ class _Maker:
         if source.loss is None:
             if not examples:
                 raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
-            return gold_set(source.name, join(self._pipe.training.compile(examples, networks=True)))
+            compiled = self._pipe.training.present().compile(self._pipe.doc_model, examples, networks=True)
+            return gold_set(source.name, join(compiled))
         return self._ranked(source.name, examples, source.loss)
 
     def _ranked(self, name: str, examples: list[Example], loss: Cost) -> TuningSet:
@@ -414,7 +412,7 @@ class _Maker:
             )
         docs = [example.predicted for example, _ in costed]
         costs = [self._on_numbers(cost, name, loss) for _, cost in costed]
-        encoded, columns, allowed = self._encode(docs)
+        encoded, columns, allowed = encode_allowed(pipe.doc_model, docs)
         if allowed is not None and encoded.words is not None:  # these restrictions replace those of a tag dictionary
             constraints = pipe.annotation.constraints(pipe.tags)
             encoded = encoded._replace(words=without_restricted(encoded.words, allowed, constraints))
@@ -477,7 +475,7 @@ class _Maker:
         if dev.loss is None:
             if all(tag is None for example in examples for tag in gold_tags(pipe.annotation, example, pipe.name)):
                 raise DataError("The dev corpus holds no gold labels. Give it a loss, or leave it out.")
-            return pipe.training.evaluator(examples)
+            return Evaluator(pipe.doc_model, examples)
         held, crf = self._ranked(dev.name, examples, dev.loss), pipe.crf
         constraints, offsets = pipe.annotation.constraints(pipe.tags), held.data.encoded.offsets
         rules, decoder = pipe.doc_model.rules, pipe.method.decoder

@@ -23,17 +23,15 @@ from thinc.api import Config
 from ... import threads
 from ...corpora.lines import Part
 from ...errors import ConfigError
-from ...features.encoder import Encoder
 from ...features.index import HashIndex
 from ...model import LinearChainCRF
 from ...pipeline.build import layout_for
 from ...pipeline.doc_model import DocModel
-from ...pipeline.encode import TRAIN, EncodedCorpus, Texts, annotated, find_texts, reader_of
+from ...pipeline.encode import TRAIN, Plan, Texts, TrainingSet, annotated, find_texts, reader_of, settings_of
 from ...pipeline.examples import Corpus
 from ...pipeline.feature_names import Origins, features_with_largest_weights
-from ...pipeline.labels import PartialTable
-from ...pipeline.settings import TermSettings
-from ...pipeline.training import Training
+from ...pipeline.settings import Method, TermSettings
+from ...pipeline.training import bound, collect, terms_of
 from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
 from ...regularizers.none import NoRegularizer
@@ -123,14 +121,11 @@ class Recipe:
     data: bytes
     code: str | None
 
-    def training(self, tags: Sequence[str] = (), partials: PartialTable | None = None) -> Training:
-        """Return the training of the component, with these tags; it has no weights."""
+    def model(self, tags: Sequence[str]) -> DocModel:
+        """Return the model of the component, with these tags; it has no weights."""
         model: DocModel = pipeline_of(self).get_pipe(self.component).doc_model  # type: ignore[attr-defined]
-        training = Training(model)
-        if partials is not None:
-            model.set_tags(tags)
-            training.partials = partials
-        return training
+        model.set_tags(tags)
+        return model
 
 
 @lru_cache(maxsize=4)
@@ -146,15 +141,11 @@ def pipeline_of(recipe: Recipe) -> Language:
 class Shard:
     """A part of the training set on a worker; `objective` is made where it is needed.
 
-    corpora (dict): As in `TrainingSet`.
     ids (tuple | None): The numbers of its features in the model, in the order in which it has met them.
     memory (dict): What work keeps between calls.
     """
 
-    encoder: Encoder
-    corpora: dict[str, EncodedCorpus]
-    partials: PartialTable
-    strings: dict[int, str]
+    data: TrainingSet
     ids: Both | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     objective: Objective | None = None
@@ -163,7 +154,7 @@ class Shard:
         return {**vars(self), "objective": None}
 
     def __sizeof__(self) -> int:
-        texts = [corpus.data.encoded for corpus in self.corpora.values()]
+        texts = [corpus.data.encoded for corpus in self.data.corpora.values()]
         return sum(ids.n_bytes for text in texts for ids in (text.unigrams, text.bigrams))
 
 
@@ -177,7 +168,7 @@ class Facts(NamedTuple):
     keys: tuple[Hashes, Hashes]
     templates: tuple[Numbers, Numbers]
     counts: tuple[Offsets, Offsets] | None
-    tags: dict[str, list[str]]
+    tags: dict[str, Sequence[str]]
     sizes: dict[str, Offsets]
 
 
@@ -195,7 +186,7 @@ class Observed(NamedTuple):
     words: tuple[Hashes, Ints, Ints, Offsets] | None
 
 
-class Plan(NamedTuple):
+class Outline(NamedTuple):
     """The model without its weights and features.
 
     n_total: Sequences in all shards.
@@ -207,9 +198,9 @@ class Plan(NamedTuple):
     states: list[Any]
     n_total: int
 
-    def crf(self, training: Training, keys: Both, templates: Both | None) -> LinearChainCRF:
+    def crf(self, method: Method, keys: Both, templates: Both | None) -> LinearChainCRF:
         """Return the model with weights of zero."""
-        method, states = training.model.method, iter(self.states)
+        states = iter(self.states)
         added = tuple(method.potentials.values())
         for potential in added:
             if isinstance(potential, SupportPotential):
@@ -222,16 +213,17 @@ class Plan(NamedTuple):
 def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]]) -> Shard:
     """Return parts of corpora, by the names of terms, as numbers.  RAISES CrfError: If one cannot be read."""
     with LOCK:
-        nlp, training = pipeline_of(recipe), recipe.training()
+        nlp, model = pipeline_of(recipe), recipe.model(())
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
         texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
-        training.set(annotators=annotators, texts=find_texts(recipe.component, training.settings, texts, None))
+        settings = model.method.each_term(recipe.component)
+        plan = Plan(annotators=annotators, texts=find_texts(recipe.component, settings, texts, None))
         readers = [part(nlp) for part in parts[TRAIN]]
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
-        data = training.collect(Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
+        data = collect(model, plan, Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
         data.encoder.end()
-        return Shard(data.encoder, data.corpora, training.partials, data.strings)
+        return Shard(data)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -246,17 +238,18 @@ def _portions(nlp: Language, readers: Sequence[Any], *given: Any) -> Iterator[An
 
 def describe(shard: Shard, count: bool) -> Facts:
     """Return the facts about a shard, with counts of its features if these are needed."""
-    (unigrams, bigrams), counts = (shard.encoder.unigrams, shard.encoder.bigrams), None
+    corpora, encoder, counts = shard.data.corpora, shard.data.encoder, None
+    unigrams, bigrams = encoder.unigrams, encoder.bigrams
     if count:
-        texts = [corpus.known for corpus in shard.corpora.values()]
+        texts = [corpus.known for corpus in corpora.values()]
         counts = (
             reduce(np.add, [unigrams.count(text.unigrams) for text in texts]),
             reduce(np.add, [bigrams.count(text.bigrams) for text in texts]),
         )
-    tags = {name: corpus.tags for name, corpus in shard.corpora.items()}
+    tags = {name: corpus.tags for name, corpus in corpora.items()}
     sizes = {
         name: np.array([corpus.n_docs, corpus.data.encoded.n_tokens, corpus.data.n_sequences])
-        for name, corpus in shard.corpora.items()
+        for name, corpus in corpora.items()
     }
     keys, templates = (unigrams.index.keys, bigrams.index.keys), (unigrams.template_of, bigrams.template_of)
     return Facts(keys, templates, counts, tags, sizes)
@@ -264,39 +257,37 @@ def describe(shard: Shard, count: bool) -> Facts:
 
 def number(shard: Shard, keys: Both) -> Shard:
     """Return a shard whose features have the numbers of the model with these keys."""
-    encoder = shard.encoder
+    encoder, corpora = shard.data.encoder, shard.data.corpora.values()
     if shard.ids is None:  # the task may be done again
         shard.ids = encoder.unigrams.number_as(keys[0]), encoder.bigrams.number_as(keys[1])
-        encoder.renumber([text for corpus in shard.corpora.values() for text in (corpus.known, corpus.data.encoded)])
+        encoder.renumber([text for corpus in corpora for text in (corpus.known, corpus.data.encoded)])
     return shard
 
 
 def observe(shard: Shard, recipe: Recipe, tags: Sequence[str]) -> Observed:
     """Return what a shard needs weights for, given the tags of the model."""
     with LOCK:
-        training = recipe.training(tags, shard.partials)
-        method = training.model.method
-        corpora = [training.numbered(name, corpus) for name, corpus in shard.corpora.items()]
-        layout = layout_for(method, shard.encoder, corpora, len(tags))
-        data, states = corpora[0].data, []
-        for index, potential in enumerate(method.potentials.values()):
+        model = recipe.model(tags)
+        whole = shard.data.numbered(model)
+        layout, data, states = layout_for(model, whole), whole.corpus.data, []
+        for index, potential in enumerate(model.method.potentials.values()):
             if isinstance(potential, SupportPotential):
                 potential.bind(data.encoded, index)
                 states.append(potential.to_state())
     words = None
-    if shard.encoder.words is not None and data.encoded.words is not None:
+    if whole.encoder.words is not None and data.encoded.words is not None:
         labelled = (data.gold >= 0) & (data.encoded.words >= 0)
         pairs = data.encoded.words[labelled].astype(np.int64) * len(tags) + data.gold[labelled]
         pairs, counts = np.unique(pairs, return_counts=True)
         numbers, labels = np.divmod(pairs, len(tags))
-        words = shard.encoder.words.keys, numbers.astype(np.int32), labels.astype(np.int32), counts
+        words = whole.encoder.words.keys, numbers.astype(np.int32), labels.astype(np.int32), counts
     unigrams, bigrams = layout.unigrams, layout.bigrams
     places = [None if isinstance(rows, DenseRows) else cells(rows) for rows in (unigrams, bigrams)]
     small = layout._replace(unigrams=DenseRows(0, unigrams.width), bigrams=DenseRows(0, bigrams.width))
     return Observed(small, places, states, words)
 
 
-def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Plan) -> tuple[Any, ...]:
+def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Outline) -> tuple[Any, ...]:
     """Return the result of `work` at theta [D]."""
     from distributed import get_worker
 
@@ -311,22 +302,21 @@ def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Plan)
     return result
 
 
-def _objective(shard: Shard, recipe: Recipe, plan: Plan, n_threads: int) -> Objective:
-    training, encoder = recipe.training(plan.tags, shard.partials), shard.encoder
-    crf = plan.crf(training, (np.zeros(0, np.uint64),) * 2, None)
+def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> Objective:
+    model, encoder = recipe.model(plan.tags), shard.data.encoder
+    crf = plan.crf(model.method, (np.zeros(0, np.uint64),) * 2, None)
     encoder.unigrams.index = encoder.bigrams.index = HashIndex()  # the keys are no longer needed
     if shard.ids is not None:
         blocks = zip((plan.layout.unigrams, plan.layout.bigrams), shard.ids, strict=True)
         own = [_weights_of(rows, ids) for rows, ids in blocks]
         shard.memory[OWN] = np.concatenate([*own, np.ones(len(crf.theta) - sum(map(len, own)), np.bool_)])
     terms, dictionary = list[Term](), plan.dictionary
-    for name, corpus in shard.corpora.items():
-        term = training.numbered(name, corpus).term()
-        data, loss = term.data, training.bound(term.loss)
+    for term in terms_of(model, shard.data.numbered(model)):
+        data = term.data
         if dictionary is not None and encoder.words is not None and data.encoded.words is not None:
             words = dictionary.rows(encoder.words.keys)[data.encoded.words]
             data = data._replace(encoded=data.encoded._replace(words=words))
-        terms += [term._replace(data=data, sample=None, loss=loss)] if term.weight else []
+        terms.append(term._replace(data=data, sample=None))
     return Objective(
         crf.potential, terms, NoRegularizer(), n_total=plan.n_total, n_threads=n_threads, dictionary=dictionary
     )
@@ -342,9 +332,9 @@ def _weights_of(rows: Rows, ids: Ints) -> Bools:
 def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of some features [F], numbers of the model, that a shard knows."""
     assert shard.ids is not None
-    encoder = copy(shard.encoder)  # from which the origins of features can be moved
+    encoder = copy(shard.data.encoder)  # from which the origins of features can be moved
     encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
-    origins = Origins(encoder, shard.strings, pipeline_of(recipe).vocab)
+    origins = Origins(encoder, shard.data.strings or {}, pipeline_of(recipe).vocab)
     names_of: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for block, ids in enumerate(shard.ids):
         own = np.flatnonzero(np.isin(ids, numbers[block]))
@@ -395,13 +385,15 @@ class Shards:
         """See `cluster.objective.Shards`."""
         return self.cluster.sum(work_on, theta, work, self._recipe, self._plan)
 
-    def encode(self, training: Training, nlp: Language | None, examples: Iterable[Example]) -> dict[str, list[str]]:
+    def encode(
+        self, model: DocModel, plan: Plan, nlp: Language | None, examples: Iterable[Example]
+    ) -> dict[str, list[str]]:
         """Encode all parts on the workers, and merge the vocabularies."""
-        model, method = training.model, training.model.method
+        method = model.method
         wrong = {
             "attributes that read labels of a first stage": model.first is not None,
             "max_features": bool(method.max_features),
-            "a trained model to continue from": training.plan.source is not None,
+            "a trained model to continue from": plan.source is not None,
             "a missing nlp": nlp is None,
         }
         if nlp is None or any(wrong.values()):
@@ -409,12 +401,12 @@ class Shards:
             raise ConfigError(
                 f"Component {model.name!r}: training on a cluster does not support {what}. Train it in one process."
             )
-        training.optimizer()
-        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in training.plan.annotators)]
+        self.optimizer(method.optimizer, model.name)
+        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in plan.annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
-        parts, self.n_shards = corpora_of(nlp, training.settings, self.n_shards, n_threads)
+        parts, self.n_shards = corpora_of(nlp, method.each_term(model.name), self.n_shards, n_threads)
         n_shards = min(self.n_shards, len(parts[TRAIN]))
-        cluster = self._cluster = Cluster(self._client, n_shards, training.report)
+        cluster = self._cluster = Cluster(self._client, n_shards, plan.report)
         others = tuple(name for name in nlp.component_names if name not in names)
         stored = nlp.config.to_str(), nlp.to_bytes(exclude=others)
         self._recipe = Share(Recipe(model.name, tuple(names), others, *stored, self._code))
@@ -436,9 +428,8 @@ class Shards:
             examples.count(*sizes[TRAIN][:2].tolist())
         return {name: list(chain.from_iterable(shard.tags.get(name, ()) for shard in facts)) for name in parts}
 
-    def start(self, training: Training) -> None:
+    def start(self, model: DocModel) -> None:
         """Begin with a model of zero weights for the features and tags of all shards."""
-        model = training.model
         observed = self.cluster.each(observe, self._recipe, model.labels.tags)
         layout = observed[0].layout
         if any(vocabulary.layout.steps is None for vocabulary in observed):
@@ -457,17 +448,17 @@ class Shards:
             _state(model.name, each) for each in zip(*(vocabulary.states for vocabulary in observed), strict=True)
         ]
         dictionary = _dictionary(model, [vocabulary.words for vocabulary in observed if vocabulary.words is not None])
-        plan = Plan(model.labels.tags, layout, dictionary, states, sum(self._n_sequences))
-        self._plan, crf = Share(plan), plan.crf(training, self._keys, self._templates)
+        plan = Outline(model.labels.tags, layout, dictionary, states, sum(self._n_sequences))
+        self._plan, crf = Share(plan), plan.crf(model.method, self._keys, self._templates)
         model.start(crf, model.encoder_of(crf), self._n_sequences[0], names=[])
 
-    def objective(self, training: Training) -> Objective:
+    def objective(self, model: DocModel, plan: Plan) -> Objective:
         """Return the objective over all shards."""
-        model, n_workers, n_shards = training.model, len(self._client.nthreads()), self.cluster.n_shards
+        n_workers, n_shards = len(self._client.nthreads()), self.cluster.n_shards
         moved = 2 * n_workers * model.crf.theta.nbytes / 1e6  # parameters to each worker, a gradient from each
-        training.report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
-        terms = {TRAIN: TermSettings(model.method.loss), **training.settings}
-        losses = [TermLoss(name, training.bound(term.loss), term.weight) for name, term in terms.items() if term.weight]
+        plan.report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
+        terms = settings_of(model).items()
+        losses = [TermLoss(name, bound(model, term.loss), term.weight) for name, term in terms if term.weight]
         return Distributed(
             self, model.crf.potential, losses, model.method.regularizer,
             n_total=sum(self._n_sequences), n_threads=model.method.n_threads,

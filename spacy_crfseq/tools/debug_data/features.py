@@ -190,8 +190,12 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
-    encoder, strings = pipe.doc_model.new_encoder()
-    corpus = pipe.training.encode(setup.train, encoder, strings)
+    from ...pipeline.encode import Plan
+    from ...pipeline.training import collect
+
+    before = pipe.training.data  # None without an initialization
+    data = collect(pipe.doc_model, Plan(), setup.train, None if before is None else before.held_out)
+    corpus, encoder = data.corpus, data.encoder
     uses = template_uses(encoder.unigrams, corpus.known.unigrams) + template_uses(encoder.bigrams, corpus.known.bigrams)
     unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
     n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens

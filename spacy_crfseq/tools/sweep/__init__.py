@@ -405,7 +405,7 @@ class Bench:
         if self.name in self._setup.resumed:
             self.pipe.set_parameters(self._start)
         else:
-            self.pipe.training.begin_anew()
+            self.pipe.training.begin()
         trained = self._fit(self._turn, self._dev, run.seed, lambda _: end_with_parent(parent))
         best = next((progress for progress in reversed(trained.history) if progress.best), None)
         if best is None:

@@ -77,7 +77,7 @@ def test_gradients_are_slopes(name: str) -> None:
             noise = rng.normal(0, 0.1, node.get_param(parameter).shape).astype(np.float32)
             node.set_param(parameter, node.get_param(parameter) + noise)
     theta = rng.normal(0, 0.5, pipe.crf.theta.shape)
-    data = pipe.training.data
+    data = pipe.training.data.corpus.data
     text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
 
     def loss_at(given: Given, theta: np.ndarray) -> tuple[float, Any]:

@@ -111,7 +111,7 @@ def pipeline(folder: Path, optimizer: dict[str, Any] | None = None, **component:
 def initialize(nlp: Language, pipe: CRFComponent, client: Any = None) -> Objective:
     """Initialize a component from the corpora of the config; return its objective."""
     if client is not None:
-        pipe.training.remote = Dask(client).training({}, None, lambda n, of: None)
+        pipe.training.set(remote=Dask(client).training({}, None, lambda n, of: None))
     reader: Any = reader_of("", "corpora.train", nlp)
     pipe.initialize(lambda: reader.stream(nlp), nlp=nlp)
     with pipe.training.training_on() as (objective, _):
