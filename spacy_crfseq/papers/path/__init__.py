@@ -37,7 +37,7 @@ from ...types import Floats, Optimizer, StepReport
 
 if TYPE_CHECKING:
     from ...training.objective import Objective
-    from ...types import Floats, Offsets, StepReport
+    from ...types import Offsets
 
 LOG, PAGE = "path.jsonl", "path.html"
 FACTOR = 3.0

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
     from ...pipeline.component import CRFComponent
-    from ...schemes import Span
     from .._pages.html import Side, TextStyle
 
 TOKENISED = 200

@@ -164,7 +164,7 @@ def set_up_on(config: Path, overrides: dict[str, Any], file: Path, dev: Path | N
 @contextmanager
 def aside() -> Iterator[None]:
     """Keep messages of training out of the report; its warnings become findings."""
-    with open(os.devnull, "w") as nowhere, warnings.catch_warnings():  # noqa: PTH123
+    with open(os.devnull, "w", encoding="utf8") as nowhere, warnings.catch_warnings():  # noqa: PTH123
         warnings.simplefilter("ignore")
         with redirect_stdout(sys.stderr if sys.stderr.isatty() else nowhere):
             yield
