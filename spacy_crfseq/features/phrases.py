@@ -128,7 +128,7 @@ class Phrases:
     @cached_property
     def table(self) -> Table:
         """The phrases; FormatError at a line that cannot be read, ConfigError if there is no phrase."""
-        table = make_table(self._entries(), self.lower)
+        table = make_table(self.entries(), self.lower)
         if not len(table.keys):
             raise ConfigError(f"Phrases: there is no phrase in {', '.join(map(str, self._paths)) or 'lists'}.")
         return table
@@ -146,7 +146,8 @@ class Phrases:
         texts = [f"{name}-{place}" for name in self.table.names for place in PLACES]
         return {hash_of_name(text): text for text in texts}
 
-    def _entries(self) -> Iterator[tuple[str, str]]:
+    def entries(self) -> Iterator[tuple[str, str]]:
+        """Yield all phrases, each after the name of its list.  RAISES FormatError: If a line cannot be read."""
         for path in self._paths:
             inside = sorted(file for file in path.glob("[!.]*") if file.is_file()) if path.is_dir() else [path]
             for file in inside:

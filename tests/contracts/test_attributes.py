@@ -28,6 +28,8 @@ def block(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The block of a config that makes a plug-in, with its files in a folder."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf8")
+    if "NameLists" in request.param:
+        pytest.importorskip("faker")
     settings = SETTINGS.get(request.param, {})
     paths = {key: str(tmp_path / value) for key, value in settings.items() if value in FILES}
     return {"@crf_attributes": request.param, **settings, **paths}

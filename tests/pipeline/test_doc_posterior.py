@@ -206,7 +206,7 @@ def test_a_temperature_divides_the_scores() -> None:
     np.testing.assert_allclose(pipe.marginals(doc), expected, atol=1e-9)
 
 
-def test_curves_of_types_change_what_is_reported_of_spans(tmp_path: Path) -> None:
+def test_curves_of_types_change_what_is_reported_of_spans() -> None:
     nlp = trained("crf_ner", **WEAK)
     pipe, docs = pipe_of(nlp), inputs(nlp, "crf_ner")
     exact, marginals = pipe.posterior(docs).spans(), pipe.posterior(docs).marginals()
@@ -221,14 +221,10 @@ def test_curves_of_types_change_what_is_reported_of_spans(tmp_path: Path) -> Non
             assert Span(doc, *old[:3])._.crf_score == pytest.approx(wanted)
     assert all(map(np.array_equal, pipe.posterior(docs).marginals(), marginals))
     assert pipe.posterior(docs, temperature=1.0).spans() == exact
-    nlp.to_disk(tmp_path)
-    copy = spacy.load(tmp_path)
-    for doc, spans in zip(copy.pipe(inputs(copy, "crf_ner")), answers, strict=True):
-        assert [ent._.crf_score for ent in doc.ents] == [span.probability for span in spans]
-    pipe_of(copy).set_parameters(pipe.crf.theta)
-    assert not pipe_of(copy).cfg["calibration"], "it was fitted to other parameters"
-    ends = calibrated(np.array([0.0, 1.0 + 1e-9, 0.3]), [1.0, -3.0, 0.0], [4.0, 0.1, 1.0])
-    np.testing.assert_array_equal(ends, [0, 1, 0.3])
+    assert [[e._.crf_score for e in doc.ents] for doc in nlp.pipe(docs)] == [[s[3] for s in each] for each in answers]
+    pipe.set_parameters(pipe.crf.theta)
+    assert not pipe.cfg["calibration"], "it was fitted to other parameters"
+    np.testing.assert_array_equal(calibrated(np.array([0, 1 + 1e-9]), -3.0, 0.1), [0, 1])
 
 
 @pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -25,13 +27,13 @@ from spacy import util
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...corpora import DOCBIN, Preset, guess, layouts
+from ...corpora import DOCBIN, Preset, check_file, guess, layouts
 from ...corpora.annotations import INCORRECT, read_annotations
 from ...corpora.outputs import STDOUT, check_output_file
 from ...corpora.word_classes import lookups_languages
 from ...corpora.xml import check_corpus
 from ...errors import ConfigError, suggest
-from ...files import write_text
+from ...files import digest, write_text
 
 TASKS = {"tagger": "crf_tagger", "chunker": "crf_chunker", "ner": "crf_ner"}
 """Tasks and their factories, in the order of a pipeline."""
@@ -45,12 +47,15 @@ METHOD_BLOCKS = {
 }  # fmt: skip
 WITH_CLASSES = ("de", "en", "es")
 """Languages with word classes in `spacy-lookups-data`."""
+PATHS = ("train", "dev", "raw", "lists")
 DEFAULT, ANY = "en", "xx"
 """The language without a corpus, and spaCy's code for a language that is not clear."""
 LANGUAGES = tuple("ca da de el en es fi fr hr hu it lt nb nl pl pt ro ru sv tr uk".split())  # noqa: SIM905
 LATIN = tuple(code for code in LANGUAGES if code not in ("el", "ru", "uk"))
 LENT = ("de", "es")
 """Languages whose word classes serve the entities of another one in Latin letters: most names are the same."""
+STDERR = 2
+"""The file number of the standard error, where progress is shown."""
 SENTENCES = 1000
 """Sentences from which the language is guessed; of a DocBin, Docs."""
 LEAST, LEAD = 0.2, 1.3
@@ -73,6 +78,8 @@ class Settings(NamedTuple):
     """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
+    raw (Path | None): The file of classes that were learnt from the user's raw text.
+    lists (Path | None): The user's lists of phrases.
     """
 
     tasks: tuple[str, ...]
@@ -82,6 +89,8 @@ class Settings(NamedTuple):
     train: Path | None
     dev: Path | None
     unit: str = "sentence"
+    raw: Path | None = None
+    lists: Path | None = None
 
 
 Ask = Callable[[str, Sequence[str], str], str]
@@ -218,7 +227,7 @@ def _render(settings: Settings, output: str) -> str:
     tagged = "tagger" in tasks or ("tag" in layout.columns and layout.name != DOCBIN and layout.form is None)
     learned = {column for column, task in TASK_OF.items() if task in tasks}
     learned |= {"word", "weight", *(["tag"] if "chunker" in tasks and tagged else [])}
-    paths = {name: str(path) if path else None for name, path in (("train", settings.train), ("dev", settings.dev))}
+    paths = {name: path and str(path) for name, path in settings._asdict().items() if name in PATHS}
     return environment.get_template("config.cfg.jinja").render(
         {**settings._asdict(), **paths}, factories=TASKS, output=output, tagged=tagged, incorrect=INCORRECT,
         classes=_classes(settings.lang),
@@ -232,6 +241,28 @@ def _classes(lang: str) -> dict[str, str]:
     if lang in tables:
         return {"classes": lang}
     return {f"classes_{other}": other for other in LENT if lang in LATIN and other in tables}
+
+
+def learn_classes(texts: Sequence[Path], settings: Settings, output: Path) -> Path:
+    """Return the file of classes that `word-classes` learns from raw texts and the training file, beside the config.
+
+    Its name has a digest of these files and the language, so that the same classes are learnt once.
+    RAISES ConfigError: If they have no place or no use, or the command fails, which says why.
+    """
+    if settings.goal == "small" or str(output) == STDOUT:
+        raise ConfigError("--raw: small models have no word classes, and a config that goes to - no place for them.")
+    files = [*texts, *filter(None, [settings.train])]
+    for path in texts:
+        if not path.is_dir():
+            check_file(path)
+    of = blake2b("".join([settings.lang, *map(digest, files)]).encode(), digest_size=4).hexdigest()
+    path = output.with_name(f"{output.stem}-classes-{of}.tsv")
+    if not path.exists():
+        resume = ["--resume"] if path.with_name(f".{path.name}.checkpoint").exists() else []
+        call = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *map(str, files), "-o", str(path)]
+        if subprocess.run([*call, "--lang", settings.lang, *resume], stdout=STDERR).returncode:
+            raise ConfigError("--raw: no word classes were learnt, see above.")
+    return path
 
 
 def _ordered(text: str) -> str:
@@ -293,6 +324,13 @@ def make_config(
         Path | None, typer.Option(help="Training file, for the config and to guess the layout from")
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development file, for the config")] = None,
+    raw: Annotated[
+        list[Path] | None,
+        typer.Option(help="Raw text to learn word classes from, beside the config; repeat it for several"),
+    ] = None,
+    lists: Annotated[
+        Path | None, typer.Option(help="Folder of lists of names or phrases, NAME.txt with one on each line")
+    ] = None,
     force: options.Force = False,
 ) -> tuple[Settings, str]:
     """Write a config that is ready for 'crfseq fit' or 'spacy train'.
@@ -305,6 +343,9 @@ def make_config(
     the package spacy-lookups-data is installed: of the language (en, de, es) or, for entities in other languages of
     Latin letters, German and Spanish ones, because most names are the same. small is OWL-QN with an L1 penalty,
     which leaves most weights zero, for 'crfseq prune' to remove.
+
+    --raw learns word classes from your text and the training file, once for each text, and writes them beside the
+    config; they join those of the package. --lists reads phrases of yours, such as names of people or products.
 
     \b
     Score on the test part with word classes, CPU seconds of 'fit', megabytes:
@@ -325,7 +366,13 @@ def make_config(
     """
     wanted = Wanted(task, lang, layouts.asked(layout), goal, train, dev)
     check_output_file(output, train, dev, force=force)  # before any prompt
-    settings = complete(wanted, _ask if sys.stdin.isatty() else None)
+    settings = complete(wanted, _ask if sys.stdin.isatty() else None)._replace(lists=lists)
+    if lists is not None:
+        from ...features.phrases import Phrases
+
+        _ = Phrases(lists).table  # which says what is wrong with them
+    if raw:
+        settings = settings._replace(raw=learn_classes(raw, settings, output))
     text = init_config(settings, output=output)
     if str(output) != STDOUT:
         write_text(output, text)

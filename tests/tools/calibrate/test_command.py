@@ -18,7 +18,7 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span
-from spacy_crfseq.tools._pages.calibration import calibration, certainty, log_losses
+from spacy_crfseq.tools._pages.calibration import calibration, log_losses
 from spacy_crfseq.tools._pages.judged import Judged
 from spacy_crfseq.tools.calibrate import (
     FLATTEST,
@@ -73,7 +73,7 @@ def test_only_the_temperature_is_replaced(run: Run, trained: Path, copy: Path, c
         assert f"Saved the temperature of {', '.join(NAMES)}" in result.stdout
 
 
-def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -> None:
+def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, monkeypatch: Any) -> None:
     model = trained / "model-best"
     before = contents(model)
     worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner -o", tmp_path / "new"))
@@ -82,8 +82,15 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path) -
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    worked(run("calibrate", model, corpus.dev, "-f conll2003 -p crf_ner --force -o", tmp_path / "new"))
+    types = ByType({"PER": (0.1, 0.9)}, 1.0, 0.1)
+    monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: types)
+    both = "-f conll2003 -p crf_ner -p crf_tagger --by-type --force -o"
+    assert "Curves for PER gain 1.0 nats" in worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
+    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
+    assert settings(tmp_path / "new", "crf_tagger")["calibration"] == {}, "tags of a token sum to one"
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
+    worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
+    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {}
 
 
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
@@ -194,6 +201,8 @@ def test_a_temperature_is_found_again(truth: float) -> None:
     assert after.log_loss <= before.log_loss
     if not 0.5 < truth < 1.5:
         assert before.error > 0.1
+    with pytest.raises(DataError, match="no predictions"):
+        fit_temperature(lambda _: [], [])
 
 
 @given(st.lists(st.tuples(st.floats(-8, 8), st.booleans()), min_size=1, max_size=8))
@@ -222,57 +231,27 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
 
 def test_types_get_curves_if_these_do_better_elsewhere() -> None:
     judged = judged_spans({"UP": 1.0, "DOWN": -1.0, "RARE": 3.0}, 5000)
-    before, (old, right) = certainty(judged), judged.certainties()
+    labels, (old, right) = np.array([spans[0].label for spans in judged.found]), judged.certainties()
     curves, gain, error = fit_types(judged)
     assert gain > 10 * error
     assert curves == {"UP": pytest.approx((1.0, 1.0), abs=0.15), "DOWN": pytest.approx((-1.0, 1.0), abs=0.15)}
-    after, (new, _) = certainty(judged), judged.certainties()
-    assert before is not None
-    assert after is not None
-    for label in curves:
-        assert after.labels[label].error < 0.03 < before.labels[label].error
-    labels = np.array([spans[0].label for spans in judged.found])
+    new, _ = judged.certainties()
     np.testing.assert_array_equal(new == old, labels == "RARE")
     up, first = labels == "UP", (labels == "UP") & (np.arange(5000) < 250)
     np.testing.assert_allclose(new[first], calibrated(old[first], *fit_curve(old[up & ~first], right[up & ~first])))
+    assert calibration(new[up], right[up]).error < 0.03 < calibration(old[up], right[up]).error
     unclear = judged_spans({"UP": 0.4, "DOWN": -0.4, "RARE": 0.0}, 1000)
-    before = certainty(unclear)
-    curves, gain, error = fit_types(unclear)
-    assert (curves, certainty(unclear)) == ({}, before)
+    before, (curves, gain, error) = unclear.probabilities, fit_types(unclear)
+    assert (curves, unclear.probabilities) == ({}, before)
     assert error < gain < 2 * error
 
 
 @given(st.lists(st.tuples(st.floats(-12, 12), st.booleans()), max_size=8))
 def test_a_curve_is_the_best_and_rises(pairs: list[tuple[float, bool]]) -> None:
-    odds, right = np.array([x for x, _ in pairs]), np.array([y for _, y in pairs], bool)
-    p = 1 / (1 + np.exp(-odds))
-
-    def cost(a: float, b: float) -> float:
-        return float(log_losses(calibrated(p, a, b), right).sum() + 8 * a**2 + (b - 1) ** 2 / 0.045)
-
-    a, b = fit_curve(p, right)
-    assert b >= FLATTEST
-    assert b == FLATTEST or all(
-        cost(a, b) <= cost(a + da, b + db) + 1e-3 for da in (-0.02, 0, 0.02) for db in (0, 0.02)
-    )
+    p, right = np.array([1 / (1 + math.exp(-x)) for x, _ in pairs]), np.array([y for _, y in pairs], bool)
+    (a, b), costs = fit_curve(p, right), []
+    for x, y in [(a, b), (a + 0.02, b), (a - 0.02, b), (a, b + 0.02), (a, b - 0.02)]:
+        costs.append(log_losses(calibrated(p, x, y), right).sum() + 8 * x**2 + (y - 1) ** 2 / 0.045)
+    assert b == FLATTEST or costs[0] < min(costs) + 1e-3
     assert pairs or (a, b) == (0, 1)
     assert fit_curve(np.full(50, 0.999), np.zeros(50, bool))[1] == FLATTEST
-
-
-def test_curves_are_stored(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(
-        import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: ByType({"PER": (0.1, 0.9)}, 1, 0)
-    )
-    command = ["calibrate", trained / "model-best", corpus.dev, "-f conll2003 -o", tmp_path / "new"]
-    result = worked(run(*command, "-p crf_ner -p crf_tagger --by-type"))
-    assert "Curves for PER gain 1.0 nats" in result.stdout
-    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
-    assert settings(tmp_path / "new", "crf_tagger")["calibration"] == {}, "tags of a token sum to one"
-    command[1], command[-1] = tmp_path / "new", tmp_path / "plain"
-    worked(run(*command, "-p crf_ner"))
-    assert settings(tmp_path / "plain", "crf_ner")["calibration"] == {}
-
-
-def test_nothing_to_fit_to() -> None:
-    with pytest.raises(DataError, match="no predictions"):
-        fit_temperature(lambda _: [], [])

@@ -3,6 +3,7 @@
 import itertools
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,6 +151,10 @@ def test_never_overwrites_silently(tmp_path: Path, run: Run) -> None:
     (["--scheme", "IOB1", "--format", "iob"], "--scheme goes with --columns"),
     (["--train", "none.conll"], "no such file"),
     (["--format", "iob", "--lang", "qq"], "--lang qq: [E048]"),
+    (["--format", "iob", "--raw", "none.txt"], "none.txt: no such file"),
+    (["--format", "iob", "--raw", __file__, "--goal", "small"], "small models have no word classes"),
+    (["--format", "iob", "--raw", __file__], "no word classes were learnt, see above"),
+    (["--format", "iob", "--lists", "none"], "none: no such file"),
 ])  # fmt: skip
 def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Path) -> None:
     refused(run("init-config", tmp_path / "config.cfg", *args), message)
@@ -263,3 +268,30 @@ def test_takes_up_word_classes(installed: Any, lang: Any, of_tagger: Any, of_ner
         made = settings(("tagger", "ner"), "conll2003", goal)._replace(lang=lang)
         blocks = util.load_config_from_str(init_config(made))["components"].values()
         assert [list(block["attributes"]) for block in blocks] == ([of_tagger, of_ner] if goal != "small" else [[], []])
+
+
+def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def in_process(call: list[str], stdout: int) -> SimpleNamespace:
+        calls.append([stdout, *call[4:]])
+        return SimpleNamespace(returncode=run(*call[4:], "--sizes", "9").exit_code)  # 500 take longer
+
+    monkeypatch.setattr(import_module("spacy_crfseq.tools.init_config").subprocess, "run", in_process)
+    raw, train, lists, config = (tmp_path / name for name in ("raw.txt", "train.iob", "lists", "ner.cfg"))
+    raw.write_text("\n".join(" ".join(f"w{i}" for i in range(k, 60)) for k in range(12)))
+    train.write_text("Oslo B-LOC\nw1 O\n\n")
+    lists.write_text("Oslo\n")
+    worked(run(*(command := ["init-config", config, f"--train {train} --raw {raw} --lists {lists} -l nl"])))
+    attributes = util.load_config(config)["components"]["crf_ner"]["attributes"]
+    classes = Path(attributes["classes_raw"]["path"])
+    assert calls == [[2, "word-classes", str(raw), str(train), "-o", str(classes), "--lang", "nl"]]
+    assert (classes.parent, classes.name[:12], classes.suffix) == (tmp_path, "ner-classes-", ".tsv")
+    assert attributes["lists"] == {"@crf_attributes": "spacy_crfseq.Phrases.v1", "path": str(lists)}
+    assert "\tw50\t" in classes.read_text()
+    worked(run(*command, "--force"))
+    assert len(calls) == 1, "of the same text they are there"
+    raw.write_text(raw.read_text() + "w5 w6\n")
+    worked(run(*command, "--force"))
+    assert len(calls) == len(list(tmp_path.glob("ner-classes-*.tsv"))) == 2, "others stay"
+    refused(run("init-config", "-", *command[2:]), "a config that goes to - no place for them")
