@@ -326,7 +326,7 @@ def make_config(
     dev: Annotated[Path | None, typer.Option(help="Development file, for the config")] = None,
     raw: Annotated[
         list[Path] | None,
-        typer.Option(help="Raw text to learn word classes from, beside the config; repeat it for several"),
+        typer.Option(help="Raw text to learn word classes from, next to the config; repeat it for several"),
     ] = None,
     lists: Annotated[
         Path | None, typer.Option(help="Folder of lists of names or phrases, NAME.txt with one on each line")
@@ -344,7 +344,7 @@ def make_config(
     Latin letters, German and Spanish ones, because most names are the same. small is OWL-QN with an L1 penalty,
     which leaves most weights zero, for 'crfseq prune' to remove.
 
-    --raw learns word classes from your text and the training file, once for each text, and writes them beside the
+    --raw learns word classes from your text and the training file, once for each text, and writes them next to the
     config; they join those of the package. --lists reads phrases of yours, such as names of people or products.
 
     \b
