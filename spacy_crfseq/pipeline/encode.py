@@ -140,20 +140,20 @@ class TrainingSet(NamedTuple):
         lexical = labelled and not by_docs and model.place.vocab is model.vocab
         encoder.pinned = True  # the parts of a text share their bags
         corpus = _Corpus(model, self, settings, labelled)
-        whole = examples if isinstance(examples, Corpus) and lexical and examples.portions is not None else None
+        portions = examples.portions if lexical and isinstance(examples, Corpus) else None
         try:
-            if whole is not None and whole.portions is not None:
-                parts = whole.portions(CHUNK_DOCS, encoder.columns, model.annotation)
-            else:
+            if portions is None:
                 parts = minibatch(examples, CHUNK_DOCS)
+            else:
+                parts = portions(CHUNK_DOCS, encoder.columns, model.annotation)
             for part in parts:
                 corpus.add(part)
             encoded = corpus.encoded()
         except DataError as error:
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None
-        if whole is not None:  # else it has counted the examples that it has read
-            whole.count(encoded.n_docs, encoded.data.encoded.n_tokens)
+        if portions is not None and isinstance(examples, Corpus):  # else it has counted the examples that it has read
+            examples.count(encoded.n_docs, encoded.data.encoded.n_tokens)
         return encoded
 
     def encode_term(self, model: DocModel, plan: Plan, name: str) -> EncodedCorpus:

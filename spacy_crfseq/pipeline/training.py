@@ -33,7 +33,7 @@ from ..training.dataset import folds
 from ..training.fit import Checkpoint, FitResult
 from ..training.fit import fit as minimise
 from ..training.objective import Objective, Term
-from ..types import MISSING, Floats, Ints, Loss, Offsets, Optimizer, TextLoss
+from ..types import MISSING, Ints, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import UNCALIBRATED, DocModel
 from .encode import TRAIN, Met, Plan, Texts, TrainingSet, find_texts, settings_of
@@ -204,7 +204,7 @@ class Training:
         model, plan, held_out = self.model, self.plan, dict[int, Ints]()
         if model.first is None:
             return held_out
-        first, old = model.new_first(), model.first
+        first = model.new_first()
         if get_examples is not None and not plan.postponed:
             source, keys, sizes = None if plan.source is None else plan.source.first, list[int](), list[int]()
             if source is not None:
@@ -217,13 +217,14 @@ class Training:
             (k,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
             held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0)
             if keep:  # the labels that the first stage has, too, have other numbers there
-                tags = old.labels.tags
+                tags = model.first.labels.tags
                 numbers = [tags.index(tag) if tag in tags else MISSING for tag in first.labels.tags]
                 renamed = np.array([*numbers, MISSING], np.int32)
                 return {key: renamed[numbers_of] for key, numbers_of in held_out.items()}
             plan.report("First stage: training on the whole corpus")
             training.learn(whole)
-        model.first = old if keep else first
+        if not keep:
+            model.first = first
         return held_out
 
     # Examples and terms that come later
@@ -300,7 +301,7 @@ class Training:
             if result is None and source is not None:  # find the change of its weights
                 theta, factors = crf.theta, label_factors(source, model)
                 scale = crf.by_label(factors)
-                score = None if evaluate is None else partial(_score_of_change, evaluate, theta, scale)
+                score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
                 change = objective.around(theta, factors, scale)
                 result = minimise(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
                 result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
@@ -538,10 +539,6 @@ def objective_of(
         dictionary=crf.dictionary,
         templates=None if crf.templates is None else crf.templates[0],
     )
-
-
-def _score_of_change(evaluate: Evaluator, theta: Floats, scale: Floats, change: Floats) -> float:
-    return evaluate(theta + scale * change)
 
 
 def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
