@@ -43,6 +43,8 @@ ANNOTATED = 128
 
 Texts = Iterable[Doc] | Iterable[Example] | Callable[[], Iterable[Doc] | Iterable[Example]]
 """The texts of a term, or a function that returns them."""
+ReadTexts = Callable[[], Iterator[Example]]
+"""A function that reads the texts of a term."""
 
 
 class EncodedCorpus(NamedTuple):
@@ -411,7 +413,7 @@ class Plan(NamedTuple):
     seed: int | None = None
     streamed: bool = False
     source: DocModel | None = None
-    texts: Mapping[str, Callable[[], Iterator[Example]]] = {}
+    texts: Mapping[str, ReadTexts] = {}
     annotators: Sequence[Any] = ()
     postponed: bool = False
     keeps: bool = False
@@ -451,28 +453,26 @@ def settings_of(model: DocModel) -> dict[str, TermSettings]:
     return {TRAIN: TermSettings(model.method.loss), **model.method.each_term(model.name)}
 
 
-def find_texts(
-    component: str, settings: Mapping[str, TermSettings], given: Mapping[str, Texts], nlp: Language | None
-) -> dict[str, Callable[[], Iterator[Example]]]:
+def find_texts(model: DocModel, given: Mapping[str, Texts], nlp: Language | None) -> dict[str, ReadTexts]:
     """Return a function for each term that reads its texts: those given, else those of its corpus in the config.
 
     Terms without either are left out.
     RAISES ConfigError: If there is no such term or corpus.
     """
+    component, settings, readers = model.name, model.method.each_term(model.name), dict[str, ReadTexts]()
     for name in given:
         if name not in settings:
             raise ConfigError(
                 f"Component {component!r} has no term {name!r}. {suggest(name, settings)} Terms are blocks such as "
                 f"[components.{component}.terms.{name}] with a loss."
             )
-    readers: dict[str, Callable[[], Iterator[Example]]] = {}
     for name, term in settings.items():
-        if name in given:
-            readers[name] = partial(_examples, component, name, given[name], is_unlabelled(term.loss))
-        elif term.corpus is not None and nlp is not None:
+        texts = given.get(name)
+        if texts is None and term.corpus is not None and nlp is not None:
             reader = reader_of(f"[components.{component}.terms.{name}]", term.corpus, nlp)
-            read = partial(getattr(reader, "stream", reader), nlp)
-            readers[name] = partial(_examples, component, name, read, is_unlabelled(term.loss))
+            texts = partial(getattr(reader, "stream", reader), nlp)
+        if texts is not None:
+            readers[name] = partial(_examples, component, name, texts, is_unlabelled(term.loss))
     return readers
 
 

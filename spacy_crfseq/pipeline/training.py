@@ -156,9 +156,9 @@ class Training:
 
         Components before this one annotate them if they annotate in training, and are trained already.
         """
-        name, settings = self.model.name, self.model.method.each_term(self.model.name)
-        self.plan = self.plan._replace(texts=find_texts(name, settings, given or {}, nlp))
-        if nlp is not None and settings and not self.plan.annotators:
+        name, texts = self.model.name, find_texts(self.model, given or {}, nlp)
+        self.plan = self.plan._replace(texts=texts)
+        if nlp is not None and self.model.method.terms and not self.plan.annotators:
             names, training = nlp.component_names, nlp.config.interpolate().get("training") or {}
             before = names[: names.index(name)] if name in names else []
             chosen = set(training.get("annotating_components", ())).intersection(training.get("frozen_components", ()))
@@ -352,11 +352,11 @@ class Training:
         """Begin a run on examples, or on those of `initialize`, and return its objective."""
         model, data = self.model, self.present()
         if terms:  # those that `initialize` had none of get weights for their features
-            texts, whole = find_texts(model.name, model.method.each_term(model.name), terms, None), data.whole
-            self.plan = self.plan._replace(texts={**self.plan.texts, **texts})
+            self.plan = self.plan._replace(texts={**self.plan.texts, **find_texts(model, terms, None)})
             self.data = data = data.without(terms)
-            if whole is not None and TRAIN in data.corpora:
-                data = self.begin(whole.having({name: whole.encode_term(model, self.plan, name) for name in terms}))
+            if data.whole is not None and TRAIN in data.corpora:
+                new = {name: data.whole.encode_term(model, self.plan, name) for name in terms}
+                data = self.begin(data.whole.having(new))
         if examples is not None:
             data = self._encode_again(examples)
         if TRAIN not in data.corpora:

@@ -216,8 +216,7 @@ def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]
         nlp, model = pipeline_of(recipe), recipe.model(())
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
         texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
-        settings = model.method.each_term(recipe.component)
-        plan = Plan(annotators=annotators, texts=find_texts(recipe.component, settings, texts, None))
+        plan = Plan(annotators=annotators, texts=find_texts(model, texts, None))
         readers = [part(nlp) for part in parts[TRAIN]]
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None

@@ -208,7 +208,7 @@ def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
 
     uses, settings = [], pipe.method.each_term(component)
     trained = {token.orth for example in setup.train for token in example.predicted} if settings else set()
-    for name, read in find_texts(component, settings, {}, setup.nlp).items():
+    for name, read in find_texts(pipe.doc_model, {}, setup.nlp).items():
         sentences = tokens = unknown = 0
         for example in read():
             sentences += sum(token.i == 0 or bool(token.is_sent_start) for token in example.predicted)
