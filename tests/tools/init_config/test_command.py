@@ -294,4 +294,7 @@ def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: p
     raw.write_text(raw.read_text() + "w5 w6\n")
     worked(run(*command, "--force"))
     assert len(calls) == len(list(tmp_path.glob("ner-classes-*.tsv"))) == 2, "others stay"
+    Path(calls[1][5]).rename(tmp_path / f".{Path(calls[1][5]).name}.checkpoint")
+    refused(run(*command, "--force"), "no word classes were learnt")
+    assert calls[2][-1] == "--resume"
     refused(run("init-config", "-", *command[2:]), "a config that goes to - no place for them")

@@ -11,8 +11,8 @@ MODULE = import_module("spacy_crfseq.tools.name_lists")
 PROVIDERS = {
     "person.en": "first_names, first_names_male, last_names = {'Anna': 0.1}, ('Bo',), ['May']",
     "person.ja": "last_names, first_names = (('x', 'y'),), property()",
-    "address.en": "cities, countries = ('New York',), ()",
-    "company.en": "company_suffixes = 'Inc.', 'GmbH'",
+    "address.en": "cities, countries, states = ('New York',), (), ('Ohio',)",
+    "company.en": "company_suffixes = 'Inc.', 'AG'",
 }
 
 
@@ -25,7 +25,7 @@ def test_names_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(MODULE, "PACKAGE", "other")
     made = MODULE.NameLists(lower=False, window=1)
     assert (made.templates("NAMES"), made.lower) == (["NAMES[-1..1]"], False)
-    names = {"city": ["New York"], "first": ["Anna", "Bo"], "last": ["May"], "legal": ["GmbH", "Inc."]}
+    names = {"city": ["New York"], "first": ["Anna", "Bo"], "last": ["May"], "legal": ["AG", "Inc."], "state": ["Ohio"]}
     assert sorted(made.entries()) == [(name, phrase) for name, phrases in names.items() for phrase in phrases]
     state = made.to_state()
     monkeypatch.setattr(MODULE, "PACKAGE", "no_such_package")
