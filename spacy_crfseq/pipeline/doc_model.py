@@ -406,8 +406,9 @@ class DocModel:
         self.start(crf, self.encoder_of(crf), n_sequences, seen_all=seen_all, names=names, largest=largest)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are stored beside the weights, as values of JSON."""
-        return {**self.cfg, "tags": list(self.labels.tags)}
+        """Return the settings that are stored beside the weights, as values of JSON; no empty calibration."""
+        stored = {key: value for key, value in self.cfg.items() if key != "calibration" or value}
+        return {**stored, "tags": list(self.labels.tags)}
 
     def use_settings(self, stored: dict[str, Any]) -> None:
         """Restore what `settings` returned.  RAISES ModelFileError: If a value is of the wrong type or out of range."""
@@ -418,7 +419,7 @@ class DocModel:
         if wrong:
             values = ", ".join(f"{key} = {stored.get(key)!r}" for key in wrong)
             raise ModelFileError(f"component {self.name!r}: its stored settings are damaged: {values}. Copy it again.")
-        self.cfg.update((key, value) for key, value in stored.items() if key != "tags")
+        self.cfg.update(UNCALIBRATED | {key: value for key, value in stored.items() if key != "tags"})
         self.set_tags(tags)
 
 

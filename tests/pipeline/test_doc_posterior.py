@@ -208,7 +208,7 @@ def test_a_temperature_divides_the_scores() -> None:
 
 def test_curves_of_types_change_what_is_reported_of_spans() -> None:
     nlp = trained("crf_ner", **WEAK)
-    pipe, docs = pipe_of(nlp), inputs(nlp, "crf_ner")
+    pipe, docs, data = pipe_of(nlp), inputs(nlp, "crf_ner"), pipe_of(nlp).to_bytes()
     exact, marginals = pipe.posterior(docs).spans(), pipe.posterior(docs).marginals()
     pipe.cfg.update(calibration={"PER": [0.4, 2.0]}, scores=True)
     answers = pipe.posterior(docs).spans()
@@ -224,6 +224,8 @@ def test_curves_of_types_change_what_is_reported_of_spans() -> None:
     assert [[e._.crf_score for e in doc.ents] for doc in nlp.pipe(docs)] == [[s[3] for s in each] for each in answers]
     pipe.set_parameters(pipe.crf.theta)
     assert not pipe.cfg["calibration"], "it was fitted to other parameters"
+    pipe.cfg["calibration"] = {"PER": [0.4, 2.0]}
+    assert not pipe.from_bytes(data).cfg["calibration"], "the stored model has none"
     np.testing.assert_array_equal(calibrated(np.array([0, 1 + 1e-9]), -3.0, 0.1), [0, 1])
 
 

@@ -188,8 +188,10 @@ def _store(model: Path, folder: Path, results: dict[str, Result]) -> None:
         shutil.copytree(model, folder)
     for name, result in results.items():
         file = folder / name / "cfg"
-        fitted = {"temperature": result.after.temperature, "calibration": result.types.curves if result.types else {}}
-        write_json(file, {**read_settings(file), **fitted})
+        settings = {**read_settings(file), "temperature": result.after.temperature}
+        settings.pop("calibration", None)
+        curves = {"calibration": result.types.curves} if result.types and result.types.curves else {}
+        write_json(file, {**settings, **curves})
 
 
 @command("calibrate", "Use", calls=calibrate)

@@ -87,10 +87,10 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
     both = "-f conll2003 -p crf_ner -p crf_tagger --by-type --force -o"
     assert "Curves for PER gain 1.0 nats" in worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
     assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
-    assert settings(tmp_path / "new", "crf_tagger")["calibration"] == {}, "tags of a token sum to one"
+    assert "calibration" not in settings(tmp_path / "new", "crf_tagger"), "tags of a token sum to one"
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
     worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
-    assert settings(tmp_path / "new", "crf_ner")["calibration"] == {}
+    assert "calibration" not in settings(tmp_path / "new", "crf_ner")
 
 
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
