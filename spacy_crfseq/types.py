@@ -168,6 +168,7 @@ class Loss(Protocol):
         "margin": it is positive until the gold labels win by a margin.
         "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`, whose derivative is positive.
         "log_likelihood": it is the sum of -log P itself, which an optimizer may compute in a pass of its own.
+        "softmax_margin": it is the same after its attribute `cost` was added to the score of each wrong label.
         "joint": it is -log P(x, known labels) if scores are log-probabilities, also of texts without labels; the
             gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
@@ -310,6 +311,7 @@ class ChainText(NamedTuple):
     offsets, gold, weights: As in `Batch`.
     ptr, ids: Token t has the rows ``ids[ptr[t]:ptr[t + 1]]`` of the first group of parameters.
     trainable (Bools): [L * (L + 2)] which parameters of the last group, the shared scores, are learned.
+    cost (float): Added to the score of each wrong label.
     """
 
     offsets: Offsets
@@ -318,6 +320,7 @@ class ChainText(NamedTuple):
     ptr: Offsets
     ids: Ints
     trainable: Bools
+    cost: float = 0.0
 
 
 class OnlineBatch(Protocol):

@@ -155,6 +155,10 @@ def _load(text: ChainText, rows: Rows, work: Work, part: int, first: int, ends: 
                 add_ragged_sparse(text.ptr[b : e + 1], text.ids, row_ptr, cols, values, target)
             else:
                 add_ragged(text.ptr[b : e + 1], text.ids, values.reshape((-1, target.shape[1])), target)
+            if text.cost > 0:
+                for t in range(b, e):
+                    for k in range(target.shape[1]):
+                        target[t - b, k] += text.cost if 0 <= text.gold[t] != k else 0.0
 
 
 @kernel
@@ -168,7 +172,7 @@ def pass_over(
     rows: Those of features, and those of transitions, start and end scores, one number each.
     clock, settings: As in `updates.adagrad`, the clock before the first sequence.
     """
-    (offsets, gold, weights, ptr, ids, trainable), (unigrams, shared) = text, rows
+    (offsets, gold, weights, ptr, ids, trainable, _), (unigrams, shared) = text, rows
     arrivals, _, scores, gradient, own_ids, d_shared, losses, left, stop = work
     n_parts, n_shared, n_threads = d_shared.shape[0], d_shared.shape[1], own_ids.shape[0]
     own, none, given = own_ids[thread], np.empty(0), _chain(scores, shared[2])

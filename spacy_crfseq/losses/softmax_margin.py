@@ -26,7 +26,7 @@ class SoftmaxMargin:
     RAISES ConfigError: If the cost is negative.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "candidates"})
+    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "candidates", "softmax_margin"})
     cost: float = 1.0
 
     def __post_init__(self) -> None:

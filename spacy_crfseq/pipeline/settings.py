@@ -24,7 +24,7 @@ else:  # blocks of a config are resolved before they come here
     Features = FeatureSet = Decoder = Loss = Optimizer = Regularizer = Any
     Attributes = Potentials = Terms = dict[str, Any]
 
-SUPPORTS = ("observed", "all")
+SUPPORTS = ("observed", "all", "auto")
 PLUGINS = ("loss", "regularizer", "optimizer", "decoder")
 PRECISIONS = ("float32", "float64")
 _LEAST = {
@@ -54,7 +54,8 @@ class Method(NamedTuple):
     features (Features): Templates, a block that names a function of the registry ``crf_features``.
     loss, regularizer, optimizer, decoder: Blocks that name functions of their registries.
     support (str): "observed" gives weights to the feature-label pairs and transitions seen in training, as CRFsuite
-        does by default; "all" to every pair, as CRF++ does: sometimes more accurate, always larger.
+        does by default; "all" to every pair, as CRF++ does: more accurate and larger; "auto" to every pair if these are
+        not more than thirty million.
     min_count (int): Features on fewer training tokens are dropped; those of terms count, too.
     max_features (int): Weights that features may have: those whose feature and label, or label pair, have the highest
         mutual information (`training.selection`) in the training corpus; 0 for all.

@@ -23,6 +23,8 @@ SHARD_FLOATS = 1 << 18
 """Number of scores that are computed at a time, so that they stay in the cache."""
 BLOCK_BITS = 1 << 20
 """Number of possible weights looked at at a time."""
+MANY_WEIGHTS = 30_000_000
+"""With support = "auto", the largest number of weights of all pairs of a feature and a label, or a label pair."""
 
 
 class DenseRows(NamedTuple):
@@ -311,13 +313,14 @@ def make_layout(
     """Return the layout for a training set with gold labels [T], -1 if missing.
 
     n_features (tuple[int, int]): Features of the unigram and of the bigram block.
-    support (str): "observed" for the feature-label pairs and transitions seen in `gold`, "all" for every one.
+    support (str): "observed" for the feature-label pairs and transitions seen in `gold`, "all" for every one, "auto"
+        for every one if these are at most `MANY_WEIGHTS`, else for those seen.
     unlabelled (tuple[Bools, Bools] | None): Features of both blocks that also occur in texts without labels.  Any label
         is possible there, so these have weights for all labels, and for all label pairs seen in `gold`.
     boundaries, transitions (bool): Whether start and end scores, and shared scores of label pairs, are trained.
     """
     widths = n_labels, n_labels * n_labels
-    if support == "all":
+    if support == "all" or (support == "auto" and np.dot(n_features, widths) <= MANY_WEIGHTS):
         unigrams, bigrams = (DenseRows(n, width) for n, width in zip(n_features, widths, strict=True))
         steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
         return Layout(n_labels, unigrams, bigrams, steps, boundaries)

@@ -329,7 +329,7 @@ class Objective:
         """See `types.OnlineObjective`; blocks of sequences are faster than a `ChainText` for large mini-batches."""
         term, potential = self.terms[0], self.potential
         simple = len(self.terms) == 1 and self._mask is None and size < kernels.lattice.MANY
-        simple = simple and "log_likelihood" in getattr(term.loss, "provides", ())
+        simple = simple and bool({"log_likelihood", "softmax_margin"} & {*getattr(term.loss, "provides", ())})
         if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
             return None
         if term.data.has_candidates or term.data.groups is not None:
@@ -337,9 +337,11 @@ class Objective:
         return self._chains(term, potential.layout.trainable(), term.blocks(size, rng), n_threads)
 
     def _chains(self, term: Term, trainable: Bools, blocks: list[Offsets], n_threads: int) -> Iterator[ChainText]:
+        cost = float(getattr(term.loss, "cost", 0.0))
+
         def load(sequences: Offsets) -> ChainText:
             part = term.data.take(sequences)
-            return ChainText(*part.batch(0, len(sequences))[:3], *listed(part.encoded.unigrams), trainable)
+            return ChainText(*part.batch(0, len(sequences))[:3], *listed(part.encoded.unigrams), trainable, cost)
 
         for first in range(0, len(blocks), n_threads):
             yield from threads.run([partial(load, block) for block in blocks[first : first + n_threads]])

@@ -12,6 +12,7 @@ from spacy_crfseq.features.attributes import BUILT_IN, TOKEN_COLUMNS
 from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, concatenate, feature_names, take_sequences
 from spacy_crfseq.features.index import Growable, Packed
 from spacy_crfseq.features.templates import Plan, make_plan, parse
+from spacy_crfseq.potentials import layout
 from spacy_crfseq.potentials.layout import make_layout
 from tests import reference
 from tests.problems import (
@@ -195,7 +196,11 @@ def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> 
     growing.encoder.freeze([whole])
     sizes = growing.encoder.unigrams.index.size, growing.encoder.bigrams.index.size
     gold = np.zeros(whole.n_tokens, np.int32)
-    assert make_layout(whole, gold, 2, sizes, support="observed", boundaries=True).unigrams.n_rows == sizes[0]
+    observed = make_layout(whole, gold, 2, sizes, support="observed", boundaries=True)
+    assert observed.unigrams.n_rows == sizes[0]
+    for many, as_many in ((2 * sizes[0], 2 * sizes[0]), (2 * sizes[0] - 1, observed.unigrams.size)):
+        monkeypatch.setattr(layout, "MANY_WEIGHTS", many)
+        assert make_layout(whole, gold, 2, sizes, support="auto", boundaries=True).unigrams.size == as_many
 
 
 # --- arrays that grow or are packed: what was put in stays, whoever is looking --------------------------------------

@@ -14,6 +14,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.kernels import lockstep, paths
 from spacy_crfseq.losses.hinge import Hinge
 from spacy_crfseq.losses.perceptron import Perceptron
+from spacy_crfseq.losses.softmax_margin import SoftmaxMargin
 from spacy_crfseq.optimizers import adagrad
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.mistakes import AROW, AveragedPerceptron, PassiveAggressive
@@ -39,6 +40,7 @@ CASES = L1_CASES | {
     "dense pairs": {"bigram_templates": BIGRAM_TEMPLATES, "support": "all"},
     "weights and missing labels": {"weighted": True, "missing": 0.2},
 }
+LIKELIHOODS = CASES | {"margin": {"weighted": True, "missing": 0.2, "loss": SoftmaxMargin(1.5)}}
 
 
 def places(block: RowBlock, row: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,11 +119,24 @@ def check_adagrad(training: Training, average: bool, *, size: int, rate: float, 
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", LIKELIHOODS)
 @pytest.mark.parametrize("average", [True, False])
 def test_adagrad_equals_a_plain_implementation(case: str, average: bool) -> None:
-    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(0.0, 0.7), **CASES[case])
+    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(0.0, 0.7), **LIKELIHOODS[case])
     check_adagrad(training, average, size=2, rate=0.3, epochs=3)
+
+
+def test_small_weights_are_trained_and_predict_as_zeros() -> None:
+    training, found = training_problem(3, support="auto"), []
+    for least in (0.0, 0.05):
+        optimizer = AdaGrad(runs=2, seed=5, min_weight=least)
+        state = optimizer.start(training.random_theta(np.random.default_rng(1)))
+        for _ in range(2):
+            optimizer.iterate(training.objective, state)
+            optimizer.export(state, theta := np.empty_like(state.weights))
+        found.append(theta)
+    assert (found[1] == 0).sum() > (found[0] == 0).sum()
+    np.testing.assert_array_equal(found[1], np.where(np.abs(found[0]) < 0.05, 0, found[0]))
 
 
 @pytest.mark.parametrize("case", L1_CASES)
@@ -145,9 +160,9 @@ def test_batches_rates_and_sizes(
     check_adagrad(training, True, size=size, rate=rate, epochs=2)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", LIKELIHOODS)
 def test_threads_make_the_steps_of_one_thread(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = training_problem(3, n_sequences=14, **CASES[case])
+    training = training_problem(3, n_sequences=14, **LIKELIHOODS[case])
     start, results = training.random_theta(np.random.default_rng(1)), []
     workspace = lockstep.workspace
     for n_threads, cores, stop in ((1, 2, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1)):

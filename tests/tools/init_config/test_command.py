@@ -88,11 +88,11 @@ def test_every_config_loads_with_nothing_to_add(tasks: tuple[str, ...], tmp_path
 
 
 def resolved_optimizer(goal: str, task: str, layout: str) -> Any:
-    quick: dict[str, Any] = {} if task == "ner" else {"tolerance": 0.2}
-    quick |= {"runs": 3} if layout == "xml" else {} if task == "tagger" else {"rate": 0.2}
+    rate: dict[str, Any] = {"min_weight": 0.01} | ({} if task == "tagger" or layout == "xml" else {"rate": 0.2})
+    quick = rate | ({} if task == "ner" else {"tolerance": 0.2}) | ({"runs": 3} if layout == "xml" else {})
     return {
         "fast": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(**quick),
-        "accurate": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(runs=3),
+        "accurate": util.registry.crf_optimizers.get("spacy_crfseq.AdaGrad.v1")(**rate, runs=3),
         "small": util.registry.crf_optimizers.get("spacy_crfseq.OWLQN.v1")(max_iterations=200),
     }[goal]
 
