@@ -209,7 +209,7 @@ class Training:
             source, keys, sizes = None if plan.source is None else plan.source.first, list[int](), list[int]()
             if source is not None:
                 check_source(source, first)
-            training = Training(first, report=plan.report, keeps=True, source=source)
+            training = Training(first, report=plan.report, seed=plan.seed, keeps=True, source=source)
             try:
                 whole = training._tagged(collect(first, training.plan, _noted(get_examples(), keys, sizes)), labels)
             except DataError:  # it is raised again where the corpus is encoded for the second stage

@@ -89,6 +89,19 @@ def _trained(method: Any = None, **settings: Any) -> tuple[CRFComponent, list[Ex
     return pipe, examples
 
 
+def test_the_first_stage_has_the_seed_of_the_config() -> None:
+    weights = []
+    for seed in (1, 1, 2):
+        nlp = spacy.blank("en")
+        pipe = _component(nlp)
+        nlp.config["training"]["seed"] = seed
+        nlp.initialize(lambda: _examples(nlp))  # noqa: B023
+        assert pipe.doc_model.first is not None
+        weights.append(pipe.doc_model.first.crf.theta)
+    assert np.array_equal(*weights[:2])
+    assert not np.array_equal(*weights[1:])
+
+
 @pytest.fixture(scope="module")
 def trained() -> tuple[CRFComponent, list[Example]]:
     return _trained()
