@@ -37,7 +37,7 @@ from .errors import ConfigError, DataError, ModelFileError, NotFittedError, sugg
 from .features.entries import attribute_of, entries_in, shown
 from .features.interned import MOST_BAGS, Attributes, Bags, Text, group, joined
 from .files import replacing
-from .inference.posterior import Posterior, make_posterior
+from .inference.posterior import Posterior
 from .model import LinearChainCRF, check_finite
 from .optimizers.online import seeded
 from .potentials.layout import DenseRows, Layout, Rows, bigram_columns, cells, rows_of, taken
@@ -295,19 +295,20 @@ class _Model(NamedTuple):
 
     def posterior(self, text: Text, offsets: Offsets) -> Posterior:
         """Return the distribution of the labels of a text."""
+        free = np.ones(len(self.crf.labels), np.bool_)
+        step = np.ones((len(free), len(free)), np.bool_)
+        constraints = Constraints(free, step, free, ~step, ~free)
         with _READING:
             if self.bags.store.size > MOST_BAGS:
                 self.bags.forget()
-            source = self.crf.source(self.bags.encode(text, offsets))
+            posterior = self.crf.posterior(self.bags.encode(text, offsets), constraints)
         attributes, inputs = text.listed(self.bags.groups)
         if len(attributes):
             rows, places = taken(self.crf.layout.unigrams, attributes)
             weights = np.zeros((len(attributes), len(self.crf.labels)), self.crf.theta.dtype)
             weights.ravel()[cells(rows)] = self.crf.views.unigrams[places]
-            source.add(ListedValues(np.ones(weights.shape, np.bool_)), weights.ravel(), inputs)
-        free = np.ones(len(self.crf.labels), np.bool_)
-        step = np.ones((len(free), len(free)), np.bool_)
-        return make_posterior(source, Constraints(free, step, free, ~step, ~free))
+            posterior.source.add(ListedValues(np.ones(weights.shape, np.bool_)), weights.ravel(), inputs)
+        return posterior
 
     def labels(self, text: Text, offsets: Offsets, n_threads: int = 1) -> list[str]:
         """Return the most probable label of each token [T]."""

@@ -17,11 +17,11 @@ import numpy as np
 import srsly
 from numpy.typing import NDArray
 
-from .errors import ModelFileError
+from .errors import ConfigError, ModelFileError
 from .features.encoder import Encoded
 from .features.protocol import Stateful
 from .files import collecting
-from .inference.posterior import Posterior, make_posterior
+from .inference.posterior import Posterior
 from .potentials.layout import DenseRows, Layout, Rows, SparseRows, cells, used_rows, widened
 from .potentials.linear import CachedSums, Linear, Source
 from .potentials.protocol import Potential
@@ -33,6 +33,8 @@ FORMAT = "spacy_crfseq.LinearChainCRF"
 VERSION = 1
 BLOCKS = "state", "pair"
 """Names of both blocks of features in a file."""
+COLDEST = 1e-6
+"""The lowest temperature for scores in single precision; the highest is one over it."""
 DENSE_FROM = 0.8
 """Share of used weights in used rows from which dense rows take less memory than sparse ones."""
 Added: TypeAlias = TokenPotential | SupportPotential
@@ -106,11 +108,6 @@ class LinearChainCRF:
         """Return the same model with other parameters [D]."""
         return LinearChainCRF(self.labels, self.layout, theta, self.keys, self.dictionary, self.templates, self.added)
 
-    def source(self, encoded: Encoded) -> Source:
-        """Return the scores of a text under the present parameters and the tag dictionary."""
-        small = list(zip(self.small, self.added_views, strict=True)) if self.small else ()
-        return Source(self._tables, self.views, encoded, small, self._mask)
-
     def by_label(self, factors: Floats) -> Floats:
         """Return the factor of each weight [D] given those of the labels [L]; two labels have the larger one."""
         unigrams, bigrams = (cells(rows) % max(1, rows.width) for rows in (self.layout.unigrams, self.layout.bigrams))
@@ -130,10 +127,17 @@ class LinearChainCRF:
         """Return the distribution of a text's labels under the present parameters; arguments as in `Posterior`.
 
         This adds to shared tables; the result does not, so other threads may encode, score and train at the same time.
+        RAISES ConfigError: If the temperature is out of range, or not a number.
         """
-        source = self.source(encoded)
-        source = source if allowed is None else source.without_restricted(allowed, constraints)
-        return make_posterior(source, constraints, allowed, temperature, rules)
+        if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
+            raise ConfigError(
+                f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
+            )
+        small = list(zip(self.small, self.added_views, strict=True)) if self.small else ()
+        source = Source(self._tables, self.views, encoded, small, self._mask)
+        if allowed is not None:
+            source = source.without_restricted(allowed, constraints)
+        return Posterior(source, source.offsets, constraints, allowed, temperature, rules)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
         """Return a model with more labels, all of this model's among them; the weights of new ones are zero.

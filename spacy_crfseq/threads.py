@@ -9,16 +9,21 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Thread, local
 from time import monotonic
 from typing import Any, Generic, TypeVar, overload
 from weakref import WeakKeyDictionary
 
+import numpy as np
+from numpy.typing import NDArray
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 PATIENCE = 30.0
 """Seconds for which a fork waits for other threads, at most; some kernels take ten to compile."""
+SHARD_FLOATS = 1 << 18
+"""Number of scores that are computed at a time, so that they stay in the cache."""
 _locks, _forking = WeakKeyDictionary[Any, bool](), local()
 
 
@@ -158,3 +163,22 @@ def parts(length: int, n: int) -> list[slice]:
     """Split range(length) into at most n slices of about the same size; one empty slice if length is 0."""
     n = max(1, min(n, length))
     return [slice(length * i // n, length * (i + 1) // n) for i in range(n)]
+
+
+def shards(
+    offsets: NDArray[np.int64], floats_per_token: int, times: int = 1, n_threads: int = 1
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each.
+
+    They are smaller if their number would not be a multiple of n_threads.
+    """
+    tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
+    if n_threads > 1 and len(offsets) > 1:
+        each = -(-int(offsets[-1] - offsets[0]) // n_threads)
+        tokens = max(1, -(-each // max(1, -(-each // tokens))))
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1
+        last = min(max(last, first + 1), n)
+        yield first, last
+        first = last

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import srsly
 
+from spacy_crfseq import threads
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.features.encoder import Encoded
 from spacy_crfseq.model import LinearChainCRF
-from spacy_crfseq.potentials import layout
 from spacy_crfseq.potentials.layout import DenseRows, SparseRows
 from spacy_crfseq.types import Scores
 from tests import reference
@@ -47,7 +47,7 @@ def template_of_key(model: LinearChainCRF) -> list[dict[int, int]]:
 
 
 def all_scores(model: LinearChainCRF, training: Training) -> Scores:
-    return model.source(training.encoded).scores((0, training.objective.n_sequences))
+    return model.posterior(training.encoded, FREE).source.scores((0, training.objective.n_sequences))
 
 
 @EVERY_KIND
@@ -86,16 +86,16 @@ def test_shards_of_any_size_give_the_same(
         return labels, model.posterior(encoded, FREE).marginals(), value, loss, gradient
 
     expected = outputs()
-    monkeypatch.setattr(layout, "SHARD_FLOATS", shard)
-    assert len(list(model.source(training.encoded).parts())) > 1
+    monkeypatch.setattr(threads, "SHARD_FLOATS", shard)
+    assert len(list(threads.shards(training.encoded.offsets, model.linear.score_width))) > 1
     for found, wanted in zip(outputs(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_shards_cover_every_sequence_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "SHARD_FLOATS", 6)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", 6)
     offsets = np.array([0, 0, 3, 3, 20, 21, 21])
-    ranges = list(layout.shards(offsets, 2))
+    ranges = list(threads.shards(offsets, 2))
     assert [n for first, last in ranges for n in range(first, last)] == list(range(6))
     assert all(last == first + 1 or offsets[last] - offsets[first] <= 3 for first, last in ranges)
 
@@ -276,13 +276,14 @@ def test_a_compact_model_has_only_the_weights_that_count(
     model, compact, training, encoded = compact_model(support, bigram_templates, share, threshold)
     large = np.where(np.abs(model.theta) > threshold, model.theta, 0)
     expected = plain_scores(model.layout, large, training.encoded)
-    found = compact.source(encoded).scores((0, len(encoded.offsets) - 1))
+    found = compact.posterior(encoded, FREE).source.scores((0, len(encoded.offsets) - 1))
     for array, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(np.broadcast_to(array, wanted.shape), wanted, atol=1e-12)
     assert compact.layout.size == len(compact.theta)
     again = LinearChainCRF.from_bytes(compact.to_bytes())
     np.testing.assert_array_equal(
-        again.source(encoded).scores((0, 5)).emissions, compact.source(encoded).scores((0, 5)).emissions
+        again.posterior(encoded, FREE).source.scores((0, 5)).emissions,
+        compact.posterior(encoded, FREE).source.scores((0, 5)).emissions,
     )
     for rows, keys, old, weights in zip(
         (compact.layout.unigrams, compact.layout.bigrams), compact.keys, model.keys, compact.views, strict=False
@@ -305,7 +306,7 @@ def test_a_compact_model_has_only_the_weights_that_count(
 def test_without_zeros_the_scores_are_the_same(support: str, bigram_templates: tuple[str, ...], share: float) -> None:
     model, compact, training, encoded = compact_model(support, bigram_templates, share, 0.0)
     n_sequences = training.objective.n_sequences
-    before, after = all_scores(model, training), compact.source(encoded).scores((0, n_sequences))
+    before, after = all_scores(model, training), compact.posterior(encoded, FREE).source.scores((0, n_sequences))
     for array, expected in zip(after, before, strict=True):
         np.testing.assert_array_equal(array, expected)
     with_zeros = model.at(np.ones_like(model.theta))
@@ -348,7 +349,7 @@ def test_without_unused_features(support: str, bigram_templates: tuple[str, ...]
         np.testing.assert_array_equal(getattr(small.views, shared), getattr(model.views, shared))
     encoder = make_encoder(training.vocabulary, TEMPLATES, bigram_templates, keys=small.keys)
     encoded = encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
-    found = small.source(encoded).scores((0, training.objective.n_sequences))
+    found = small.posterior(encoded, FREE).source.scores((0, training.objective.n_sequences))
     for array, expected in zip(found, all_scores(model, training), strict=True):
         np.testing.assert_array_equal(np.broadcast_to(array, expected.shape), expected)
     assert small.without_unused() is small

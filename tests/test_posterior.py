@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq import threads
 from spacy_crfseq.decoders.max_expected_f1 import MaxExpectedF1
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.kernels import spans
 from spacy_crfseq.model import LinearChainCRF
-from spacy_crfseq.potentials import layout
 from spacy_crfseq.potentials.protocol import tokens_of
 from spacy_crfseq.schemes import tags_of, transition_table
 from spacy_crfseq.types import Constraints, Scores
@@ -35,9 +35,10 @@ from tests.problems import (
 
 
 class StoredScores(NamedTuple):
-    """A source of scores that are there already, in parts of two sequences."""
+    """A source of scores that are there already, in parts of five tokens, or of a longer sequence."""
 
     problem: Problem
+    score_width: int = threads.SHARD_FLOATS // 5
 
     @property
     def n_labels(self) -> int:
@@ -46,10 +47,6 @@ class StoredScores(NamedTuple):
     @property
     def offsets(self) -> np.ndarray:
         return self.problem.batch.offsets
-
-    def parts(self, n_threads: int = 1) -> Any:
-        n = len(self.problem.batch.weights)
-        return ((first, min(first + 2, n)) for first in range(0, n, 2))
 
     def scores(self, part: tuple[int, int]) -> Scores:
         tokens, scores = tokens_of(self.offsets, part), self.problem.scores
@@ -375,7 +372,7 @@ def test_the_best_labellings_and_their_probabilities(bigram_templates: tuple[str
 def test_shards_of_any_size_give_the_same(bigram_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     model, training = make_model(bigram_templates)
     expected = model.posterior(training.encoded, FREE).nbest(4)
-    monkeypatch.setattr(layout, "SHARD_FLOATS", 20)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", 20)
     found = model.posterior(training.encoded, FREE).nbest(4)
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_array_equal(found.log_probabilities, expected.log_probabilities)
@@ -391,7 +388,7 @@ def test_all_probabilities_sum_to_one_whatever_the_precision_of_the_weights(scal
 
 @pytest.mark.parametrize("shard", [1 << 18, 20])
 def test_a_sequence_without_labelling_is_told(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "SHARD_FLOATS", shard)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", shard)
     model, training = make_model()
     number = int(np.flatnonzero(np.diff(training.encoded.offsets))[-1])
     allowed = np.ones((training.encoded.n_tokens, 3), np.bool_)

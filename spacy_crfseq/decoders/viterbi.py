@@ -32,6 +32,6 @@ class Viterbi:
     ) -> Ints:
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
-        kernels.paths.best_paths(scores.constrained(constraints, allowed), offsets, labels, best)
+        kernels.paths.best_paths((*scores.constrained(constraints, allowed),), offsets, labels, best)
         check_possible(best)
         return labels

@@ -282,10 +282,11 @@ class Block:
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text, whose words have the rows [T] of the lexicon."""
-        plan, read, columns = self.plan, self._reader(rows, text), list[Ints]()
+        plan, shifted, columns = self.plan, {0: rows}, list[Ints]()
         if plan.lexeme_slots:
-            self._enter_words(rows, text.offsets)
+            self._enter_words(text, shifted)
             columns.append(rows)
+        read = partial(self._values, text, shifted, {})
         for slot in plan.column_slots:
             values = read(slot.key)  # absent parts also distinguish bags
             members = partial(self._members, slot.templates, read)
@@ -293,43 +294,43 @@ class Block:
         for number in plan.set_slots:
             keys, sets, offset = self._set_keys(number, text)
             columns.append(self.store.of(self._keys(number, keys[None]), partial(self._set, number, sets, offset)))
-        for number in plan.single_slots:
-            columns.append(self._features(number, read(number)))
+        if plan.single_slots:
+            columns += list(self._features(plan.single_slots, read))
         table = np.empty((len(rows), len(columns)), np.int32)
         for i, column in enumerate(columns):
             table[:, i] = column
         return Ids(table, len(plan.single_slots), text.offsets, self.store, self.words if plan.lexeme_slots else None)
 
     def _members(self, templates: Sequence[int], read: Callable[[int], Hashes], new: Bools) -> tuple[Ints]:
-        return (np.stack([self._features(n, read(n).compress(new, axis=1)) for n in templates], axis=1),)
+        return (self._features(templates, lambda number: read(number).compress(new, axis=1)).T,)
 
     def _set(self, number: int, sets: TokenSets, offset: int, new: Bools) -> tuple[Ints, Offsets]:
         sizes, values = sets.take(np.flatnonzero(new) + offset)
-        return self._features(number, values[None]), sizes
+        return self._features([number], lambda _: values[None])[0], sizes
 
-    def _enter_words(self, rows: Ints, offsets: Offsets) -> None:
-        """Assign ids to words in the slots where they are met; in prediction, to new words at once in all slots."""
+    def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
+        """Assign ids to words in the slots where they are met; in prediction, to new words at once in all slots.
+
+        shifted: As in `_values`.
+        """
         table, n_words = self.words.table, self._lexicon.values.size
         first, slots = table.size, self.plan.lexeme_slots
         if first < n_words:
             table.resize(n_words, UNKNOWN)
             for i in range(len(slots) if self.frozen else 0):
-                self._enter(i, np.arange(first, n_words))
+                self._enter(text, i, np.arange(first, n_words))
         ids = table.room
         for i, slot in enumerate(() if self._is_complete else slots):
-            words = self._lexicon.shifted(rows, offsets, slot.key)
+            shifted[slot.key] = words = self._lexicon.shifted(shifted[0], text.offsets, slot.key)
             new = np.unique(words[ids[words, i] == UNKNOWN])
             if len(new):
-                self._enter(i, new)
+                self._enter(text, i, new)
 
-    def _enter(self, i: int, words: Ints | Offsets) -> None:
+    def _enter(self, text: Columns, i: int, words: Any) -> None:
         """Enter the ids of words [R] in a slot."""
-        values, places, templates = self._lexicon.values.array[words], self._lexicon.places, self.plan.templates
-        members = []
-        for number in self.plan.lexeme_slots[i].templates:
-            own = [places[part.attribute] for part in templates[number].parts]
-            members.append(self._features(number, np.ascontiguousarray(values[:, own].T)))
-        self.words.table.array[words, i] = members[0] if len(members) == 1 else self._bags(np.stack(members, axis=1))
+        offset, numbers = self.plan.lexeme_slots[i]
+        members = self._features(numbers, partial(self._values, text, {offset: words}, {}))
+        self.words.table.array[words, i] = members[0] if len(members) == 1 else self._bags(members.T)
 
     def _bags(self, members: Ints) -> Ints:
         """Return the bags [B] of features [B, S]; in prediction, words of equal features, as numbers, share one."""
@@ -353,37 +354,36 @@ class Block:
             kernels.hashing.mix_values(part, keys)
         return keys
 
-    def _features(self, number: int, values: Hashes) -> Ints:
-        """Return the feature ids [M] of a template, given the values [parts, M] behind them."""
-        keys = self._keys(number, values)
+    def _features(self, numbers: Sequence[int], read: Callable[[int], Hashes]) -> Ints:
+        """Return the feature ids [S, M] of templates; `read` returns the values [parts, M] behind those of one."""
+        keys = np.concatenate([self._keys(number, read(number)) for number in numbers])
         if self.frozen:
-            return self.index.find(keys)[0]
-        ids, new = self.index.add(keys)
-        self._template_of.resize(self.index.size, number)  # new ids are consecutive
-        if self.origins is not None and new.any():
-            self.origins.append((number, values[:, new]))
-        return ids
+            return self.index.find(keys)[0].reshape(len(numbers), -1)
+        ids, added = self.index.add(keys)  # new ids are consecutive
+        for number, new in zip(numbers, added.reshape(len(numbers), -1), strict=True):
+            self._template_of.append(np.full(np.count_nonzero(new), number))
+            if self.origins is not None and new.any():
+                self.origins.append((number, read(number)[:, new]))
+        return ids.reshape(len(numbers), -1)
 
-    def _reader(self, rows: Ints, text: Columns) -> Callable[[int], Hashes]:
-        """Return a function to the values [parts, T] of a template, which reads each part of templates once."""
-        read: dict[Part | int, Any] = {0: rows}
-        lexemes, places = self._lexicon.values.room, self._lexicon.places
+    def _values(self, text: Columns, shifted: dict[int, Ints], read: dict[Part, Hashes], number: int) -> Hashes:
+        """Return the values [parts, T] of a template.
 
-        def values(number: int) -> Hashes:
-            parts = self.plan.templates[number].parts
-            for part in parts:
-                if part in read:
-                    continue
-                if part.attribute in self._columns:
-                    column = text.context[:, self._columns.index(part.attribute)]
-                    read[part] = self._shifted(column, text.offsets, part.offset, self._pads)
-                    continue
-                if part.offset not in read:
-                    read[part.offset] = self._lexicon.shifted(rows, text.offsets, part.offset)
-                read[part] = lexemes[read[part.offset], places[part.attribute]]
-            return np.stack([read[part] for part in parts])
-
-        return values
+        shifted (dict): Rows of the lexicon for the words at each offset, at least those at 0; others are added.
+        read (dict): The values [T] of parts that have been read; others are added.
+        """
+        parts = self.plan.templates[number].parts
+        for part in parts:
+            if part in read:
+                continue
+            if part.attribute in self._columns:
+                column = text.context[:, self._columns.index(part.attribute)]
+                read[part] = self._shifted(column, text.offsets, part.offset, self._pads)
+                continue
+            if part.offset not in shifted:
+                shifted[part.offset] = self._lexicon.shifted(shifted[0], text.offsets, part.offset)
+            read[part] = self._lexicon.values.room[shifted[part.offset], self._lexicon.places[part.attribute]]
+        return np.stack([read[part] for part in parts])
 
     def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
         """Return the values [T] of a column `distance` tokens later, `pads` beyond the ends of sequences."""
@@ -394,7 +394,7 @@ class Block:
 
     def active(self, rows: Ints, text: Columns) -> list[Active]:
         """Return the features of each template; the words have the rows [T] of the lexicon."""
-        read, present = self._reader(rows, text), list[Active]()
+        read, present = partial(self._values, text, {0: rows}, {}), list[Active]()
         for number in range(len(self.plan.templates)):
             if number in self.plan.set_slots:
                 keys, sets, offset = self._set_keys(number, text)

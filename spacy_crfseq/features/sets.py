@@ -93,8 +93,8 @@ class FeatureSet:
     @property
     def set_names(self) -> set[str]:
         """Names of attributes that have several values for a token."""
-        in_docs = (name for block, plugin in self.doc_attributes.items() for name in plugin.names(block))
-        return {*self.token_functions, *in_docs}
+        in_docs = [plugin.names(block) for block, plugin in self.doc_attributes.items()]
+        return set(self.token_functions).union(*in_docs)
 
 
 def columns_read(function: TokenFunction) -> tuple[str, ...]:

@@ -115,9 +115,13 @@ class Slot(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Slots of a list of templates; a template is identified by its position in the list."""
+    """Slots of a list of templates; a template is identified by its position in the list.
+
+    width (int): The largest offset, at least 1.
+    """
 
     templates: tuple[Template, ...]
+    width: int
     lexeme_slots: tuple[Slot, ...]
     column_slots: tuple[Slot, ...]
     single_slots: tuple[int, ...]
@@ -137,11 +141,6 @@ class Plan(NamedTuple):
     def functions(self) -> set[str]:
         """The token functions in use."""
         return {self.templates[number].parts[0].attribute for number in self.set_slots}
-
-    @property
-    def width(self) -> int:
-        """The largest offset, at least 1."""
-        return max([1, *(abs(part.offset) for template in self.templates for part in template.parts)])
 
     def _attributes(self) -> set[str]:
         return {part.attribute for template in self.templates for part in template.parts}
@@ -201,6 +200,7 @@ def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) ->
     groups = _cover(templates, over_columns)
     return Plan(
         templates,
+        max([1, *(abs(part.offset) for template in templates for part in template.parts)]),
         tuple(Slot(offset, tuple(by_offset[offset])) for offset in sorted(by_offset)),
         tuple(Slot(key, tuple(members)) for key, members in groups.items() if len(members) > 1),
         (*(key for key, members in groups.items() if len(members) == 1), *singles),

@@ -14,13 +14,11 @@ from ..decoders.viterbi import check_possible
 from ..errors import ConfigError
 from ..potentials.linear import Source
 from ..potentials.protocol import Part
-from ..threads import available, over
+from ..threads import available, over, shards
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 
 THREAD_TOKENS = 1 << 12
 """Number of tokens that justify a thread for decoding."""
-COLDEST = 1e-6
-"""The lowest temperature for scores in single precision; the highest is one over it."""
 
 
 class Piece(NamedTuple):
@@ -82,7 +80,7 @@ class NBest(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """P(y | x) of N sequences with T tokens and L labels; made by `make_posterior`.
+    """P(y | x) of N sequences with T tokens and L labels.
 
     Labellings that break a constraint have probability zero: every probability is conditional on the constraints.
 
@@ -96,8 +94,8 @@ class Posterior(NamedTuple):
     source: Source
     offsets: Offsets
     constraints: Constraints
-    allowed: Bools | None
-    temperature: float
+    allowed: Bools | None = None
+    temperature: float = 1.0
     rules: OccurrenceRules | None = None
 
     def __repr__(self) -> str:
@@ -130,7 +128,7 @@ class Posterior(NamedTuple):
                 best = kernels.occurrences.best_paths(*possible, self.rules, labels[tokens], exact[slice(*part)])
                 check_possible(best, part[0])
 
-        over(fill, list(self.source.parts(n_threads)), n_threads)
+        over(fill, list(shards(self.offsets, self.source.score_width, n_threads=n_threads)), n_threads)
         return labels
 
     def marginals(self) -> Floats:
@@ -256,7 +254,7 @@ class Posterior(NamedTuple):
 
     def _constrained(self) -> Iterator[Piece]:
         """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""
-        for part in self.source.parts():
+        for part in shards(self.offsets, self.source.score_width):
             scores, offsets, tokens, allowed = self._scores(part)
             scores = scores.constrained(self.constraints, allowed)
             if self.rules is None:
@@ -279,18 +277,3 @@ class Posterior(NamedTuple):
         offsets = self.offsets[part[0] : part[1] + 1]
         tokens = slice(int(offsets[0]), int(offsets[-1]))
         return scores, offsets - offsets[0], tokens, None if self.allowed is None else self.allowed[tokens]
-
-
-def make_posterior(
-    source: Source,
-    constraints: Constraints,
-    allowed: Bools | None = None,
-    temperature: float = 1.0,
-    rules: OccurrenceRules | None = None,
-) -> Posterior:
-    """Return the distribution of a text's labels; ConfigError if the temperature is out of range or not a number."""
-    if not isinstance(temperature, (int, float, np.floating)) or not COLDEST <= temperature <= 1 / COLDEST:
-        raise ConfigError(
-            f"temperature = {temperature}: give a number from {COLDEST:g} to {1 / COLDEST:g}; 1 changes nothing."
-        )
-    return Posterior(source, source.offsets, constraints, allowed, temperature, rules)

@@ -44,17 +44,12 @@ SAFETY = 1e-6
 """Relative; far above the rounding error of a difference of two scores."""
 
 
-def best_paths(scores: Scores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
+@light()
+def best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
     """Write the best labels [T] and each best path's score [N] (float64, minus infinity where no path is allowed).
 
     Scores of minus infinity forbid a label or a step.
     """
-    _best_paths((*scores,), offsets, labels, best_scores)
-
-
-@light()
-def _best_paths(scores: PlainScores, offsets: Offsets, labels: Ints, best_scores: Floats) -> None:
-    """Do the work of `best_paths`."""
     emissions, transitions, _, _ = scores
     n = emissions.shape[1]
     padded = (n + LANES - 1) // LANES * LANES
@@ -241,7 +236,7 @@ def _max_loss(
     best = np.empty(weights.shape[0])
     rival, target = np.empty(n_tokens, np.int32), gold
     rival_scores = raised, transitions, start, end
-    _best_paths(rival_scores, offsets, rival, best)
+    best_paths(rival_scores, offsets, rival, best)
     if n_tokens and gold.min() < 0:
         masked, target = emissions.copy(), np.empty(n_tokens, np.int32)
         for t in range(n_tokens):
@@ -249,7 +244,7 @@ def _max_loss(
                 for k in range(n):
                     masked[t, k] = -np.inf
                 masked[t, gold[t]] = emissions[t, gold[t]]
-        _best_paths((masked, transitions, start, end), offsets, target, best)
+        best_paths((masked, transitions, start, end), offsets, target, best)
         for t in range(n_tokens):
             if gold[t] >= 0:
                 target[t] = gold[t]

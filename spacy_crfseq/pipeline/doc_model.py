@@ -329,7 +329,7 @@ class DocModel:
         """Return an encoder for the features of a model, or one that collects features."""
         unigrams, bigrams = self.features.plans()
         functions = self.features.functions
-        read = lexeme_reader(lambda: self.place.vocab, lexical_names(unigrams, bigrams), functions, strings)
+        read = lexeme_reader(self.place, lexical_names(unigrams, bigrams), functions, strings)
         encoder = Encoder(unigrams, bigrams, read, None if crf is None else crf.keys)
         if crf is not None and crf.dictionary is not None:
             encoder.words = crf.dictionary.word_index()
@@ -365,8 +365,8 @@ class DocModel:
         with self.lock:
             crf = self.crf
             encoded, columns = self.encode(list(docs))
-            source = crf.source(encoded)
-            parts = [source.scores(part).emissions for part in source.parts()]
+            source = crf.posterior(encoded, self.labels.constraints).source
+            parts = [source.scores(part).emissions for part in threads.shards(source.offsets, source.score_width)]
         whole = np.concatenate([np.zeros((0, len(self.labels.tags)), crf.theta.dtype), *parts])
         return np.split(whole, columns.doc_offsets[1:-1])
 

@@ -7,7 +7,7 @@ of their labels.  Word hashes and token columns are read by a `DocReader`, which
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from threading import RLock
@@ -348,19 +348,19 @@ def _token_sets(
 
 
 def lexeme_reader(
-    vocab: Callable[[], Vocab],
+    place: Place,
     names: Sequence[str],
     functions: Mapping[str, LexemeFunction],
     strings: dict[int, str] | None = None,
 ) -> LexemeValues:
     """Return a function from hashes of words [W] to the values [W, A] of the attributes `names`, 0 for none.
 
-    vocab (Callable): Returns the vocab that holds the words at hand.
+    place (Place): Where the words are looked up.
     strings (dict | None): As in `read_docs`.
     """
 
     def values_of(orths: Sequence[int]) -> Hashes:
-        lexemes = list(map(vocab().__getitem__, orths))
+        lexemes = list(map(place.vocab.__getitem__, orths))
         texts, table = list(map(TEXT, lexemes)), np.zeros((len(orths), len(names)), np.uint64)
         for i, name in enumerate(names):
             if name in LEXEME_HASHES or name in LEXEME_FLAGS:

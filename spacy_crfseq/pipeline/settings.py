@@ -193,13 +193,6 @@ class Method(NamedTuple):
                 )
         return terms
 
-    def check_transitions(self, component: str) -> None:
-        """RAISES ConfigError: If a template file and the settings disagree about transitions."""
-        from ..features.template_file import TemplateFile
-
-        if isinstance(self.features, TemplateFile):
-            self.features.check_transitions(component, self.transitions)
-
 
 METHOD: dict[str, Any] = {
     "loss": {"@crf_losses": "spacy_crfseq.SequentialLog.v1"},

@@ -25,6 +25,7 @@ from ..features.documents import APART
 from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
+from ..features.template_file import TemplateFile
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
@@ -93,7 +94,8 @@ class Training:
         """Do what `CRFComponent.initialize` says."""
         model, settings = self.model, {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.plan = self.plan._replace(seed=settings.get("seed"), streamed=settings.get("max_epochs") == -1)
-        model.method.check_transitions(model.name)
+        if isinstance(model.method.features, TemplateFile):
+            model.method.features.check_transitions(model.name, model.method.transitions)
         if self.plan.source is not None:
             check_source(self.plan.source, model)
         self.use_texts(nlp, terms)

@@ -8,19 +8,17 @@ CRFsuite.  The *cell* of a weight is ``row * width + column``; both kinds store 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..features.encoder import Encoded, Ids
+from ..features.encoder import BLOCK_SEQUENCES, Encoded, Ids
 from ..types import Bools, Floats, Hashes, Ints, Offsets, RowBlock
 
 EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))
-SHARD_FLOATS = 1 << 18
-"""Number of scores that are computed at a time, so that they stay in the cache."""
 BLOCK_BITS = 1 << 20
 """Number of possible weights looked at at a time."""
 MANY_WEIGHTS = 30_000_000
@@ -242,23 +240,6 @@ class Views(NamedTuple):
     end: Floats
 
 
-def shards(offsets: Offsets, floats_per_token: int, times: int = 1, n_threads: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield ranges of sequences whose scores take about `times` `SHARD_FLOATS` numbers, at least one sequence each.
-
-    They are smaller if their number would not be a multiple of n_threads.
-    """
-    tokens = max(1, times * SHARD_FLOATS // max(1, floats_per_token))
-    if n_threads > 1 and len(offsets) > 1:
-        each = -(-int(offsets[-1] - offsets[0]) // n_threads)
-        tokens = max(1, -(-each // max(1, -(-each // tokens))))
-    first, n = 0, len(offsets) - 1
-    while first < n:
-        last = int(np.searchsorted(offsets, offsets[first] + tokens, side="right")) - 1
-        last = min(max(last, first + 1), n)
-        yield first, last
-        first = last
-
-
 def observed_rows(
     ids: Ids, columns: Ints, n_rows: int, width: int, everywhere: tuple[Bools, Bools] | None = None
 ) -> SparseRows:
@@ -325,8 +306,8 @@ def make_layout(
         steps = None if transitions else np.zeros((n_labels, n_labels), np.bool_)
         return Layout(n_labels, unigrams, bigrams, steps, boundaries)
     seen = np.zeros(widths[1] + 1, np.bool_)  # the last is for -1
-    for part in shards(encoded.offsets, 1):  # limits the size of temporary arrays
-        offsets = encoded.offsets[part[0] : part[1] + 1]
+    for first in range(0, len(encoded.offsets) - 1, BLOCK_SEQUENCES):
+        offsets = encoded.offsets[first : first + BLOCK_SEQUENCES + 1]
         seen[bigram_columns(gold[offsets[0] : offsets[-1]], offsets - offsets[0], n_labels)] = True
     pairs = bigram_columns(gold, encoded.offsets, n_labels) if n_features[1] else gold
     each: list[tuple[Bools, Bools] | None] = [None, None]

@@ -10,7 +10,7 @@ prediction, with cached sums of bags (`CachedSums`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from math import prod
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..features.encoder import Encoded, Ids
 from ..features.index import BagStore
-from ..threads import cached_property, parts, run
+from ..threads import cached_property, over, parts, shards
 from ..types import Bools, Constraints, Floats, Ints, Offsets, RowGradient, Scores
-from .layout import DenseRows, Layout, Rows, SparseRows, Views, shards
+from .layout import DenseRows, Layout, Rows, SparseRows, Views
 from .protocol import Addend, Part
 from .tag_dictionary import EmissionMask, without_restricted
 
@@ -104,6 +104,8 @@ class PassSums:
     row, and additions to a row follow the order of the text.  Dense rows are read from the weights.  Sparse rows with
     `FEWEST` or more entries are written to a dense table at the start of a pass, where adding one takes two or three
     vectors.  The entries of other rows, most often one, are listed for each token.
+
+    source, target (tuple): Of the present pass, what `kernels.rows.add_lists` reads, and `scatter_lists` adds to.
     """
 
     FEWEST = 3
@@ -124,6 +126,9 @@ class PassSums:
         ends = np.append(0, np.cumsum(np.tile([each.shape[1] for each in of_attrs], len(attrs))))
         self.lists = self._listed(of_bags, ends, np.concatenate(of_attrs, axis=1).ravel())
         self._members = self._listed([np.zeros((0, 0), np.int32)], ids.store.ptr, ids.store.ids)
+        self._bag_pieces, self._row_pieces = (
+            parts(size, n_groups if size >= MUCH else 1) for size in (self.n_bags, len(self._tabled))
+        )
 
     def _listed(self, groups: list[Ints], ptr: Offsets, ids: Ints) -> Any:
         """Return `kernels.rows.Lists` of rows, given as ids [ptr[-1]], and of the bags of each group."""
@@ -143,48 +148,30 @@ class PassSums:
     def begin(self, weights: Floats, grad: Floats | None) -> None:
         """Start a pass with these weights; their gradient is added to `grad`, if given."""
         rows, width = self.rows, self.rows.width
-        self._weights: Floats = weights
-        self._grad: Any = grad
         if isinstance(rows, DenseRows):
-            self._table, self._d_table = rows.matrix(weights), rows.matrix(weights if grad is None else grad)
+            table, d_table = rows.matrix(weights), rows.matrix(weights if grad is None else grad)
         else:
-            self._table = np.empty((len(self._tabled), width), weights.dtype)
-            self._d_table = np.zeros_like(self._table[: 0 if grad is None else None])
-            self._move_rows(kernels.rows.to_table, weights, self._table)
-        self._sums = np.zeros((self.n_bags, width), weights.dtype)
-        self._d_sums = np.zeros_like(self._sums[: 0 if grad is None else None])
-        source, sums = (self._members, self._sums, self._table, weights), self._sums
-        self._spread(self.n_bags, lambda of: kernels.rows.add_lists(of.start, of.stop, *source, sums[of]))
+            table = np.empty((len(self._tabled), width), weights.dtype)
+            d_table = np.zeros_like(table[: 0 if grad is None else None])
+            over(partial(self._move_rows, kernels.rows.to_table, weights, table), self._row_pieces, self.n_groups)
+        sums = np.zeros((self.n_bags, width), weights.dtype)
+        self.source = self.lists, sums, table, weights
+        self.target: Any = np.zeros_like(sums[: 0 if grad is None else None]), d_table, grad
+        add, source = kernels.rows.add_lists, (self._members, *self.source[1:])
+        over(lambda of: add(of.start, of.stop, *source, sums[of]), self._bag_pieces, self.n_groups)
 
-    def _move_rows(self, move: Callable[..., None], weights: Floats, table: Floats) -> None:
-        """Call a function that moves rows between weights and table."""
+    def _move_rows(self, move: Callable[..., None], weights: Floats, table: Floats, some: slice) -> None:
+        """Call a kernel that moves some rows between weights and table."""
         rows: Any = self.rows
-        self._spread(len(self._tabled), lambda of: move(self._tabled[of], rows.ptr, rows.cols, weights, table[of]))
-
-    def _spread(self, size: int, work: Callable[[slice], None]) -> None:
-        """Call a function for all of range(size), in threads if that is much."""
-        if size < MUCH:
-            work(slice(0, size))
-        else:
-            run([partial(work, piece) for piece in parts(size, self.n_groups)])
-
-    def adder(self, first: int, last: int) -> Adder:
-        """Return a function that adds the rows of the tokens first..last-1 to an array [last - first, C]."""
-        return partial(kernels.rows.add_lists, first, last, self.lists, self._sums, self._table, self._weights)
-
-    def scatter(self, group: int, first: int, last: int, d: Floats) -> None:
-        """Add d [last - first, C] to the gradients of bags and of single features of one group."""
-        d = d.reshape(last - first, self.rows.width)
-        target = self._d_sums, self._d_table, self._grad
-        kernels.rows.scatter_lists(first, last, group, self.lists, d, *target)
+        move(self._tabled[some], rows.ptr, rows.cols, weights, table[some])
 
     def finish(self) -> None:
         """Add the gradients of bags, and of rows in tables, to the gradients of their features."""
+        d_sums, d_table, grad = self.target
         if self.n_bags:
-            target = self._d_sums, self._d_table, self._grad
-            kernels.rows.scatter_lists(0, self.n_bags, 0, self._members, self._d_sums, *target)
+            kernels.rows.scatter_lists(0, self.n_bags, 0, self._members, d_sums, *self.target)
         if isinstance(self.rows, SparseRows):
-            self._move_rows(kernels.rows.from_table, self._grad, self._d_table)
+            over(partial(self._move_rows, kernels.rows.from_table, grad, d_table), self._row_pieces, self.n_groups)
 
 
 def _divided(ids: Ints, groups: range) -> list[Ints]:
@@ -205,13 +192,13 @@ class LinearPasses:
         self._taken: dict[int, tuple[int, int, Scores]] = {}
         self._free: list[Floats] = []
         self._used: list[Floats] = []
-        self._rounds: list[list[Part]] = []
+        self.rounds: list[list[Part]] = []
         room = 0  # for scores of the last round
         for part in shards(text.offsets, potential.score_width, LARGER, n_threads):
             if room <= 0:
-                self._rounds.append([])
+                self.rounds.append([])
                 room = ROUND_FLOATS if n_threads > 1 else 1
-            self._rounds[-1].append(part)
+            self.rounds[-1].append(part)
             room -= int(text.offsets[part[1]] - text.offsets[part[0]]) * potential.score_width
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
@@ -219,9 +206,6 @@ class LinearPasses:
         self._views, self._target = layout.views(theta), None if grad is None else layout.views(grad)
         for number, sums in enumerate(self._sums):
             sums.begin(self._views[number], None if self._target is None else self._target[number])
-
-    def rounds(self) -> list[list[Part]]:
-        return self._rounds
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         first, last = int(self._offsets[part[0]]), int(self._offsets[part[1]])
@@ -231,7 +215,8 @@ class LinearPasses:
             self._free.append(room)  # the scores have served
             self._taken[part[0]] = first, last, d  # until `flush`
 
-        return assemble(self._views, emissions, [sums.adder(first, last) for sums in self._sums]), backprop
+        adders = [partial(kernels.rows.add_lists, first, last, *sums.source) for sums in self._sums]
+        return assemble(self._views, emissions, adders), backprop
 
     def zeros(self, scores: Scores) -> Scores:
         arrays = list(scores)
@@ -263,14 +248,15 @@ class LinearPasses:
                 self._target.transitions[...] += d.transitions.sum(0)
                 self._target.start[...] += d.start
                 self._target.end[...] += d.end
-            run([partial(self._scatter, taken, group) for group in range(self._n_threads)])
+            over(partial(self._scatter, taken), range(self._n_threads), self._n_threads)
         self._free += self._used
         self._used.clear()
 
     def _scatter(self, taken: list[tuple[int, int, Scores]], group: int) -> None:
         for first, last, d in taken:
             for sums, each in zip(self._sums, d, strict=False):
-                sums.scatter(group, first, last, each)
+                d_rows = each.reshape(last - first, sums.rows.width)
+                kernels.rows.scatter_lists(first, last, group, sums.lists, d_rows, *sums.target)
 
     def finish(self) -> None:
         if self._target is not None:
@@ -419,6 +405,7 @@ class Source:
     """The scores of one text under fixed parameters, for prediction by several threads.
 
     This extends the sums that `tables` keep; later calls do not change it, so threads can share it.
+    score_width (int): Number of scores of a token.
     tables (Sequence[CachedSums]): The weights of the unigram and, with label-pair templates, of the bigram block.
     views (Views): The parameters of the linear potential.
     small (Sequence): Potentials whose scores are added, with their parameters.
@@ -439,6 +426,7 @@ class Source:
         self._adders = list[Callable[..., None]]()
         for table, ids in zip(tables, text[:2], strict=False):
             self._adders.append(partial(table.add, ids, table.of(ids.store)))
+        self.score_width = self.n_labels ** len(self._adders)
 
     def without_restricted(self, allowed: Bools | None, constraints: Constraints) -> Source:
         """Return the scores where the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
@@ -451,10 +439,6 @@ class Source:
     def add(self, potential: Addend, theta: Floats, inputs: NDArray[Any]) -> None:
         """Add the scores of a potential that is not the model's, with its only inputs [T, ...]."""
         self._text, self.small = self._text._replace(inputs=(inputs,)), [*self.small, (potential, theta)]
-
-    def parts(self, n_threads: int = 1) -> Iterator[Part]:
-        """Yield parts that cover the text in order, enough for all threads."""
-        return shards(self.offsets, self.n_labels ** len(self._adders), n_threads=n_threads)
 
     def added(self, part: Part) -> Scores | None:
         """Return the scores of a part that small potentials add, if there are any."""

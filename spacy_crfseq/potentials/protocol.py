@@ -29,13 +29,14 @@ class Passes(Protocol):
 
     A pass calls ``begin``, then, for each round, ``forward`` and its backprop for every part, in several threads and
     any order, and ``flush``.  It may go through the rounds more than once.  It ends with ``finish``.
+
+    rounds (list[list[Part]]): The parts of the text in order, in lists that threads share.
     """
+
+    rounds: list[list[Part]]
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
         """Start a pass at theta [D]; the gradient is added to `grad` [D], if given."""
-
-    def rounds(self) -> list[list[Part]]:
-        """Return the parts of the text in order, in lists that threads share."""
 
     def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
         """Return the scores of a part, and a function that collects their gradient."""

@@ -159,7 +159,7 @@ class FullPass:
                 backprop(gradient)
             return value
 
-        for parts in passes.rounds():
+        for parts in passes.rounds:
             for value in threads.over(of_part, parts, self._n_threads):
                 total = total + value
             passes.flush()

@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from spacy_crfseq import threads
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.features.encoder import Encoded
-from spacy_crfseq.inference.posterior import make_posterior
+from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.papers.boosting.optimizer import Boosting
 from spacy_crfseq.papers.vectors import Vectors
-from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials.layout import DenseRows, Layout, rows_of
 from spacy_crfseq.potentials.linear import Linear, added
 from spacy_crfseq.potentials.protocol import Potential, tokens_of
@@ -188,7 +188,7 @@ def test_it_is_a_potential(kinds: str) -> None:
 
 @EVERY_KIND
 def test_all_plans_give_the_same_scores(kinds: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_module, "SHARD_FLOATS", 24)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", 24)
     case = make_case(kinds)
     text, offsets = case.data.encoded, case.data.encoded.offsets
     source, passes = source_of(case.potential, case.theta, text), case.potential.passes(text, 2)
@@ -197,8 +197,8 @@ def test_all_plans_give_the_same_scores(kinds: str, monkeypatch: pytest.MonkeyPa
     passes.begin(case.theta, None)
     batches.load(text)
     for parts, forward in (
-        (list(source.parts()), source.scores),
-        ([part for round_ in passes.rounds() for part in round_], lambda part: passes.forward(part)[0]),
+        (list(threads.shards(offsets, source.score_width)), source.scores),
+        ([part for round_ in passes.rounds for part in round_], lambda part: passes.forward(part)[0]),
         (
             [(n, n + 1) for n in range(case.data.n_sequences)],
             lambda part: batches.forward(part, case.theta / 2, 2.0)[0],
@@ -245,7 +245,7 @@ def test_backprops_give_the_gradient(kinds: str) -> None:
 @EVERY_KIND
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_an_objective_over_it(kinds: str, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_module, "SHARD_FLOATS", 24)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", 24)
     case = make_case(kinds)
     made, batch = objective(case, n_threads=n_threads), case.data.batch(0, case.data.n_sequences)
     value, loss, gradient = made.value_and_grad(case.theta)
@@ -262,7 +262,7 @@ def test_an_objective_over_it(kinds: str, n_threads: int, monkeypatch: pytest.Mo
 def test_a_posterior_over_it(kinds: str) -> None:
     case = make_case(kinds)
     text, batch = case.data.encoded, case.data.batch(0, case.data.n_sequences)
-    posterior = make_posterior(source_of(case.potential, case.theta, text), all_allowed(L))
+    posterior = Posterior(source_of(case.potential, case.theta, text), text.offsets, all_allowed(L))
     labels = np.where(batch.gold < 0, 0, batch.gold).astype(np.int32)
     log_p = posterior.log_probabilities(labels)
     unweighted = batch._replace(gold=labels, weights=np.ones(len(batch.weights)))

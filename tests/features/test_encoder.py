@@ -20,6 +20,7 @@ from tests.problems import (
     TEMPLATES,
     Sentence,
     Vocabulary,
+    all_allowed,
     columns_of,
     ids_of_tokens,
     make_encoder,
@@ -176,7 +177,7 @@ def test_a_small_cache_changes_no_score(bigram_templates: tuple[str, ...], monke
 
     def emissions() -> np.ndarray:
         parts = (encoder.encode(columns_of(training.vocabulary, encoder, [sentence])) for sentence in text)
-        scores = [model.source(part).scores((0, 1)) for part in parts]
+        scores = [model.posterior(part, all_allowed(len(model.labels))).source.scores((0, 1)) for part in parts]
         return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
 
     expected = emissions()

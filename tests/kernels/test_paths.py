@@ -18,7 +18,7 @@ from tests.problems import Problem, problems, random_problem
 def best_paths(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     labels = np.zeros(len(problem.batch.gold), np.int32)
     scores = np.full(len(problem.batch.weights), np.nan)
-    paths.best_paths(problem.scores, problem.batch.offsets, labels, scores)
+    paths.best_paths((*problem.scores,), problem.batch.offsets, labels, scores)
     return labels, scores
 
 
@@ -91,7 +91,7 @@ def test_scores_that_are_no_numbers_give_labels_in_range(n_labels: int, bad: flo
     emissions[2:4] = bad
     square, row = np.zeros((1, n_labels, n_labels), np.float32), np.zeros(n_labels, np.float32)
     labels, scores = np.full(6, -1, np.int32), np.empty(1)
-    paths.best_paths(Scores(emissions, square, row, row), np.array([0, 6]), labels, scores)
+    paths.best_paths((emissions, square, row, row), np.array([0, 6]), labels, scores)
     assert ((labels >= 0) & (labels < n_labels)).all()
 
 

@@ -311,7 +311,7 @@ def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
     pipe, (doc, other) = pipe_of(nlp), [bare_doc(nlp, ["saw", "New", "York"]) for _ in range(2)]
     doc.set_ents([], outside=[Span(doc, 0, 1)] if span[0] else [], default="missing")
     (data,) = pipe.training.present().compile(pipe.doc_model, [Example(other, wrong_spans(nlp, doc, span))])
-    scores = pipe.crf.source(data.encoded).scores((0, 1))
+    scores = pipe.crf.posterior(data.encoded, pipe.doc_model.labels.constraints).source.scores((0, 1))
     wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
     total = right = 0.0
     for path in product(range(len(pipe.tags)), repeat=3):

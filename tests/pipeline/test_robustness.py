@@ -28,7 +28,6 @@ from spacy_crfseq.kernels import jit
 from spacy_crfseq.papers.augmented.training import encoding
 from spacy_crfseq.pipeline import prediction
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.potentials import layout
 from tests.pipeline import helpers
 from tests.pipeline.helpers import (
     LBFGS,
@@ -307,7 +306,7 @@ def test_threads_share_the_docs(
     factory: str, threshold: float, n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posterior, "THREAD_TOKENS", 3)
-    monkeypatch.setattr(layout, "SHARD_FLOATS", 40)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", 40)
     config = {} if factory == "crf_tagger" else {"threshold": threshold}
     nlp = trained_of_threads(factory, **config)
     alone = trained_of_threads(factory, n_threads=1, **config)

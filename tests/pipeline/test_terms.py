@@ -143,7 +143,7 @@ def test_the_objective_is_the_sum() -> None:
     for term in objective.terms:
         passes = potential.passes(term.data.encoded, 1)
         passes.begin(theta, slope)
-        for part in (part for parts in passes.rounds() for part in parts):
+        for part in (part for parts in passes.rounds for part in parts):
             scores, backprop = passes.forward(part)
             grad = scores.zeros_like()
             expected += term.loss(scores, term.data.batch(*part), grad)

@@ -447,7 +447,7 @@ def test_with_the_perceptron_loss_they_tell_labels_apart(optimizer: Optimizer) -
         data = training.objective.data
         labels, best = np.empty(len(data.gold), np.int32), np.empty(data.n_sequences)
         scores = plain_scores(training.layout, theta, data.encoded)
-        paths.best_paths(scores, data.encoded.offsets, labels, best)
+        paths.best_paths((*scores,), data.encoded.offsets, labels, best)
         wrong.append((labels != data.gold).mean())
         for _ in range(8):
             optimizer.iterate(training.objective, state)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spacy_crfseq import threads
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.entropy import Entropy
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.papers.labelled_features.expectation import Expectation
-from spacy_crfseq.potentials import layout as layout_module
 from spacy_crfseq.potentials import linear
 from spacy_crfseq.potentials.layout import SparseRows
 from spacy_crfseq.potentials.linear import Linear
@@ -104,7 +104,7 @@ def test_minibatches_sum_to_the_whole(case: str, size: int) -> None:
 @EVERY_CASE
 @pytest.mark.parametrize("round_floats", [1, 1 << 23])
 def test_threads_share_the_work(case: str, round_floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout_module, "SHARD_FLOATS", 12)
+    monkeypatch.setattr(threads, "SHARD_FLOATS", 12)
     monkeypatch.setattr(linear, "ROUND_FLOATS", round_floats)
     training = make(case)
     theta, objective = training.random_theta(np.random.default_rng(0)), training.objective

@@ -122,13 +122,13 @@ class FeatureSets:
 
     def numbers_of(self, docs: Sequence[Any]) -> Ints:
         """Return the number of the set of each token of some Docs [T]."""
-        from ...pipeline.prediction import lexeme_reader, read_docs
+        from ...pipeline.prediction import Place, lexeme_reader, read_docs
 
         if not any(map(len, docs)):
             return np.zeros(0, np.int32)
         vocab = docs[0].vocab
         if self._encoder is None or vocab is not self._vocab:
-            read = lexeme_reader(lambda: vocab, self._plan.lexical, {})
+            read = lexeme_reader(Place(vocab), self._plan.lexical, {})
             self._vocab, self._encoder = vocab, Encoder(self._plan, make_plan([]), read)
         text = read_docs(docs, self._encoder.columns).text
         return self._sets(self._encoder.active(text)[0], int(text.offsets[-1]))

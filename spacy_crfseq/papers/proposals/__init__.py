@@ -155,12 +155,12 @@ def propose(
     from ...features.encoder import Encoder, feature_names
     from ...features.templates import lexical_names, make_plan, parse
     from ...pipeline.feature_names import text_of
-    from ...pipeline.prediction import lexeme_reader, read_docs
+    from ...pipeline.prediction import Place, lexeme_reader, read_docs
     from ...potentials.linear import listed
     from ...training.selection import Counts, mutual_information
 
     plan, strings, vocab = make_plan(parse(templates, BUILT_IN)), dict[int, str](), labelled[0].vocab
-    encoder = Encoder(plan, make_plan([]), lexeme_reader(lambda: vocab, lexical_names(plan), {}, strings))
+    encoder = Encoder(plan, make_plan([]), lexeme_reader(Place(vocab), lexical_names(plan), {}, strings))
     encoder.keep_names()
     encoded = encoder.encode(read_docs(labelled, encoder.columns).text)
     block = encoder.unigrams
