@@ -1,4 +1,4 @@
-"""Run kernels in parallel: they release the GIL, so plain threads suffice.
+"""Divide work, and run kernels in parallel: they release the GIL, so plain threads suffice.
 
 Each call starts its own threads, so that a forked process never inherits a pool.  A fork waits until other threads
 have left what our locks guard, so that a child has whole tables and free locks.

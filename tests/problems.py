@@ -341,7 +341,7 @@ class Training(NamedTuple):
     def random_theta(self, rng: np.random.Generator, scale: float = 0.5) -> Floats:
         """Return parameters [D], those that are not learnt zero."""
         theta = scale * rng.standard_normal(self.layout.size)
-        self.layout.zero_frozen(theta)
+        Linear(self.layout).zero_frozen(theta)
         return theta
 
 

@@ -225,7 +225,7 @@ def test_new_labels_can_be_learnt(support: str) -> None:
     model, _ = make_model(support)
     wider = model.with_labels([*LABELS, "new"])
     places = np.arange(wider.layout.size, dtype=np.float64)
-    wider.layout.zero_frozen(places)
+    wider.linear.zero_frozen(places)
     free = wider.layout.views(places)
     assert free.transitions[3].all()
     assert free.transitions[:, 3].all()
@@ -243,7 +243,7 @@ def test_a_model_without_transitions_stays_without(support: str) -> None:
     training = training_problem(7, support=support, transitions=False)
     wider = training.model(np.zeros(training.layout.size)).with_labels([*"ABC", "new"], transitions=False)
     free = np.ones(wider.layout.size)
-    wider.layout.zero_frozen(free)
+    wider.linear.zero_frozen(free)
     assert not wider.layout.views(free).transitions.any()
     assert wider.layout.views(free).unigrams.all()
 
@@ -260,7 +260,7 @@ def compact_model(
     theta = model.theta.copy()
     small = rng.random(len(theta)) < share
     theta[small] = rng.uniform(-threshold, threshold, small.sum())
-    training.layout.zero_frozen(theta)
+    model.linear.zero_frozen(theta)
     model.set_theta(theta)
     compact = model.compact(threshold)
     encoder = make_encoder(training.vocabulary, TEMPLATES, bigram_templates, keys=compact.keys)

@@ -225,10 +225,6 @@ class Layout(NamedTuple):
             trainable[n * n :] = False
         return trainable
 
-    def zero_frozen(self, grad: Floats) -> None:
-        """Set the gradient of parameters that are not trainable to zero."""
-        grad[self.unigrams.size + self.bigrams.size :][~self.trainable()] = 0
-
 
 class Views(NamedTuple):
     """Weights of both blocks, transitions [L, L], start and end scores [L]."""

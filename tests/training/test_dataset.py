@@ -211,7 +211,7 @@ def test_thresholding_sets_small_weights_to_zero(support: str, bigram_templates:
     for found, wanted in zip(plain_scores(small, moved, training.encoded), expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
     free = np.ones(small.size)
-    small.zero_frozen(free)
+    Linear(small).zero_frozen(free)
     transitions = training.layout.views(theta).transitions
     np.testing.assert_array_equal(small.views(free).transitions > 0, np.abs(transitions) > 0.3)
 

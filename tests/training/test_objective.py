@@ -60,7 +60,7 @@ def test_gradient_equals_finite_differences(case: str) -> None:
     assert value == pytest.approx(training.objective.value(theta), abs=1e-12)
     assert value == pytest.approx(loss + theta @ theta / 2)
     numerical = finite_differences(lambda: training.objective.value(theta), theta)
-    training.layout.zero_frozen(numerical)
+    Linear(training.layout).zero_frozen(numerical)
     np.testing.assert_allclose(gradient, numerical, rtol=1e-6, atol=1e-7)
 
 
@@ -209,7 +209,7 @@ def test_a_sample_scales_the_penalty(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sample.regularizer.strengths.l2 == pytest.approx(3.0 * 5 / 20)
     assert sample.value(theta) == again.value(theta)
     numerical = finite_differences(lambda: sample.value(theta), theta)
-    training.layout.zero_frozen(numerical)
+    Linear(training.layout).zero_frozen(numerical)
     np.testing.assert_allclose(sample.value_and_grad(theta)[2], numerical, rtol=1e-6, atol=1e-7)
 
 
@@ -305,7 +305,7 @@ def test_terms_of_unlabelled_text(case: str) -> None:
     assert loss == pytest.approx(sum(parts), rel=1e-12)
     assert objectives[0].value(theta) == pytest.approx(value, rel=1e-12)
     wanted = finite_differences(lambda: objectives[0].value(theta), theta)
-    layout.zero_frozen(wanted)
+    Linear(layout).zero_frozen(wanted)
     np.testing.assert_allclose(gradient, wanted, atol=1e-6)
     same, _, same_gradient = objectives[1].value_and_grad(theta)
     assert same == pytest.approx(value, rel=1e-12)

@@ -108,7 +108,7 @@ def features_of(training: Training, data: Dataset, labels: Ints) -> Floats:
         unit = np.zeros(size)
         unit[i] = 1.0
         phi[i] = total_score(plain_scores(training.layout, unit, data.encoded), offsets, labels)
-    training.layout.zero_frozen(phi)
+    training.objective.potential.zero_frozen(phi)
     return phi
 
 
