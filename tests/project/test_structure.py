@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 18_940, 32_083, 218
+CORE, PACKAGE, FILES = 18_938, 32_081, 218
 """Lines of code of the core and of the package, and files of the package, at most."""
 TESTS = 32_963
 """Lines of the tests, all of them, at most."""
