@@ -181,7 +181,7 @@ def test_presets(write: Write) -> None:
         get_preset("conll2001")
 
 
-needs_corpora = pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA is not set")
+needs_corpora = pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA is not set")
 
 
 @needs_corpora

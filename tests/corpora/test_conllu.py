@@ -134,7 +134,7 @@ def test_spaces_follow_surface_tokens(surface: list[tuple[str, bool, int]]) -> N
     assert (sentence.words, sentence.spaces) == (words, spaces)
 
 
-@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+@pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA does not name a folder of corpora")
 def test_words_and_spaces_give_the_text_back() -> None:
     path = Path(os.environ["CRFSEQ_DATA"], "ud-english-ewt/en_ewt-ud-dev.conllu")
     for sentence in read_conllu(path):

@@ -374,7 +374,7 @@ def test_full_batch() -> None:
     assert list(batcher([4])) == [[4]]
 
 
-@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA does not name a folder of corpora")
+@pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA does not name a folder of corpora")
 def test_real_documents_keep_their_sentences(nlp: Language) -> None:
     path = Path(os.environ["CRFSEQ_DATA"], "ud-english-ewt/en_ewt-ud-dev.conllu")
     for example in create_conllu_reader(path, unit="document")(nlp):

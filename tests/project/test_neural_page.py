@@ -15,7 +15,7 @@ def test_the_page_is_made_of_the_results() -> None:
     assert {f"{corpus}/{system}/0" for corpus in neural.CORPORA for system in ("spacy", "SequentialLog")} <= {*results}
 
 
-@pytest.mark.skipif("CRFSEQ_DATA" not in os.environ, reason="CRFSEQ_DATA names no folder of corpora")
+@pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA names no folder of corpora")
 @pytest.mark.parametrize("system", ["spacy", "SequentialLog", "sum"])
 def test_a_run(system: str) -> None:
     found = neural.run("ewt", system, 0, 2, Path(os.environ["CRFSEQ_DATA"]), limit=30)
