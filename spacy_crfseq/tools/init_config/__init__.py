@@ -339,7 +339,7 @@ def make_config(
 
     Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
     expected F1, and, for entities, reads the labels of a word elsewhere in the document, or in 25 sentences if the
-    training file marks no documents (-DOCSTART-); training takes two to six times as long. Both use word classes if
+    training file marks no documents (-DOCSTART-); training takes two to four times as long. Both use word classes if
     the package spacy-lookups-data is installed: of the language (en, de, es) or, for entities in other languages of
     Latin letters, German and Spanish ones, because most names are the same. small is OWL-QN with an L1 penalty,
     which leaves most weights zero, for 'crfseq prune' to remove.
@@ -350,10 +350,10 @@ def make_config(
     \b
     Score on the test part with word classes, CPU seconds of 'fit', megabytes:
                          fast             accurate
-      CoNLL-2003 en F1   87.50   6 s  4   89.45  39 s  7
-      CoNLL-2002 es F1   82.46   8 s  5   83.28  25 s  8
-      CoNLL-2000 F1      94.13   6 s  8   94.41  21 s  9
-      EWT XPOS accuracy  95.04  11 s  6   95.13  22 s  6
+      CoNLL-2003 en F1   87.74   7 s  6   90.05  29 s 11
+      CoNLL-2002 es F1   82.17   6 s  7   82.73  22 s 11
+      CoNLL-2000 F1      94.24   5 s 10   94.48  16 s 10
+      EWT XPOS accuracy  95.22   7 s  9   95.32  14 s 10
 
     \b
     Example:
@@ -392,7 +392,7 @@ def _print(made: tuple[Settings, str], output: Path, lang: str | None, train: Pa
     languages = LATIN if "ner" in settings.tasks else WITH_CLASSES
     if settings.goal != "small" and settings.lang in languages and not lookups_languages():
         printer().info(
-            "Word classes are left out, because spacy-lookups-data is not installed. They added 0.2 to 1.8 points on "
+            "Word classes are left out, because spacy-lookups-data is not installed. They added 0.1 to 1.6 points on "
             "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."
         )
     for line in text.splitlines():
