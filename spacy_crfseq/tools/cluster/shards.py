@@ -32,6 +32,7 @@ from ...pipeline.examples import Corpus
 from ...pipeline.feature_names import Origins, features_with_largest_weights
 from ...pipeline.settings import Method, TermSettings
 from ...pipeline.training import bound, collect, terms_of
+from ...potentials import layout as layouts
 from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
 from ...regularizers.none import NoRegularizer
@@ -263,10 +264,11 @@ def number(shard: Shard, keys: Both) -> Shard:
     return shard
 
 
-def observe(shard: Shard, recipe: Recipe, tags: Sequence[str]) -> Observed:
-    """Return what a shard needs weights for, given the tags of the model."""
+def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> Observed:
+    """Return what a shard needs weights for, given the tags of the model, and "all" or "observed"."""
     with LOCK:
         model = recipe.model(tags)
+        model.method = model.method._replace(support=support)
         whole = shard.data.numbered(model)
         layout, data, states = layout_for(model, whole), whole.corpus.data, []
         for index, potential in enumerate(model.method.potentials.values()):
@@ -429,7 +431,11 @@ class Shards:
 
     def start(self, model: DocModel) -> None:
         """Begin with a model of zero weights for the features and tags of all shards."""
-        observed = self.cluster.each(observe, self._recipe, model.labels.tags)
+        tags, support = model.labels.tags, model.method.support
+        if support == "auto":  # shards would decide by their own features
+            widths = len(tags), len(tags) ** 2
+            support = "all" if np.dot([*map(len, self._keys)], widths) <= layouts.MANY_WEIGHTS else "observed"
+        observed = self.cluster.each(observe, self._recipe, tags, support)
         layout = observed[0].layout
         if any(vocabulary.layout.steps is None for vocabulary in observed):
             layout = layout._replace(steps=None)

@@ -27,6 +27,7 @@ from spacy_crfseq.pipeline.build import carry_over
 from spacy_crfseq.pipeline.clusters import Place
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.encode import reader_of
+from spacy_crfseq.potentials import layout
 from spacy_crfseq.tools.cluster import Dask, connect
 from spacy_crfseq.tools.cluster.workers import Cluster, await_result
 from spacy_crfseq.training.objective import Objective
@@ -139,6 +140,8 @@ TEMPLATES = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "all pairs of features and labels": {"support": "all", "boundaries": False},
+    "all pairs where these are few": {"support": "auto"},
+    "not all pairs where these are many": {"support": "auto"},
     "templates of label pairs": {"features": TEMPLATES, "n_threads": 2},
     "a frequency cut-off": {"min_count": 3},
     "a tag dictionary": {"tag_dictionary_size": 5, "tag_dictionary_min_count": 2},
@@ -150,7 +153,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_objective_and_gradient_are_those_of_one_process(name: str, corpora: Path, client: Any) -> None:
+def test_objective_and_gradient_are_those_of_one_process(
+    name: str, corpora: Path, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "MANY_WEIGHTS", 100 if "many" in name else layout.MANY_WEIGHTS)
     alone, here = pipeline(corpora, **SETTINGS[name])
     nlp, there = pipeline(corpora, **SETTINGS[name])
     objective, shared = initialize(alone, here), initialize(nlp, there, client)
