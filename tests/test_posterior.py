@@ -91,13 +91,15 @@ def random_case(problem: Problem, seed: int, share: float, temperature: float) -
     return make_case(problem, constraints, allowed, temperature)
 
 
-def cases(scales: tuple[float, ...] = (1.0, 100.0, 1000.0), dtype: type = np.float64) -> st.SearchStrategy[Case]:
+def cases(
+    scales: tuple[float, ...] = (1.0, 100.0, 1000.0), dtype: type = np.float64, temperatures: Any = (1.0, 2.0)
+) -> st.SearchStrategy[Case]:
     return st.builds(
         random_case,
         problems(maskable=False, missing=False, scales=scales, dtypes=(dtype,)),
         st.integers(0, 2**32 - 1),
         st.sampled_from([0.0, 0.3, 0.6]),
-        st.sampled_from([1.0, 2.0]),
+        st.sampled_from(temperatures),
     )
 
 
@@ -175,9 +177,15 @@ def test_expected_f(case: Case, seed: int, beta: float) -> None:
     assert case.posterior.expected_f(labels, beta) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@given(cases(), st.sampled_from([0.01, 0.5, 0.8, 1.0]), st.sampled_from([0.5, 1.0, 2.0]))
-def test_the_decoder_finds_the_spans_of_most_value(case: Case, expected_f: float, beta: float) -> None:
-    for scores, labels in case.parts(case.posterior.decode(MaxExpectedF1(expected_f, beta))):
+@given(
+    cases(temperatures=[1.0]), st.sampled_from([0.01, 0.5, 0.8, 1.0]), st.sampled_from([0.5, 1.0, 2.0]),
+    st.sampled_from([1.0, 4.0]),
+)  # fmt: skip
+def test_the_decoder_finds_the_spans_of_most_value_at_any_temperature(
+    case: Case, expected_f: float, beta: float, temperature: float
+) -> None:
+    chosen = case.posterior._replace(temperature=temperature).decode(MaxExpectedF1(expected_f, beta))
+    for scores, labels in case.parts(chosen):
         values = reference.span_values(scores, *case.spans, 1 + beta**2, expected_f)
         assert values[tuple(labels.tolist())] == pytest.approx(max(values.values()), rel=1e-9, abs=1e-8)
 

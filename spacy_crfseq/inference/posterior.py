@@ -108,7 +108,7 @@ class Posterior(NamedTuple):
         return int(self.offsets[-1])
 
     def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
-        """Return the chosen label of every token [T].
+        """Return the chosen label of every token [T], whatever the temperature, which is for probabilities alone.
 
         n_threads (int): 0 for one per core; short texts need no more than one.
         exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
@@ -119,9 +119,10 @@ class Posterior(NamedTuple):
         exact = np.empty(len(self.offsets) - 1, np.bool_) if exact is None else exact
         exact[:] = True
         n_threads = 1 if most < 2 else min(n_threads or available(), most)
+        untempered = self._replace(temperature=1.0)  # as the decoder was chosen in training
 
         def fill(part: Part) -> None:
-            scores, offsets, tokens, allowed = self._scores(part)
+            scores, offsets, tokens, allowed = untempered._scores(part)
             labels[tokens] = decoder(scores, offsets, self.constraints, allowed)
             if self.rules is not None:
                 possible = scores.constrained(self.constraints, allowed), offsets

@@ -86,7 +86,7 @@ def calibrate(
 ) -> Done:
     """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
 
-    Scores are divided by a temperature, which is fitted on DEV and stored with the model; Viterbi predictions stay the
+    Scores are divided by a temperature, which is fitted on DEV and stored with the model; predictions stay the
     same. The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
     calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
     temperature is stored in MODEL itself: one small file per component changes.
