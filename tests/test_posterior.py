@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spacy_crfseq import threads
@@ -177,6 +177,13 @@ def test_expected_f(case: Case, seed: int, beta: float) -> None:
     assert case.posterior.expected_f(labels, beta) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+def an_extreme_case() -> Case:
+    """Return scores that scaling cannot represent, with labels that are not allowed."""
+    settings: dict[str, Any] = {"n_labels": 3, "lengths": [1, 5], "shared": False, "scale": 1000.0, "weighted": False}
+    return random_case(random_problem(np.random.default_rng(0), **settings), 229, 0.3, 1.0)
+
+
+@example(an_extreme_case(), 0.01, 0.5, 1.0)
 @given(
     cases(temperatures=[1.0]), st.sampled_from([0.01, 0.5, 0.8, 1.0]), st.sampled_from([0.5, 1.0, 2.0]),
     st.sampled_from([1.0, 4.0]),

@@ -67,6 +67,7 @@ def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[Sp
     for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
         own: Any = tuple(array[tokens] for array in steps)
         _span_steps((*sequence,), whole(sequence), apart, links, own, np.empty(1), left[s : s + 1])
+        own[0][:] &= scores.emissions[tokens] > -np.inf  # which `exactly` may have made a part of its transitions
     return SpanChain(possible, follows, links, first_link, *steps), log_z
 
 
