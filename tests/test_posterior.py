@@ -103,6 +103,12 @@ def cases(
     )
 
 
+def extreme_case(lengths: list[int], scale: float, seed: int, mask: int, *, share: float, **settings: Any) -> Case:
+    """Return scores that scaling cannot represent, with some labels and steps that are not allowed."""
+    problem = random_problem(np.random.default_rng(seed), lengths=lengths, scale=scale, weighted=False, **settings)
+    return random_case(problem, mask, share, 1.0)
+
+
 EXACT: dict[str, float] = {"rtol": 1e-9, "atol": 1e-9}
 
 
@@ -164,6 +170,7 @@ def test_log_probabilities(case: Case, seed: int) -> None:
         np.testing.assert_allclose(case.posterior.log_probabilities(labels), expected, **EXACT)
 
 
+@example(extreme_case([3], 100.0, 223, 0, share=0.0, n_labels=4, shared=True))
 @given(cases())
 def test_entropies(case: Case) -> None:
     expected = [reference.entropy(scores) for scores in case.sequences]
@@ -177,13 +184,7 @@ def test_expected_f(case: Case, seed: int, beta: float) -> None:
     assert case.posterior.expected_f(labels, beta) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-def an_extreme_case() -> Case:
-    """Return scores that scaling cannot represent, with labels that are not allowed."""
-    settings: dict[str, Any] = {"n_labels": 3, "lengths": [1, 5], "shared": False, "scale": 1000.0, "weighted": False}
-    return random_case(random_problem(np.random.default_rng(0), **settings), 229, 0.3, 1.0)
-
-
-@example(an_extreme_case(), 0.01, 0.5, 1.0)
+@example(extreme_case([1, 5], 1000.0, 0, 229, share=0.3, n_labels=3, shared=False), 0.01, 0.5, 1.0)
 @given(
     cases(temperatures=[1.0]), st.sampled_from([0.01, 0.5, 0.8, 1.0]), st.sampled_from([0.5, 1.0, 2.0]),
     st.sampled_from([1.0, 4.0]),

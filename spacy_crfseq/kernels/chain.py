@@ -31,6 +31,7 @@ from .lattice import (
     exact_expectations,
     exactly,
     multiply,
+    normalised,
     posterior,
     solve,
     transition_potentials,
@@ -101,7 +102,7 @@ def _values(
         if total == -np.inf:
             values[s] = np.inf if pointwise and (own >= 0).any() else -np.inf
             continue
-        rest = 0.0
+        text, rest = normalised(text)[0], 0.0  # `exactly` may leave numbers that are too large here
         if pointwise:  # a probability too small to divide by is that of a sequence of which one label is known
             shares = np.zeros_like(text.emissions)
             posterior(text, whole(text), shares, np.empty(1))

@@ -67,7 +67,9 @@ def make_span_chain(scores: Scores, offsets: Offsets, inside: Bools) -> tuple[Sp
     for tokens, s, sequence, log_z[s] in exactly(scores, offsets, left):
         own: Any = tuple(array[tokens] for array in steps)
         _span_steps((*sequence,), whole(sequence), apart, links, own, np.empty(1), left[s : s + 1])
-        own[0][:] &= scores.emissions[tokens] > -np.inf  # which `exactly` may have made a part of its transitions
+        # `exactly` may have moved what is impossible to transitions of each position
+        into: Bools = np.any(sequence.transitions > -np.inf, axis=1)
+        own[0][1:] &= into[1:] if len(into) > 1 else into
     return SpanChain(possible, follows, links, first_link, *steps), log_z
 
 
