@@ -185,7 +185,7 @@ def as_command(
             more = {"overrides": overrides} if overridden else {}
             result = function(**{name: said[name] for name in own}, **more)
             if as_json is not None and said["as_json"]:
-                print(json.dumps(as_json(result), indent=2, ensure_ascii=False))
+                print(json.dumps(as_json(result), indent=2, ensure_ascii=False, allow_nan=False))
                 return
             status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
         if status:

@@ -78,7 +78,7 @@ class Settings(NamedTuple):
     """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
-    raw (Path | None): The file of classes that were learnt from the user's raw text.
+    raw (Path | None): The file of classes that were learned from the user's raw text.
     lists (Path | None): The user's lists of phrases.
     """
 
@@ -246,7 +246,7 @@ def _classes(lang: str) -> dict[str, str]:
 def learn_classes(texts: Sequence[Path], settings: Settings, output: Path) -> Path:
     """Return the file of classes that `word-classes` learns from raw texts and the training file, beside the config.
 
-    Its name has a digest of these files and the language, so that the same classes are learnt once.
+    Its name has a digest of these files and the language, so that the same classes are learned once.
     RAISES ConfigError: If they have no place or no use, or the command fails, which says why.
     """
     if settings.goal == "small" or str(output) == STDOUT:
@@ -261,7 +261,7 @@ def learn_classes(texts: Sequence[Path], settings: Settings, output: Path) -> Pa
         resume = ["--resume"] if path.with_name(f".{path.name}.checkpoint").exists() else []
         call = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *map(str, files), "-o", str(path)]
         if subprocess.run([*call, "--lang", settings.lang, *resume], stdout=STDERR).returncode:
-            raise ConfigError("--raw: no word classes were learnt, see above.")
+            raise ConfigError("--raw: no word classes were learned, see above.")
     return path
 
 

@@ -153,7 +153,7 @@ def test_never_overwrites_silently(tmp_path: Path, run: Run) -> None:
     (["--format", "iob", "--lang", "qq"], "--lang qq: [E048]"),
     (["--format", "iob", "--raw", "none.txt"], "none.txt: no such file"),
     (["--format", "iob", "--raw", __file__, "--goal", "small"], "small models have no word classes"),
-    (["--format", "iob", "--raw", __file__], "no word classes were learnt, see above"),
+    (["--format", "iob", "--raw", __file__], "no word classes were learned, see above"),
     (["--format", "iob", "--lists", "none"], "none: no such file"),
 ])  # fmt: skip
 def test_mistakes_are_told(args: list[str], message: str, run: Run, tmp_path: Path) -> None:
@@ -295,6 +295,6 @@ def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: p
     worked(run(*command, "--force"))
     assert len(calls) == len(list(tmp_path.glob("ner-classes-*.tsv"))) == 2, "others stay"
     Path(calls[1][5]).rename(tmp_path / f".{Path(calls[1][5]).name}.checkpoint")
-    refused(run(*command, "--force"), "no word classes were learnt")
+    refused(run(*command, "--force"), "no word classes were learned")
     assert calls[2][-1] == "--resume"
     refused(run("init-config", "-", *command[2:]), "a config that goes to - no place for them")
