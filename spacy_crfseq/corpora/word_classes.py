@@ -9,8 +9,11 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections import defaultdict
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import srsly
 
@@ -20,7 +23,9 @@ from .lines import check_file
 MOST = 100
 """How many times as long as its file an unpacked one may be."""
 _BITS = re.compile("[01]+")
-_TABLE = "_lexeme_cluster.json.gz"
+CLUSTERS, PARTS = "clusters", "parts_of_speech"
+TABLES = {CLUSTERS: "_lexeme_cluster.json.gz", PARTS: "_lemma_index.json.gz"}
+"""The tables of `spacy-lookups-data`, and how the names of their files end."""
 
 
 def read_classes(path: Path | str) -> dict[str, str]:
@@ -70,31 +75,64 @@ def _text(path: Path) -> str:
         raise FormatError(path, line, f"byte {error.start} is not UTF-8. Convert the file to UTF-8.") from error
 
 
-def lookups_languages() -> dict[str, Path]:
-    """Return the tables of word classes in `spacy-lookups-data` by language; none if it is not installed."""
+def lookups_languages(table: str = CLUSTERS) -> dict[str, Path]:
+    """Return the files of a table in `spacy-lookups-data` by language; none if it is not installed."""
     spec = find_spec("spacy_lookups_data")
     folders = (spec and spec.submodule_search_locations) or []
-    files = (file for folder in folders for file in Path(folder, "data").glob(f"*{_TABLE}"))
-    return {file.name.removesuffix(_TABLE): file for file in sorted(files)}
+    files = (file for folder in folders for file in Path(folder, "data").glob(f"*{TABLES[table]}"))
+    return {file.name.removesuffix(TABLES[table]): file for file in sorted(files)}
 
 
-def read_lookups(language: str) -> dict[str, str]:
-    """Return the Brown paths of `spacy-lookups-data`; words without a class are left out.
+def read_lookups(language: str, table: str = CLUSTERS) -> dict[str, str]:
+    """Return the classes of words in a table of `spacy-lookups-data`; words without a class are left out.
 
-    A path is stored as a number, its first bit lowest, so zeros at its end are lost, and 0 means no class.
-    RAISES ConfigError: If the package is not installed or has no word classes for the language.
+    "clusters" are Brown paths.  "parts_of_speech" are those that a word can have, such as "noun/verb", with the endings
+    that rules add to lemmas, such as "verb-ing".
+    RAISES ConfigError: If the package is not installed or has no such table for the language.
     """
-    tables = lookups_languages()
-    if not tables:
+    files = lookups_languages(table)
+    if not files:
         raise ConfigError(
             f"The word classes of {language!r} are in a package that is not installed. Run 'pip install "
             "spacy-lookups-data', or give a file as path."
         )
-    if language not in tables:
+    if language not in files:
+        has = "word classes" if table == CLUSTERS else "parts of speech"
         raise ConfigError(
-            f"spacy-lookups-data has word classes for {', '.join(tables)}, not for {language!r}. Learn them from raw "
+            f"spacy-lookups-data has {has} for {', '.join(files)}, not for {language!r}. Learn classes from raw "
             "text with 'python -m spacy crfseq word-classes', and give the file as path."
         )
-    numbers: dict[str, int] = srsly.json_loads(gzip.decompress(tables[language].read_bytes()))
+    return _paths(files[language]) if table == CLUSTERS else _parts_of_speech(files[language])
+
+
+def _paths(file: Path) -> dict[str, str]:
+    """Return Brown paths, each stored as a number, its first bit lowest; zeros at its end are lost, 0 is no class."""
+    numbers: dict[str, int] = _read(file)
     paths = {number: f"{number:b}"[::-1] for number in set(numbers.values()) if number}
     return {word: paths[number] for word, number in numbers.items() if number}
+
+
+def _parts_of_speech(index: Path) -> dict[str, str]:
+    """Return the parts of speech of lemmas, of what rules make of them, and of irregular forms."""
+    found = defaultdict[str, set[str]](set)
+    rules, irregular = (_read(index.with_name(index.name.replace("index", name))) for name in ("rules", "exc"))
+    for part, lemmas in _read(index).items():
+        for word, name in _forms(part, lemmas, rules.get(part, [])):
+            found[word].add(name)
+    for part, words in irregular.items():
+        for word in words:
+            found[word].add(f"{part}-irregular")
+    return {word: "/".join(sorted(names)) for word, names in found.items() if word.split() == [word]}
+
+
+def _forms(part: str, lemmas: list[str], rules: list[list[str]]) -> Iterator[tuple[str, str]]:
+    """Yield lemmas and their inflected forms; rules are pairs of the endings of the form and of the lemma."""
+    for of_form, of_lemma in [["", ""], *rules]:
+        name = part if of_form == of_lemma else f"{part}-{of_form}"
+        for lemma in lemmas:
+            if lemma.endswith(of_lemma) and lemma != of_lemma:
+                yield lemma.removesuffix(of_lemma) + of_form, name
+
+
+def _read(file: Path) -> Any:
+    return srsly.json_loads(gzip.decompress(file.read_bytes())) if file.exists() else {}

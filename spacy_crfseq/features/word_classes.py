@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..corpora.word_classes import read_classes, read_lookups
+from ..corpora.word_classes import CLUSTERS, TABLES, read_classes, read_lookups
 from ..errors import ConfigError
 from ..types import LexemeFunction
 from .templates import MAX_OFFSET
@@ -88,10 +88,10 @@ class ClassTable:
         return cls(hashes, numbers, names)
 
 
-@lru_cache(maxsize=1)
-def _of_lookups(language: str) -> ClassTable:
+@lru_cache(maxsize=4)
+def _of_lookups(language: str, table: str) -> ClassTable:
     """Return the classes of a language, read once for all components and trainings."""
-    return ClassTable.of(read_lookups(language))
+    return ClassTable.of(read_lookups(language, table))
 
 
 def hash_of(word: str) -> int:
@@ -118,7 +118,7 @@ class WordClasses:
     A word without a class has that of its lower-cased form.  A trained pipeline contains the classes and needs no file.
 
     path (Path | str): A Brown path file (path, word, count), or lines with a word and its class; gzip is allowed.
-    lookups (str): Instead, a language with classes in the package `spacy-lookups-data`: "en", "de" or "es".
+    lookups (str): Instead, a language with a table in the package `spacy-lookups-data`.
     prefixes (list[int]): Bits of the path for each attribute; 0 is the whole class.  Classes that are not paths only
         have the whole one.
     window (int): Tokens on each side whose classes are used.
@@ -126,6 +126,9 @@ class WordClasses:
         attributes, such as "CLASSES4[0]|SHAPE[-1]" in a block named "classes".
     keep (str): What the model stores: "all" words, or those "seen" in training, which gives smaller models that know
         no class for other words.
+    table (str): The table of the package: "clusters" are classes learned from raw text, of en, de and es.
+        "parts_of_speech" are those that a word can have by the tables of lemmas, such as "noun/verb", with the ending
+        of an inflected form ("verb-ing"), of ca, el, en, es, fa, fr, mk and nl.  They have no prefixes.
     RAISES ConfigError: If a setting cannot work.  The classes are read when they are first needed; a FormatError then
         names the line of the file.
     """
@@ -138,6 +141,7 @@ class WordClasses:
         window: int = 1,
         templates: list[str] | tuple[str, ...] = (),
         keep: str = "all",
+        table: str = CLUSTERS,
     ) -> None:
         if bool(path) == bool(lookups):
             raise ConfigError('WordClasses: give either path = "classes.txt" or lookups = "en".')
@@ -147,8 +151,12 @@ class WordClasses:
             raise ConfigError(f"WordClasses: window must be from 0 to {MAX_OFFSET}, but {window} was given.")
         if keep not in KEEP:
             raise ConfigError(f'WordClasses: keep must be "all" or "seen", but {keep!r} was given.')
-        self.path, self.lookups, self.keep = Path(path), lookups, keep
-        self._prefixes, self._window, self._templates = list(dict.fromkeys(prefixes)), window, tuple(templates)
+        if table not in TABLES:
+            raise ConfigError(f"WordClasses: table must be {' or '.join(map(repr, TABLES))}, but {table!r} was given.")
+        self.path, self.lookups, self.keep, self._name = Path(path), lookups, keep, table
+        # only clusters are paths
+        self._prefixes = list(dict.fromkeys(prefixes if table == CLUSTERS else [0]))
+        self._window, self._templates = window, tuple(templates)
         self._table: ClassTable | None = None
         self._seen: set[int] = set()
         self._last: tuple[str, str | None] = ("", None)
@@ -158,7 +166,8 @@ class WordClasses:
     def table(self) -> ClassTable:
         """The classes; errors as in the class."""
         if self._table is None:
-            self._table = _of_lookups(self.lookups) if self.lookups else ClassTable.of(read_classes(self.path))
+            of_file = not self.lookups
+            self._table = ClassTable.of(read_classes(self.path)) if of_file else _of_lookups(self.lookups, self._name)
         return self._table
 
     def templates(self, block: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_crfseq.corpora.word_classes import lookups_languages, read_classes, read_lookups
+from spacy_crfseq.corpora.word_classes import read_classes, read_lookups
 from spacy_crfseq.errors import ConfigError, FormatError, ModelFileError
 from spacy_crfseq.features import word_classes
 from spacy_crfseq.features.documents import DocumentWords
@@ -21,6 +21,7 @@ from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
 from spacy_crfseq.features.word_classes import ClassTable, WordClasses
 from spacy_crfseq.pipeline.prediction import read_docs
+from tests.pipeline.helpers import blank, examples, pipe_of
 
 
 class Classes:
@@ -171,27 +172,51 @@ BROWN = "0010\trome\t7\n00111101\tParis\t5\n1\tthe\t90\n"
 
 @pytest.fixture
 def lookups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package as `spacy-lookups-data` is, with a table for one language; paths are stored from the lowest bit up."""
+    """A package as `spacy-lookups-data` is, with tables for two languages; paths are stored from the lowest bit up."""
     package = tmp_path / "spacy_lookups_data"
     (package / "data").mkdir(parents=True)
     (package / "__init__.py").touch()
-    table = {"Rome": 0b100, "the": 0b1011, "\n\n": 0, "rare": 0}
-    (package / "data" / "qq_lexeme_cluster.json.gz").write_bytes(gzip.compress(json.dumps(table).encode()))
+    tables: dict[str, Any] = {
+        "qq_lexeme_cluster": {"Rome": 0b100, "the": 0b1011, "\n\n": 0, "rare": 0},
+        "qq_lemma_index": {"verb": ["walk", "bake", "ing"], "noun": ["walk", "New York", ""], "adv": []},
+        "qq_lemma_rules": {"verb": [["ing", ""], ["ing", "e"], ["", "ing"], ["k", "k"]], "verb_part": [["x"]]},
+        "qq_lemma_exc": {"verb": {"woke": ["wake"], "walk": []}, "det": {"a": ["a"]}},
+        "rr_lemma_index": {"noun": ["walk"]},
+        "ss_lemma_rules": {"noun": [["s", ""]]},
+    }
+    for name, table in tables.items():
+        (package / "data" / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(table).encode()))
+    word_classes._of_lookups.cache_clear()
     monkeypatch.delitem(sys.modules, package.name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.mark.usefixtures("lookups")
 def test_tables_of_lookups() -> None:
-    assert [*lookups_languages()] == ["qq"]
     assert read_lookups("qq") == {"Rome": "001", "the": "1101"}
     with pytest.raises(ConfigError, match=r"word classes for qq, not for 'en'.*crfseq word-classes"):
         read_lookups("en")
+    assert read_lookups("rr", "parts_of_speech") == {"walk": "noun"}
+    assert read_lookups("qq", "parts_of_speech") == {
+        "walk": "noun/verb/verb-irregular", "bake": "verb", "ing": "verb", "walking": "verb-ing", "baking": "verb-ing",
+        "bakeing": "verb-ing", "inging": "verb-ing", "woke": "verb-irregular", "a": "det-irregular",
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"parts of speech for qq, rr, not for 'ss'"):
+        WordClasses(lookups="ss", table="parts_of_speech").class_of("walk")
 
 
-def test_the_package_of_the_tables_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("lookups")
+def test_a_model_contains_parts_of_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {"lookups": "qq"}, {"lookups": "qq", "table": "parts_of_speech"}
+    blocks = {f"b{i}": {"@crf_attributes": "spacy_crfseq.WordClasses.v1", **block} for i, block in enumerate(both)}
+    nlp = blank("crf_ner", attributes=blocks)
+    nlp.initialize(lambda: examples(nlp))
+    assert word_classes._of_lookups.cache_info().currsize == 2
     monkeypatch.setattr("spacy_crfseq.corpora.word_classes.find_spec", lambda name: None)
     word_classes._of_lookups.cache_clear()
+    plugin = pipe_of(blank("crf_ner", attributes=blocks).from_bytes(nlp.to_bytes())).method.attributes["b1"]
+    assert [plugin.class_of(word) for word in ("Walking", "ing", "York")] == ["verb-ing", "verb", None]
+    assert (plugin.templates("P"), [*plugin.functions("P")]) == (["P[-1..1]"], ["P"])
     with pytest.raises(ConfigError, match="pip install spacy-lookups-data"):
         WordClasses(lookups="en").class_of("the")
 
@@ -203,15 +228,12 @@ def brown(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (BROWN, {"rome": "0010", "Paris": "00111101", "the": "1"}),
-        ("\ufeffrome\t17\r\nParis\t17\r\n\r\nthe\t3\r\n", {"rome": "17", "Paris": "17", "the": "3"}),
-        ("c1 rome\nc1 paris\nc2 the\n", {"rome": "c1", "paris": "c1", "the": "c2"}),
-        ("rome\t01\n1\t10\n", {"rome": "01", "1": "10"}),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    (BROWN, {"rome": "0010", "Paris": "00111101", "the": "1"}),
+    ("\ufeffrome\t17\r\nParis\t17\r\n\r\nthe\t3\r\n", {"rome": "17", "Paris": "17", "the": "3"}),
+    ("c1 rome\nc1 paris\nc2 the\n", {"rome": "c1", "paris": "c1", "the": "c2"}),
+    ("rome\t01\n1\t10\n", {"rome": "01", "1": "10"}),
+])  # fmt: skip
 def test_formats_are_recognized(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
     plain, packed = tmp_path / "a.txt", tmp_path / "b.gz"
     plain.write_bytes(text.encode())
@@ -219,22 +241,18 @@ def test_formats_are_recognized(tmp_path: Path, text: str, expected: dict[str, s
     assert read_classes(plain) == read_classes(str(packed)) == expected
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"01\trome\n10\t\n", ":2: no word and class"),
-        (b"rome\n", ":1: no word and class"),
-        (b"\n\n", "no word in the file"),
-        (b"01\trome\n10\tthe\n11\trome\n", ":3: the word 'rome' is in class 01 already"),
-        (b"01\trome\n10\tcaf\xe9\n", ":2: byte 14 is not UTF-8"),
-        (b"\x1f\x8bnothing", "cannot be read"),
-    ],
-)
-def test_wrong_files(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "classes.txt"
-    path.write_bytes(data)
+@pytest.mark.parametrize(("data", "message"), [
+    (b"01\trome\n10\t\n", ":2: no word and class"),
+    (b"rome\n", ":1: no word and class"),
+    (b"\n\n", "no word in the file"),
+    (b"01\trome\n10\tthe\n11\trome\n", ":3: the word 'rome' is in class 01 already"),
+    (b"01\trome\n10\tcaf\xe9\n", ":2: byte 14 is not UTF-8"),
+    (b"\x1f\x8bnothing", "cannot be read"),
+])  # fmt: skip
+def test_wrong_files(brown: Path, data: bytes, message: str) -> None:
+    brown.write_bytes(data)
     with pytest.raises(FormatError, match=message):
-        WordClasses(path).class_of("rome")
+        WordClasses(brown).class_of("rome")
 
 
 def test_prefixes_and_fallbacks(brown: Path) -> None:
@@ -244,13 +262,9 @@ def test_prefixes_and_fallbacks(brown: Path) -> None:
     assert values == {
         "Rome": ["00", "0010", "0010"], "Paris": ["00", "001111", "00111101"], "the": ["1", "1", "1"], "x": [None] * 3,
     }  # fmt: skip
-
-
-def test_classes_without_paths_have_no_prefixes(tmp_path: Path) -> None:
-    path = tmp_path / "classes.txt"
-    path.write_text("Rome 10\nParis 10\nthe 9\n", encoding="utf8")
-    values = {name: function("Rome") for name, function in WordClasses(path, prefixes=[1, 0]).functions("C").items()}
-    assert values == {"C1": None, "C": "10"}
+    brown.write_text("Rome 10\nParis 10\nthe 9\n", encoding="utf8")
+    functions = WordClasses(brown, prefixes=[1, 0]).functions("C")
+    assert {name: function("Rome") for name, function in functions.items()} == {"C1": None, "C": "10"}, "not paths"
 
 
 def test_only_seen_words_are_kept(brown: Path) -> None:
@@ -273,18 +287,16 @@ def test_state_round_trip(words: dict[str, str], other: str) -> None:
     assert again.find(other) == words.get(other)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "either path"),
-        ({"path": "a", "lookups": "en"}, "either path"),
-        ({"path": "a", "prefixes": [-1]}, "prefixes"),
-        ({"path": "a", "prefixes": []}, "prefixes"),
-        ({"path": "a", "prefixes": 4}, "prefixes"),
-        ({"path": "a", "window": 99}, "window"),
-        ({"path": "a", "keep": "few"}, "keep"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), [
+    ({}, "either path"),
+    ({"path": "a", "lookups": "en"}, "either path"),
+    ({"path": "a", "prefixes": [-1]}, "prefixes"),
+    ({"path": "a", "prefixes": []}, "prefixes"),
+    ({"path": "a", "prefixes": 4}, "prefixes"),
+    ({"path": "a", "window": 99}, "window"),
+    ({"path": "a", "keep": "few"}, "keep"),
+    ({"lookups": "en", "table": "lemmas"}, "table must be 'clusters' or 'parts_of_speech'"),
+])  # fmt: skip
 def test_wrong_settings(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         WordClasses(**settings)  # type: ignore[arg-type]

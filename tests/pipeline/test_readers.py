@@ -3,7 +3,7 @@
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from spacy.training import Example
 from spacy_crfseq.corpora import PRESETS, Preset
 from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.features.documents import APART
-from spacy_crfseq.features.token_sets import TokenSets, make_token_sets
+from spacy_crfseq.features.documents import APART, DocumentWords
 from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.pipeline.readers import (
     PASSAGE,
@@ -32,7 +31,6 @@ from spacy_crfseq.pipeline.readers import (
     read_examples,
     read_gold,
 )
-from spacy_crfseq.pipeline.spacy_train import create_full_batch
 from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
 from spacy_crfseq.tools.evaluate import guess_spaces, score_raw
 from tests.pipeline.helpers import triples
@@ -255,15 +253,12 @@ def test_limit(nlp: Language, tmp_path: Path) -> None:
         read(nlp, path)
 
 
-@pytest.mark.parametrize(
-    ("text", "columns", "message"),
-    [
-        ("a B-X\n\nb O\nc I-X\n", ["word", "chunk"], r"a\.txt:4: tag 'I-X' may not follow 'O' in IOB2.*conlleval"),
-        ("a -\nb I-X\n", ["word", "ent"], r"a\.txt:2: tag 'I-X' may not follow 'O'"),
-        ("a _\nb Case\n", ["word", "morph"], r"a\.txt:2: 'Case' in column 'morph'"),
-        ("a O\nb NN\n", ["word", "chunk", "conlleval"], r"a\.txt:2: tag 'NN' is not an IOB2 tag"),
-    ],
-)
+@pytest.mark.parametrize(("text", "columns", "message"), [
+    ("a B-X\n\nb O\nc I-X\n", ["word", "chunk"], r"a\.txt:4: tag 'I-X' may not follow 'O' in IOB2.*conlleval"),
+    ("a -\nb I-X\n", ["word", "ent"], r"a\.txt:2: tag 'I-X' may not follow 'O'"),
+    ("a _\nb Case\n", ["word", "morph"], r"a\.txt:2: 'Case' in column 'morph'"),
+    ("a O\nb NN\n", ["word", "chunk", "conlleval"], r"a\.txt:2: tag 'NN' is not an IOB2 tag"),
+])  # fmt: skip
 def test_broken_files(nlp: Language, tmp_path: Path, text: str, columns: list[str], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(nlp, write(tmp_path, text), columns[:2], on_invalid=(*columns, "error")[2])
@@ -297,19 +292,18 @@ def test_conllu(nlp: Language, tmp_path: Path) -> None:
 
 
 def test_conllu_documents(nlp: Language, tmp_path: Path) -> None:
-    reader = create_conllu_reader(write(tmp_path, CONLLU), unit="document")
+    reader = create_conllu_reader(write(tmp_path, CONLLU), unit="document", apart=1.0)
+    assert all(APART in example.predicted.user_data for example in reader(nlp))
     first, second = reader(nlp)
     for doc in (first.reference, first.predicted):
         assert [t.is_sent_start for t in doc] == [True, False, False, True]
     assert [t.head.i for t in first.reference] == [1, 1, 1, 3]
     assert [t.is_sent_start for t in second.reference] == [True, False]
-    assert next(iter(reader(nlp))).reference is first.reference
 
 
-@pytest.mark.parametrize(
-    ("heads", "is_tree"),
-    [("2 0 2", True), ("3 0 2", True), ("0 0 1", False), ("2 1 0", False), ("9 0 1", False), ("_ 0 1", False)],
-)
+@pytest.mark.parametrize(("heads", "is_tree"), [
+    ("2 0 2", True), ("3 0 2", True), ("0 0 1", False), ("2 1 0", False), ("9 0 1", False), ("_ 0 1", False),
+])  # fmt: skip
 def test_heads(nlp: Language, tmp_path: Path, heads: str, is_tree: bool) -> None:
     lines = [f"{i}\tw\tw\tX\tX\t_\t{head}\tx\t_\t_\n" for i, head in enumerate(heads.split(), start=1)]
     (example,) = create_conllu_reader(write(tmp_path, "".join(lines)))(nlp)
@@ -322,7 +316,6 @@ def test_presets(nlp: Language, tmp_path: Path) -> None:
         (example,) = read_examples(nlp, path, "conll2002", given=["tag"])
     assert ents(example.reference) == [(0, 1, "X"), (1, 2, "Y")]
     assert example.predicted[0].tag_ == "NN"
-    assert len(list(read_examples(nlp, write(tmp_path, CONLLU), "conllu", unit="document"))) == 2
     with pytest.raises(ConfigError, match="Did you mean"):
         read_examples(nlp, path, "conll200")
 
@@ -362,16 +355,11 @@ def test_config_by_entry_points(nlp: Language, tmp_path: Path) -> None:
     resolved = spacy.util.registry.resolve(filled)
     (batch,) = resolved["batcher"](resolved["train"](nlp))
     assert [example.predicted[0].tag_ for example in batch] == ["NN", "NN"]
+    assert list(resolved["batcher"]([4, 5])) == [[4, 5]]
     with pytest.raises(DataError, match=r"spacy_crfseq\.full_batch\.v1.*corpus is empty.*--paths\.train"):
         next(iter(resolved["batcher"]([])))
     with pytest.raises(FormatError, match="10 columns"):
         resolved["dev"](nlp)
-
-
-def test_full_batch() -> None:
-    batcher = create_full_batch()
-    assert list(batcher(iter([1, 2, 3]))) == [[1, 2, 3]]
-    assert list(batcher([4])) == [[4]]
 
 
 @pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA does not name a folder of corpora")
@@ -474,24 +462,10 @@ FILES = {
 }
 
 
-class Length:
-    """A Doc attribute: the number of its tokens."""
-
-    def templates(self, block: str) -> Sequence[str]:
-        return [f"{block}[0]"]
-
-    def names(self, block: str) -> Sequence[str]:
-        return [block]
-
-    def read(self, block: str, docs: Sequence[Any], strings: Any = None) -> Mapping[str, TokenSets]:
-        values = [len(doc) for doc in docs for _ in doc]
-        return {block: make_token_sets([1] * len(values), values)}
-
-
 def pipeline(*, reads: bool) -> Language:
     nlp = spacy.blank("xx")
     pipe: Any = nlp.add_pipe("crf_ner")
-    pipe.method = pipe.method._replace(attributes={"doc_size": Length()} if reads else {})
+    pipe.method = pipe.method._replace(attributes={"context": DocumentWords()} if reads else {})
     return nlp
 
 
@@ -540,15 +514,12 @@ def test_documents_stream_with_errors(tmp_path: Path) -> None:
 # --- scores on raw text: spaces between words, and comparison by characters -----------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'He said : " I do n\'t know ( yet ) . " -> He said: "I don\'t know (yet)."',
-        "It cost $ 5 , or 3 % of Ann 's pay ! -> It cost $5, or 3% of Ann's pay!",
-        "\u00bf Qu\u00e9 ? L' eau -> \u00bfQu\u00e9? L'eau",
-        "`` So - called '' ... -> ``So - called''...",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    'He said : " I do n\'t know ( yet ) . " -> He said: "I don\'t know (yet)."',
+    "It cost $ 5 , or 3 % of Ann 's pay ! -> It cost $5, or 3% of Ann's pay!",
+    "\u00bf Qu\u00e9 ? L' eau -> \u00bfQu\u00e9? L'eau",
+    "`` So - called '' ... -> ``So - called''...",
+])  # fmt: skip
 def test_spaces_are_those_of_print(text: str) -> None:
     words, printed = text.split(" -> ")
     parts = zip(words.split(), guess_spaces(words.split()), strict=True)

@@ -9,7 +9,7 @@ from scripts import accuracy
 from tests.commands import invoke, worked, write_corpus
 
 BLOCK = (
-    '[components.crf_ner.attributes.names]\n@crf_attributes = "spacy_crfseq.Phrases.v1"\nlists = {"place": ["Oslo"]}\n'
+    '[components.crf_ner.attributes.towns]\n@crf_attributes = "spacy_crfseq.Phrases.v1"\nlists = {"place": ["Oslo"]}\n'
 )
 
 
@@ -36,15 +36,15 @@ def test_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
             config.write_text(config.read_text().replace(empty, f"{empty}\n{BLOCK}"))
 
     monkeypatch.setattr(accuracy, "command", command)
-    accuracy.accuracy(["conll2003/no-names", "conll2003/fast"])
+    accuracy.accuracy(["conll2003/no-towns", "conll2003/fast"])
     trained = {
-        row: json.loads((tmp_path / "RESULTS" / f"conll2003-{row}.json").read_text()) for row in ("fast", "no-names")
+        row: json.loads((tmp_path / "RESULTS" / f"conll2003-{row}.json").read_text()) for row in ("fast", "no-towns")
     }
-    assert not any("names" in result["sources"] for result in trained.values())
+    assert not any("towns" in result["sources"] for result in trained.values())
     assert all(0 < result["dev"]["score"] <= 1 and "test" not in result for result in trained.values())
-    assert (tmp_path / "page.md").read_text().count("| without `names` | ") == 1
+    assert (tmp_path / "page.md").read_text().count("| without `towns` | ") == 1
     calls.clear()
-    accuracy.accuracy(["conll2003/no-names"])
+    accuracy.accuracy(["conll2003/no-towns"])
     assert calls == ["init-config"]  # only to know the rows
     with pytest.raises(accuracy.typer.BadParameter, match="conll2003/no-such"):
         accuracy.accuracy(["conll2003/no-such"])

@@ -73,7 +73,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "a.txt").write_text("Anna saw Oslo\n")
     (folder / "work.py").write_text(WORK)
     command = [sys.executable, "-m", "spacy", "crfseq", "init-config", folder / "a.cfg", "--lang", "en"]
-    command += ["--goal", "fast", "--train", folder / "a.conll", "--columns", "word,ent"]
+    command += ["--goal", "small", "--train", folder / "a.conll", "--columns", "word,ent"]
     subprocess.run(command, check=True, capture_output=True)
     return folder
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 18_942, 32_091, 218
+CORE, PACKAGE, FILES = 18_974, 32_139, 218
 """Lines of code of the core and of the package, and files of the package, at most."""
 TESTS = 32_985
 """Lines of the tests, all of them, at most."""

@@ -425,16 +425,16 @@ def count_occurrences(
 
 @kernel
 def reach(
-    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, text: Text,
-    low: Numbers, high: Numbers, length: Numbers,
-) -> None:  # fmt: skip
+    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, text: Text, bounds: Reach
+) -> None:
     """Say how far the counts of each feature of a group can be from the gold ones in one sequence.
 
     row_ptr [R + 1] and tokens: where each row is on.  columns [T]: the gold column, -1 where missing.  owner [T]: the
-    sequence, -1 for tokens that are passed over.  low [D]: most positions with a row and the feature's column in the
-    gold labels or missing ones.  high [D]: most that do not have it for certain.  length [R]: positions with the row in
-    a sequence, the mean over such positions.
+    sequence, -1 for tokens that are passed over.  bounds: low [D], most positions with a row and the feature's column
+    in the gold labels or missing ones; high [D], most that do not have it for certain; length [R], positions with the
+    row in a sequence, the mean over such positions.
     """
+    low, high, length = bounds
     width = 0
     for k in range(text.begin[first_row], text.begin[first_row + row_ptr.shape[0] - 1]):
         width = max(width, text.cols[k] + 1)

@@ -78,8 +78,8 @@ class Memory:
         # the result of `kernels.reach`
         self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
         for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
-            reach = self.low, self.high, self.lengths
-            kernels.reach(block.first, on.row_ptr, on.tokens, column, owner, self.text, *reach)
+            bounds = self.low, self.high, self.lengths
+            kernels.reach(block.first, on.row_ptr, on.tokens, column, owner, self.text, bounds)
         self.gains, self.best = np.zeros(n_rows), np.zeros(n_rows, np.int64)
         self.best[self.first_shared :] = np.arange(self.shared.start, self.shared.stop)
         shape = 1 + int(partial.any()), self.n_tokens, n

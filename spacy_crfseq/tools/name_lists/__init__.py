@@ -11,12 +11,14 @@ Faker makes up texts for tests from such lists.  One block of a config finds the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from ...errors import ConfigError
-from ...features.phrases import Phrases
+from ...features.phrases import Phrases, Table, make_table
+from ...threads import cached_property
 
 PACKAGE = "faker"
 LISTS = {
@@ -43,6 +45,11 @@ class NameLists(Phrases):
     def __init__(self, lower: bool = True, window: int = 0) -> None:
         super().__init__(None, {name: [] for name in LISTS}, lower, window)
 
+    @cached_property
+    def table(self) -> Table:
+        """The names, read once for all components and trainings; ConfigError without Faker."""
+        return _table(self.lower)
+
     def entries(self) -> Iterator[tuple[str, str]]:
         """Yield the names of all languages, each after its list; ConfigError without Faker."""
         if find_spec(PACKAGE) is None:
@@ -55,3 +62,8 @@ class NameLists(Phrases):
                     # some are properties; names of some languages are tuples of spellings
                     if isinstance(names := values.get(attribute), (tuple, list, dict)):
                         yield from ((name, value) for value in names if isinstance(value, str))
+
+
+@lru_cache(maxsize=2)
+def _table(lower: bool) -> Table:
+    return make_table(NameLists(lower).entries(), lower)

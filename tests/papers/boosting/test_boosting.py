@@ -370,16 +370,13 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last.value < first.value
 
 
-@pytest.mark.parametrize(
-    ("message", "change"),
-    [
-        ("bound must be one of position, exact", {"bound": "sharp"}),
-        ("rounds and max_iterations must be at least 1", {"rounds": 0}),
-        ("max_step must be positive", {"max_step": 0.0}),
-        ("candidates and longest must be 0 or more", {"longest": -1}),
-        ("tolerance and gradient_tolerance 0 or more", {"tolerance": -1.0}),
-    ],
-)
+@pytest.mark.parametrize(("message", "change"), [
+    ("bound must be one of position, exact", {"bound": "sharp"}),
+    ("rounds and max_iterations must be at least 1", {"rounds": 0}),
+    ("max_step must be positive", {"max_step": 0.0}),
+    ("candidates and longest must be 0 or more", {"longest": -1}),
+    ("tolerance and gradient_tolerance 0 or more", {"tolerance": -1.0}),
+])  # fmt: skip
 def test_settings_out_of_range_are_refused(message: str, change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=message):
         Boosting(**change)

@@ -29,13 +29,12 @@ from tests.commands import Run, refused, worked, write_trees
 
 ROOT = Path(__file__).parents[3]
 TASK_SETS = [*((task,) for task in TASKS), tuple(TASKS)]
+MODULE = import_module("spacy_crfseq.tools.init_config")
 COLUMN_OF = {"tagger": {"tag", "pos"}, "chunker": {"chunk"}, "ner": {"ent"}}
 
 
 def possible(tasks: tuple[str, ...], format_name: str) -> bool:
-    layout = GOLD[format_name]
-    assert layout is not None
-    return all(COLUMN_OF[task] & set(layout.columns) for task in tasks)
+    return all(COLUMN_OF[task] & {*GOLD[format_name].columns} for task in tasks)
 
 
 COMBINATIONS = [(tasks, name, goal) for tasks in TASK_SETS for name in NAMES for goal in GOALS if possible(tasks, name)]
@@ -57,11 +56,17 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     return folder
 
 
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What the command takes for installed, of languages of lookups and packages: nothing at first."""
+    names = set[str]()
+    monkeypatch.setattr(MODULE, "lookups_languages", lambda table="": names)
+    monkeypatch.setattr(MODULE, "find_spec", lambda name: name if name in names else None)
+    return names
+
+
 def settings(tasks: tuple[str, ...], name: str, goal: str, *files: Path) -> Settings:
-    layout = GOLD[name]
-    assert layout is not None
-    train, dev = files or (None, None)
-    return Settings(tasks, "xx", layout, goal, train, dev)
+    return Settings(tasks, "xx", GOLD[name], goal, *(files or (None, None)))
 
 
 def write_config(folder: Path, corpora: Path, tasks: tuple[str, ...], name: str, goal: str) -> Path:
@@ -229,41 +234,53 @@ def test_the_language_of_a_corpus(code: str, tmp_path: Path) -> None:
     assert likely_language(tmp_path / "train.iob", GOLD["iob"]) == code
 
 
-def test_accurate_entities_read_the_document_or_a_passage(corpora: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("installed")
+def test_accurate_models_read_the_document_or_a_passage(corpora: Path, tmp_path: Path) -> None:
     marked, unmarked, export = tmp_path / "marked.conll", tmp_path / "unmarked.conll", corpora / "train.jsonl"
     unmarked.write_text("Ada NNP B-NP B-PER\nsings VBZ B-VP O\n\n", encoding="utf8")
     marked.write_text("-DOCSTART- -X- -X- O\n\n" + unmarked.read_text(encoding="utf8"), encoding="utf8")
-    units = [("ner", marked, "document"), ("ner", unmarked, "passage"), ("ner", export, "document")]
-    for task, train, unit in [*units, ("tagger", marked, "sentence")]:
+    trees, documents = corpora / "train.conllu", tmp_path / "documents.conllu"
+    documents.write_text("# newdoc id = a\n" + trees.read_text(encoding="utf8"), encoding="utf8")
+    blocks = {"tagger": ["labels"], "chunker": [], "ner": ["context", "labels"]}
+    entities = [("ner", marked, "document"), ("ner", unmarked, "passage"), ("ner", export, "document")]
+    others = [("tagger", trees, "passage"), ("tagger", documents, "document"), ("chunker", marked, "sentence")]
+    for task, train, unit in [*entities, *others, ("all", marked, "document")]:
         made = complete(Wanted(task, "xx", goal="accurate", train=train))
         assert made.unit == unit
         config = util.load_config_from_str(init_config(made))
-        assert config["corpora"]["train"].get("unit", unit) == unit
-        attributes = config["components"][TASKS[task]]["attributes"]
-        assert list(attributes) == ([] if unit == "sentence" else ["context", "labels"])
+        readers = [config["corpora"][part] for part in ("train", "dev")]
+        assert [reader.get("unit", unit) for reader in readers] == [unit] * 2
+        assert [reader.get("apart") for reader in readers] in ([0.15 * (unit != "sentence"), 0.0], [None] * 2)
+        attributes = [component["attributes"] for component in config["components"].values()]
+        assert [list(block) for block in attributes] == [blocks[name] for name in made.tasks]
+        assert {block["labels"]["optimizer"]["min_weight"] for block in attributes if block} <= {0.05}
         assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
 
 
-def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_says_what_is_missing_and_what_is_guessed(run: Run, tmp_path: Path, installed: set[str]) -> None:
     train = tmp_path / "train.iob"
     train.write_text("The O\nand O\nof O\nwas O\nhouse O\n", encoding="utf8")
-    monkeypatch.setattr(import_module("spacy_crfseq.tools.init_config"), "lookups_languages", dict)
     said = " ".join(run("init-config", tmp_path / "c.cfg", "--train", train).stdout.split())
     assert "The language seems to be 'en'" in said
     assert "pip install 'spacy-crfseq[lookups]'" in said
+    assert "pip install 'spacy-crfseq[lists]'" in said
     said = run("init-config", tmp_path / "c.cfg", "--train", train, "--lang xx --force").stdout
     assert "seems" not in said
     assert "lookups" not in said
+    installed.add("faker")
+    assert "lists" not in run("init-config", tmp_path / "c.cfg", "--train", train, "--force").stdout
 
 
-@pytest.mark.parametrize(("installed", "lang", "of_tagger", "of_ner"), [
+@pytest.mark.parametrize(("names", "lang", "of_tagger", "of_ner"), [
     ([], "nl", [], []),
     (["de", "es"], "es", ["classes"], ["classes"]),
+    (["de", "en", "es"], "en", ["classes", "parts_of_speech"], ["classes"]),
+    (["faker"], "en", [], ["names"]),
     (["de", "es"], "nl", [], ["classes_de", "classes_es"]),
-    (["de", "es"], "ru", [], []),
+    (["de", "es", "faker"], "ru", [], ["names"]),
 ])  # fmt: skip
-def test_takes_up_word_classes(installed: Any, lang: Any, of_tagger: Any, of_ner: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(import_module("spacy_crfseq.tools.init_config"), "lookups_languages", lambda: set(installed))
+def test_takes_up_what_is_installed(names: Any, lang: Any, of_tagger: Any, of_ner: Any, installed: set[str]) -> None:
+    installed |= {*names}
     for goal in GOALS:
         made = settings(("tagger", "ner"), "conll2003", goal)._replace(lang=lang)
         blocks = util.load_config_from_str(init_config(made))["components"].values()
@@ -277,7 +294,7 @@ def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: p
         calls.append([stdout, *call[4:]])
         return SimpleNamespace(returncode=run(*call[4:], "--sizes", "9").exit_code)  # 500 take longer
 
-    monkeypatch.setattr(import_module("spacy_crfseq.tools.init_config").subprocess, "run", in_process)
+    monkeypatch.setattr(MODULE.subprocess, "run", in_process)
     raw, train, lists, config = (tmp_path / name for name in ("raw.txt", "train.iob", "lists", "ner.cfg"))
     raw.write_text("\n".join(" ".join(f"w{i}" for i in range(k, 60)) for k in range(12)))
     train.write_text("Oslo B-LOC\nw1 O\n\n")

@@ -23,11 +23,14 @@ def test_names_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         path.with_suffix(".py").write_text(f"class Provider:\n    {line}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(MODULE, "PACKAGE", "other")
+    MODULE._table.cache_clear()
     made = MODULE.NameLists(lower=False, window=1)
     assert (made.templates("NAMES"), made.lower) == (["NAMES[-1..1]"], False)
     names = {"city": ["New York"], "first": ["Anna", "Bo"], "last": ["May"], "legal": ["AG", "Inc."], "state": ["Ohio"]}
     assert sorted(made.entries()) == [(name, phrase) for name, phrases in names.items() for phrase in phrases]
     state = made.to_state()
+    assert MODULE.NameLists(lower=False).table is made.table, "read once"
+    MODULE._table.cache_clear()
     monkeypatch.setattr(MODULE, "PACKAGE", "no_such_package")
     with pytest.raises(ConfigError, match=r"pip install 'spacy-crfseq\[lists\]'"):
         (other := MODULE.NameLists()).to_state()
