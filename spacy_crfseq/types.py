@@ -443,6 +443,24 @@ class Decoder(Protocol):
 
 
 @runtime_checkable
+class LearnedDecoder(Decoder, Protocol):
+    """A decoder that corrects the probabilities of spans, and learns it where a first stage is trained.
+
+    base (Decoder): Decodes in the first stage.
+    least (float): The probability above which spans are candidates.
+    """
+
+    base: Decoder
+    least: float
+
+    def learn(self, parts: Sequence[tuple[Ints, Floats, Bools]]) -> None:
+        """Learn from texts that models have not seen: `candidates` of parts of them, and which are correct [C]."""
+
+    def rescored(self, spans: Ints, probabilities: Floats) -> Floats:
+        """Return the corrected probabilities [C] of candidates."""
+
+
+@runtime_checkable
 class TokenPotential(Protocol):
     """A plug-in of ``crf_potentials``: scores of tokens that are added to those of the linear potential."""
 

@@ -115,15 +115,57 @@ def _span_steps(
                     goes_on[b + t, q] = potentials_ahead[i, k] * ends[k] / beta[t - 1, i]
 
 
-def best_spans(spans: SpanChain, offsets: Offsets, outside: Bools, gain: float, cost: float) -> Ints:
+class Candidates(NamedTuple):
+    """C spans that are possible, in the order of their first tokens.
+
+    spans (Ints): [C, 3] the first token, the token after the last one, and the label of the first.
+    probabilities (Floats): [C] in float64.
+    """
+
+    spans: Ints
+    probabilities: Floats
+
+
+def candidates(spans: SpanChain, offsets: Offsets, outside: Bools, least: float) -> Candidates:
+    """Return the spans of a probability above `least`; where not every span can be left out, also improbable ones."""
+    room = 2 * len(spans.opens) + 64
+    while True:
+        rows, values = np.empty((room, 3), np.int32), np.empty(room)
+        n = _best_spans(spans, offsets, outside, (1.0, 1.0, least), rows, values)[1]
+        if n <= room:
+            return Candidates(rows[:n], values[:n])
+        room = n
+
+
+def best_spans(
+    spans: SpanChain, offsets: Offsets, outside: Bools, gain: float, cost: float, rescored: Floats | None = None,
+    least: float = 0.0,
+) -> Ints:  # fmt: skip
     """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``.
 
     Labels `outside` [L] are in no span.  Every sequence must have a labelling.
+    rescored (Floats | None): [C] probabilities for those of ``candidates(spans, offsets, outside, least)``.
     """
-    labels, values = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
-    table = Table(values[0], values[1], values[2], np.full((*spans.opens.shape, 2), -1, np.int32))
-    _search(offsets, spans, outside, (gain, cost), table, labels)
-    return labels
+    if rescored is not None:
+        return _best_spans(spans, offsets, outside, (gain, cost, least), _NO_ROWS, rescored)[0]
+    least = cost / gain * (1 - 1e-9)  # spans that cost more than they gain
+    return _best_spans(spans, offsets, outside, (gain, cost, least), _NO_ROWS, np.empty(0))[0]
+
+
+_NO_ROWS = np.empty((0, 3), np.int32)
+
+
+def _best_spans(
+    spans: SpanChain, offsets: Offsets, outside: Bools, worth: tuple[float, float, float], rows: Ints, values: Floats
+) -> tuple[Ints, int]:
+    """Return the best labels [T], and how many spans count; worth is (gain, cost, least).
+
+    Spans are written to rows [room, 3] and values [room]; without rows, their probabilities are read from values.
+    """
+    labels, table = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
+    origins = np.full((*spans.opens.shape, 2), -1, np.int32)
+    n = _search(offsets, spans, outside, worth, Table(table[0], table[1], table[2], origins), labels, rows, values)
+    return labels, n
 
 
 @inlined
@@ -144,36 +186,39 @@ def _filler(follows: Floats, outside: Bools) -> int:
 
 @kernel
 def _search(
-    offsets: Offsets, spans: SpanChain, outside: Bools, worth: tuple[float, float], table: Table, labels: Ints,
-) -> None:  # fmt: skip
-    """Do the work of `best_spans`; worth is (gain, cost).
+    offsets: Offsets, spans: SpanChain, outside: Bools, worth: tuple[float, float, float], table: Table, labels: Ints,
+    rows: Ints, values: Floats,
+) -> int:  # fmt: skip
+    """Do the work of `_best_spans`.
 
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are above the floor of the sequence.  Spans below it count as having the probability zero,
-    so that there is a labelling wherever one is possible.  Where each span could be left out, those that cost more than
-    they gain are negligible too, which leaves few.
+    so that there is a labelling wherever one is possible.  Where each span could be left out, those of a probability
+    below the least are negligible too, which leaves few.
     """
-    filler = _filler(spans.follows, outside)
+    filler, count = _filler(spans.follows, outside), 0
     for s in range(offsets.shape[0] - 1):
         b, e = offsets[s], offsets[s + 1]
-        floor = max(NEGLIGIBLE, worth[1] / worth[0] * (1 - 1e-9)) if filler >= 0 else NEGLIGIBLE
+        floor = max(NEGLIGIBLE, worth[2]) if filler >= 0 else NEGLIGIBLE
         for t in range(b, e if filler >= 0 else b):
             if not spans.allowed[t, filler]:
                 floor = NEGLIGIBLE
         if e > b:
-            _fill_table(b, e, spans, outside, worth, floor, table)
+            count = _fill_table(b, e, spans, outside, (worth[0], worth[1], floor), table, count, rows, values)
             _trace_back(b, e, spans, outside, worth[1], table, labels)
+    return count
 
 
 @inlined
 def _fill_table(
-    b: int, e: int, spans: SpanChain, outside: Bools, worth: tuple[float, float], floor: float, table: Table
-) -> None:  # fmt: skip
-    """Fill the table for the sequence of the tokens b..e-1."""
+    b: int, e: int, spans: SpanChain, outside: Bools, worth: tuple[float, float, float], table: Table, count: int,
+    rows: Ints, values: Floats,
+) -> int:  # fmt: skip
+    """Fill the table for the sequence of the tokens b..e-1; return the count of spans with those of the sequence."""
     # one long function: parts that take these tuples at each token would count references to all arrays
     possible, follows, links, first_link, allowed, opens, closes, goes_on = spans
     begin, through, finish, origins = table
-    (gain, cost), n, shared = worth, outside.shape[0], follows.shape[0] == 1
+    (gain, cost, floor), n, shared = worth, outside.shape[0], follows.shape[0] == 1
     # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
     now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)
     for t in range(b, e):
@@ -206,17 +251,25 @@ def _fill_table(
         for first in range(n):
             if outside[first] or begin[t, first] == -np.inf or not opens[t, first] > floor:
                 continue
-            mass[first], now[0], count, last = opens[t, first], first, 1, t
-            while count > 0:
-                for place in range(count):
+            mass[first], now[0], n_now, last = opens[t, first], first, 1, t
+            while n_now > 0:
+                for place in range(n_now):
                     j = now[place]
-                    value = begin[t, first] + gain * mass[j] * closes[last, j] - cost
+                    probability = mass[j] * closes[last, j]
+                    if not probability > floor:
+                        continue
+                    if count < rows.shape[0]:
+                        rows[count, 0], rows[count, 1], rows[count, 2], values[count] = t, last + 1, first, probability
+                    elif count < values.shape[0]:
+                        probability = values[count]
+                    count += 1
+                    value = begin[t, first] + gain * probability - cost
                     if value > finish[last, j]:
                         finish[last, j] = value
                         origins[last, j, 0] = t
                         origins[last, j, 1] = first
                 last, met = last + 1, 0
-                for place in range(count):
+                for place in range(n_now):
                     i = now[place]
                     for k in range(first_link[i], first_link[i + 1] if last < e else 0):
                         j = links[k, 1]
@@ -227,7 +280,8 @@ def _fill_table(
                                 met += 1
                             longer[j] = product
                     mass[i] = 0.0
-                mass, longer, now, then, count = longer, mass, then, now, met
+                mass, longer, now, then, n_now = longer, mass, then, now, met
+    return count
 
 
 @inlined

@@ -482,6 +482,7 @@ def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureS
         "bigram_templates": list(features.bigram_templates),
         "functions": {} if is_first else _states(_functions(features)),
         "attributes": None if is_first else _states(method.attributes),
+        "decoder": None if is_first else _states({"decoder": method.decoder}),
         **packed._replace(names=names, largest=largest)._asdict(),  # type: ignore[arg-type]
         "model": crf.to_bytes(),
     }
@@ -550,6 +551,8 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
             f"{component!r} names. Use the config that lies beside the model, or train again."
         )
     _restore({name: _functions(features)[name] for name in functions}, functions, source)
+    if (decoder := head.get("decoder")) and isinstance(method.decoder, Stateful):  # the config may name another one
+        _restore({"decoder": method.decoder}, decoder, source)
     crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):

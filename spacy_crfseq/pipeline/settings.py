@@ -112,7 +112,7 @@ class Method(NamedTuple):
         from ..features.template_file import TemplateFile
         from ..registry import check_types
         from ..training.compatibility import check_network, check_occurrences, check_plugins, check_term
-        from ..types import NetworkPotential, SupportPotential, TokenPotential
+        from ..types import LearnedDecoder, NetworkPotential, SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -152,6 +152,11 @@ class Method(NamedTuple):
             if len(self.attributes) - len(first.attributes) > 1:
                 raise ConfigError(f"{where}: several attributes read the labels of a first stage; keep one of them.")
             check_plugins(component, **{name: getattr(first, name) for name in PLUGINS})
+        elif isinstance(self.decoder, LearnedDecoder):
+            raise ConfigError(
+                f"[components.{component}.decoder] learns from a first stage, but no attribute reads its labels. Add "
+                "spacy_crfseq.DocumentLabels.v1 to the attributes, or use spacy_crfseq.MaxExpectedF1.v1."
+            )
         for name, term in self.each_term(component).items():
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
 
@@ -170,7 +175,10 @@ class Method(NamedTuple):
         others = {name: plugin for name, plugin in self.attributes.items() if plugin not in readers}
         optimizer = readers[0].optimizer or self.optimizer
         potentials = {name: copy(potential) for name, potential in self.potentials.items()}
-        return self._replace(attributes=others, optimizer=optimizer, potentials=potentials, terms={}, keep_names=False)
+        return self._replace(
+            attributes=others, optimizer=optimizer, potentials=potentials, terms={}, keep_names=False,
+            decoder=getattr(self.decoder, "base", self.decoder),
+        )  # fmt: skip
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""

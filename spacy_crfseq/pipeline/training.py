@@ -26,6 +26,7 @@ from ..features.index import HashIndex
 from ..features.noted import hash_of
 from ..features.protocol import LabelAttributes
 from ..features.template_file import TemplateFile
+from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
@@ -34,7 +35,7 @@ from ..training.dataset import folds
 from ..training.fit import Checkpoint, FitResult
 from ..training.fit import fit as minimise
 from ..training.objective import Objective, Term
-from ..types import MISSING, Ints, Loss, Offsets, Optimizer, TextLoss
+from ..types import MISSING, Bools, Floats, Ints, LearnedDecoder, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import UNCALIBRATED, DocModel
 from .encode import TRAIN, Met, Plan, Texts, TrainingSet, find_texts, settings_of
@@ -217,7 +218,8 @@ class Training:
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return held_out
             (k,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
-            held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0)
+            decoder = model.method.decoder if isinstance(model.method.decoder, LearnedDecoder) else None
+            held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0, decoder)
             if keep:  # the labels that the first stage has, too, have other numbers there
                 tags = model.first.labels.tags
                 numbers = [tags.index(tag) if tag in tags else MISSING for tag in first.labels.tags]
@@ -432,35 +434,53 @@ def _warn(model: DocModel, absent: Sequence[str], nlp: Language | None) -> None:
 
 
 def _jackknife(
-    training: Training, whole: TrainingSet, keys: Sequence[int], sizes: Sequence[int], k: int, seed: int
-) -> dict[int, Ints]:
+    training: Training, whole: TrainingSet, keys: Sequence[int], sizes: Sequence[int], k: int, seed: int,
+    decoder: LearnedDecoder | None,
+) -> dict[int, Ints]:  # fmt: skip
     """Return the labels of the Docs of a training corpus, by their keys, from models that have not seen them.
 
     A document is split if it is the only one.  Labels are `MISSING` if there is but one sentence.
     keys, sizes (Sequence[int]): Of the Docs; sizes in tokens.
     k (int): Parts of the corpus, or as many as there are different documents.
+    decoder (LearnedDecoder | None): That of the second stage, which learns from these models, too.
     """
     ends, offsets, units = np.cumsum([0, *sizes]), whole.corpus.data.encoded.offsets, list(keys)
     bounds = np.searchsorted(offsets, ends)
     if len(set(units)) < 2:  # one document, perhaps in copies
         units = [i for begin, end in pairwise(bounds.tolist()) for i in range(end - begin)]
         bounds = np.arange(len(offsets))
-    labels = np.full(ends[-1], MISSING, np.int32)
+    labels, judged = np.full(ends[-1], MISSING, np.int32), list[tuple[Ints, Floats, Bools]]()
     parts = folds(units, min(k, len(set(units))), seed) if len(set(units)) > 1 else []
     for number, held in enumerate(parts, 1):
         training.plan.report(f"First stage: part {number} of {len(parts)} is labelled by a model of the others")
         sequences = np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in held])
         tokens = np.concatenate([np.arange(offsets[bounds[i]], offsets[bounds[i + 1]]) for i in held])
         training.learn(whole, np.setdiff1d(np.arange(len(offsets) - 1), sequences))
-        labels[tokens] = labels_of(training.model, whole.take(sequences))
+        posterior = posterior_of(training.model, held_out := whole.take(sequences).numbered(training.model))
+        labels[tokens] = posterior.decode(training.model.method.decoder, training.model.method.n_threads)
+        if decoder is not None:
+            judged.append(_judged(posterior, held_out.corpus.data.gold, decoder.least))
+    if decoder is not None:
+        decoder.learn(judged)
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
 
 
-def labels_of(model: DocModel, data: TrainingSet) -> Ints:
-    """Return the labels [T] that a model gives to the training corpus of a set that it was made of."""
+def posterior_of(model: DocModel, data: TrainingSet) -> Posterior:
+    """Return the distribution of a model's labels for the training corpus of a set that it was made of."""
     encoded = model.encoder.adopted(data.corpus.data.encoded, data.encoder)
-    posterior = model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)
-    return posterior.decode(model.method.decoder, model.method.n_threads)
+    return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)
+
+
+def _judged(posterior: Posterior, gold: Ints, least: float) -> tuple[Ints, Floats, Bools]:
+    """Return the candidates above `least` and which are gold [C], without those beside tokens of unknown labels [T]."""
+    spans, probabilities = posterior.candidates(least)
+    labels = np.maximum(gold, 0).astype(np.int32)
+    starts, ends = posterior.spans(labels)
+    right = {*zip(starts.tolist(), ends.tolist(), labels[starts].tolist(), strict=True)}
+    unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
+    known = unknown[np.maximum(spans[:, 0] - 1, 0)] == unknown[spans[:, 1] + 1]
+    is_gold = np.fromiter((span in right for span in map(tuple, spans[known].tolist())), np.bool_)
+    return spans[known], probabilities[known], is_gold
 
 
 def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> Iterator[Example]:
