@@ -444,20 +444,23 @@ class Decoder(Protocol):
 
 @runtime_checkable
 class LearnedDecoder(Decoder, Protocol):
-    """A decoder that corrects the probabilities of spans, and learns it where a first stage is trained.
+    """A decoder that corrects the probabilities of spans, and learns how where a first stage is trained.
 
     base (Decoder): Decodes in the first stage.
-    least (float): The probability above which spans are candidates.
+    learned (bool): Whether it has learned anything yet.
     """
 
     base: Decoder
-    least: float
+    learned: bool
 
-    def learn(self, parts: Sequence[tuple[Ints, Floats, Bools]]) -> None:
-        """Learn from texts that models have not seen: `candidates` of parts of them, and which are correct [C]."""
+    def observe(self, posterior: Any, gold: Ints) -> Any:
+        """Return what to learn from the `Posterior` of a text new to its model; gold [T] is negative where unknown."""
 
-    def rescored(self, spans: Ints, probabilities: Floats) -> Floats:
-        """Return the corrected probabilities [C] of candidates."""
+    def learn(self, observed: Sequence[Any]) -> None:
+        """Learn from what `observe` returned."""
+
+    def span_probabilities(self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+        """Return the corrected probabilities of spans [S]; arguments as of `Posterior.span_probabilities`."""
 
 
 @runtime_checkable

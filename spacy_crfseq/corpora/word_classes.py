@@ -10,7 +10,6 @@ import gzip
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -117,21 +116,16 @@ def _parts_of_speech(index: Path) -> dict[str, str]:
     found = defaultdict[str, set[str]](set)
     rules, irregular = (_read(index.with_name(index.name.replace("index", name))) for name in ("rules", "exc"))
     for part, lemmas in _read(index).items():
-        for word, name in _forms(part, lemmas, rules.get(part, [])):
-            found[word].add(name)
+        # rules are pairs of the endings of an inflected form and of the lemma
+        for of_form, of_lemma in [["", ""], *rules.get(part, [])]:
+            name = part if of_form == of_lemma else f"{part}-{of_form}"
+            for lemma in lemmas:
+                if lemma.endswith(of_lemma) and lemma != of_lemma:
+                    found[lemma.removesuffix(of_lemma) + of_form].add(name)
     for part, words in irregular.items():
         for word in words:
             found[word].add(f"{part}-irregular")
     return {word: "/".join(sorted(names)) for word, names in found.items() if word.split() == [word]}
-
-
-def _forms(part: str, lemmas: list[str], rules: list[list[str]]) -> Iterator[tuple[str, str]]:
-    """Yield lemmas and their inflected forms; rules are pairs of the endings of the form and of the lemma."""
-    for of_form, of_lemma in [["", ""], *rules]:
-        name = part if of_form == of_lemma else f"{part}-{of_form}"
-        for lemma in lemmas:
-            if lemma.endswith(of_lemma) and lemma != of_lemma:
-                yield lemma.removesuffix(of_lemma) + of_form, name
 
 
 def _read(file: Path) -> Any:

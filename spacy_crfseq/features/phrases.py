@@ -286,7 +286,8 @@ def _read_pattern(entry: Any, where: str, lower: bool) -> tuple[str, str]:
     label, pattern = entry["label"], entry["pattern"]
     if isinstance(pattern, str):
         return label, pattern
-    parts = [part for token in pattern for part in token.items()] if _is_tokens(pattern) else []
+    are_tokens = isinstance(pattern, list) and all(isinstance(token, dict) and len(token) == 1 for token in pattern)
+    parts = [part for token in pattern for part in token.items()] if are_tokens else []
     if not parts or any(key.upper() not in LITERALS or not isinstance(value, str) for key, value in parts):
         raise ConfigError(
             f"{where}: the pattern {pattern!r} is more than a text; each token must be one of "
@@ -295,7 +296,3 @@ def _read_pattern(entry: Any, where: str, lower: bool) -> tuple[str, str]:
     if not lower and any(key.upper() == "LOWER" for key, _ in parts):
         raise ConfigError(f"{where}: the pattern {pattern!r} compares LOWER, but lower = false.")
     return label, _joined(value for _, value in parts)
-
-
-def _is_tokens(pattern: Any) -> bool:
-    return isinstance(pattern, list) and all(isinstance(token, dict) and len(token) == 1 for token in pattern)

@@ -182,16 +182,16 @@ class Posterior(NamedTuple):
             out[spans_of_piece] = kernels.spans.span_probabilities(piece.scores, piece.offsets, states, *spans)
         return np.minimum(out, 1.0)  # rounding in float32
 
-    def candidates(self, least: float) -> kernels.spans.Candidates:
-        """Return the spans of a probability above `least`, without regard to rules."""
-        parts = [kernels.spans.Candidates(np.zeros((0, 3), np.int32), np.zeros(0))]
+    def candidates(self, least: float) -> tuple[Ints, Floats]:
+        """Return the spans of a probability above `least` and these [C], see `kernels.spans.candidates`; no rules."""
+        rows, values = [np.zeros((0, 3), np.int32)], [np.zeros(0)]
         for piece in self._replace(rules=None)._constrained():
             chain, log_z = kernels.spans.make_span_chain(piece.scores, piece.offsets, self.constraints.inside)
             check_possible(log_z, piece.sequences.start)
-            spans, values = kernels.spans.candidates(chain, piece.offsets, self.constraints.outside, least)
-            spans[:, :2] += piece.tokens.start
-            parts.append(kernels.spans.Candidates(spans, values))
-        return kernels.spans.Candidates(*map(np.concatenate, zip(*parts, strict=True)))
+            spans, shares = kernels.spans.candidates(chain, piece.offsets, self.constraints.outside, least)
+            rows.append(spans + np.array([piece.tokens.start, piece.tokens.start, 0], np.int32))
+            values.append(shares)
+        return np.concatenate(rows), np.concatenate(values)
 
     def nbest(self, k: int) -> NBest:
         """Return the k most probable labellings of each sequence and their exact probabilities, in float64.

@@ -115,57 +115,35 @@ def _span_steps(
                     goes_on[b + t, q] = potentials_ahead[i, k] * ends[k] / beta[t - 1, i]
 
 
-class Candidates(NamedTuple):
-    """C spans that are possible, in the order of their first tokens.
+def candidates(spans: SpanChain, offsets: Offsets, outside: Bools, least: float) -> tuple[Ints, Floats]:
+    """Return the C spans of a probability above `least`; where not every span can be left out, also improbable ones.
 
-    spans (Ints): [C, 3] the first token, the token after the last one, and the label of the first.
-    probabilities (Floats): [C] in float64.
+    The first array [C, 3] holds the first token, the token after the last one and the label of the first, in the order
+    of the first tokens; the second one [C] the probabilities, in float64.
     """
-
-    spans: Ints
-    probabilities: Floats
-
-
-def candidates(spans: SpanChain, offsets: Offsets, outside: Bools, least: float) -> Candidates:
-    """Return the spans of a probability above `least`; where not every span can be left out, also improbable ones."""
-    room = 2 * len(spans.opens) + 64
+    n, room = 0, 2 * len(spans.opens) + 64
     while True:
         rows, values = np.empty((room, 3), np.int32), np.empty(room)
-        n = _best_spans(spans, offsets, outside, (1.0, 1.0, least), rows, values)[1]
+        _, n = best_spans(spans, offsets, outside, (1.0, 1.0, least), (rows, values))
         if n <= room:
-            return Candidates(rows[:n], values[:n])
+            return rows[:n], values[:n]
         room = n
 
 
 def best_spans(
-    spans: SpanChain, offsets: Offsets, outside: Bools, gain: float, cost: float, rescored: Floats | None = None,
-    least: float = 0.0,
-) -> Ints:  # fmt: skip
-    """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``.
+    spans: SpanChain, offsets: Offsets, outside: Bools, worth: tuple[float, float, float],
+    out: tuple[Ints, Floats] = (np.empty((0, 3), np.int32), np.empty(0)),
+) -> tuple[Ints, int]:  # fmt: skip
+    """Return the labels [T] whose spans have the largest sum of ``gain * P(span | x) - cost``, and the candidates' C.
 
     Labels `outside` [L] are in no span.  Every sequence must have a labelling.
-    rescored (Floats | None): [C] probabilities for those of ``candidates(spans, offsets, outside, least)``.
-    """
-    if rescored is not None:
-        return _best_spans(spans, offsets, outside, (gain, cost, least), _NO_ROWS, rescored)[0]
-    least = cost / gain * (1 - 1e-9)  # spans that cost more than they gain
-    return _best_spans(spans, offsets, outside, (gain, cost, least), _NO_ROWS, np.empty(0))[0]
-
-
-_NO_ROWS = np.empty((0, 3), np.int32)
-
-
-def _best_spans(
-    spans: SpanChain, offsets: Offsets, outside: Bools, worth: tuple[float, float, float], rows: Ints, values: Floats
-) -> tuple[Ints, int]:
-    """Return the best labels [T], and how many spans count; worth is (gain, cost, least).
-
-    Spans are written to rows [room, 3] and values [room]; without rows, their probabilities are read from values.
+    worth (tuple): The gain, the cost, and the probability below which spans are no candidates: it counts as zero.
+    out (tuple): Candidates are written to rows [room, 3] and values [room], as `candidates` returns them; without rows,
+        values replace their probabilities.
     """
     labels, table = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
     origins = np.full((*spans.opens.shape, 2), -1, np.int32)
-    n = _search(offsets, spans, outside, worth, Table(table[0], table[1], table[2], origins), labels, rows, values)
-    return labels, n
+    return labels, _search(offsets, spans, outside, worth, Table(*table, origins), labels, out)  # type: ignore[call-arg]
 
 
 @inlined
@@ -187,9 +165,9 @@ def _filler(follows: Floats, outside: Bools) -> int:
 @kernel
 def _search(
     offsets: Offsets, spans: SpanChain, outside: Bools, worth: tuple[float, float, float], table: Table, labels: Ints,
-    rows: Ints, values: Floats,
+    out: tuple[Ints, Floats],
 ) -> int:  # fmt: skip
-    """Do the work of `_best_spans`.
+    """Do the work of `best_spans`.
 
     For each first token and label, the most probable paths of the span's labels are followed to every last token and
     label, as long as they are above the floor of the sequence.  Spans below it count as having the probability zero,
@@ -204,7 +182,7 @@ def _search(
             if not spans.allowed[t, filler]:
                 floor = NEGLIGIBLE
         if e > b:
-            count = _fill_table(b, e, spans, outside, (worth[0], worth[1], floor), table, count, rows, values)
+            count = _fill_table(b, e, spans, outside, (worth[0], worth[1], floor), table, count, out)
             _trace_back(b, e, spans, outside, worth[1], table, labels)
     return count
 
@@ -212,12 +190,12 @@ def _search(
 @inlined
 def _fill_table(
     b: int, e: int, spans: SpanChain, outside: Bools, worth: tuple[float, float, float], table: Table, count: int,
-    rows: Ints, values: Floats,
+    out: tuple[Ints, Floats],
 ) -> int:  # fmt: skip
-    """Fill the table for the sequence of the tokens b..e-1; return the count of spans with those of the sequence."""
+    """Fill the table for the sequence of the tokens b..e-1; return the count of candidates, now with its own."""
     # one long function: parts that take these tuples at each token would count references to all arrays
     possible, follows, links, first_link, allowed, opens, closes, goes_on = spans
-    begin, through, finish, origins = table
+    (begin, through, finish, origins), (rows, values) = table, out
     (gain, cost, floor), n, shared = worth, outside.shape[0], follows.shape[0] == 1
     # labels now and at the next token, and the probabilities of the best ways to them, zero for the other labels
     now, then, mass, longer = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n), np.zeros(n)

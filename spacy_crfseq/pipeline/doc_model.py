@@ -433,9 +433,8 @@ def _replaces(key: str, value: Any, known: Any) -> bool:
 
 
 def _is_curve(value: Any) -> bool:
-    if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(map(_is_number, value)):
-        return False
-    return bool(abs(value[0]) < STEEPEST and 0 < value[1] < STEEPEST)
+    is_pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_number, value))
+    return bool(is_pair and abs(value[0]) < STEEPEST and 0 < value[1] < STEEPEST)
 
 
 def _is_number(value: Any) -> bool:
@@ -482,7 +481,7 @@ def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureS
         "bigram_templates": list(features.bigram_templates),
         "functions": {} if is_first else _states(_functions(features)),
         "attributes": None if is_first else _states(method.attributes),
-        "decoder": None if is_first else _states({"decoder": method.decoder}),
+        **_states({} if is_first else {"decoder": method.decoder}),
         **packed._replace(names=names, largest=largest)._asdict(),  # type: ignore[arg-type]
         "model": crf.to_bytes(),
     }
@@ -551,8 +550,8 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
             f"{component!r} names. Use the config that lies beside the model, or train again."
         )
     _restore({name: _functions(features)[name] for name in functions}, functions, source)
-    if (decoder := head.get("decoder")) and isinstance(method.decoder, Stateful):  # the config may name another one
-        _restore({"decoder": method.decoder}, decoder, source)
+    if "decoder" in head and isinstance(method.decoder, Stateful):  # the config may name another one
+        _restore({"decoder": method.decoder}, {"decoder": head["decoder"]}, source)
     crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):

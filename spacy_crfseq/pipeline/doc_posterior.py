@@ -128,24 +128,14 @@ class DocPosterior:
     def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
         """Return the exact probabilities of `all_spans` [S] at another temperature; the spans stay the same."""
         distribution, decoder = self.distribution._replace(temperature=temperature), self._trained.method.decoder
-        if isinstance(decoder, LearnedDecoder):
-            return self._rescored(decoder, temperature)
+        if isinstance(decoder, LearnedDecoder) and decoder.learned:  # the temperature divides corrected log-odds
+            spans, untempered = self.all_spans, distribution._replace(temperature=1.0)
+            exact = decoder.span_probabilities(untempered, self.all_labels, spans.start, spans.end)
+            return calibrated(exact, 0.0, 1 / temperature)
         if self._scheme is None:
             return distribution.label_probabilities(self.all_labels)
         spans = self.all_spans
         return distribution.span_probabilities(self.all_labels, spans.start, spans.end)
-
-    def _rescored(self, decoder: LearnedDecoder, temperature: float) -> NDArray[np.float64]:
-        """Return the corrected probabilities of `all_spans` [S], whose log-odds the temperature divides."""
-        distribution, spans, n = self.distribution._replace(temperature=1.0), self.all_spans, len(self.all_labels) + 1
-        out = distribution.span_probabilities(self.all_labels, spans.start, spans.end)
-        rows, exact = distribution.candidates(decoder.least)
-        chosen = rows[:, 2] == self.all_labels[rows[:, 0]]
-        keys, wanted = rows[chosen] @ np.array([n, 1, 0]), spans.start * n + spans.end
-        place = np.searchsorted(keys, wanted)
-        there = np.append(keys, -1)[place] == wanted
-        out[there] = decoder.rescored(rows, exact)[chosen][place[there]]
-        return calibrated(out, 0.0, 1 / temperature)
 
     # Doc by Doc
 

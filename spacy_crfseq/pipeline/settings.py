@@ -173,12 +173,10 @@ class Method(NamedTuple):
         if not readers:
             return None
         others = {name: plugin for name, plugin in self.attributes.items() if plugin not in readers}
-        optimizer = readers[0].optimizer or self.optimizer
+        optimizer, decoder = readers[0].optimizer or self.optimizer, getattr(self.decoder, "base", self.decoder)
         potentials = {name: copy(potential) for name, potential in self.potentials.items()}
-        return self._replace(
-            attributes=others, optimizer=optimizer, potentials=potentials, terms={}, keep_names=False,
-            decoder=getattr(self.decoder, "base", self.decoder),
-        )  # fmt: skip
+        first = self._replace(attributes=others, optimizer=optimizer, decoder=decoder, potentials=potentials)
+        return first._replace(terms={}, keep_names=False)
 
     def each_term(self, component: str) -> dict[str, TermSettings]:
         """Return the settings of each term by its name.  RAISES ConfigError: If one is unknown or out of range."""

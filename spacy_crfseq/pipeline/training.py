@@ -35,7 +35,7 @@ from ..training.dataset import folds
 from ..training.fit import Checkpoint, FitResult
 from ..training.fit import fit as minimise
 from ..training.objective import Objective, Term
-from ..types import MISSING, Bools, Floats, Ints, LearnedDecoder, Loss, Offsets, Optimizer, TextLoss
+from ..types import MISSING, Decoder, Ints, LearnedDecoder, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, begin_with, build_model, carry_over, check_source, label_factors
 from .doc_model import UNCALIBRATED, DocModel
 from .encode import TRAIN, Met, Plan, Texts, TrainingSet, find_texts, settings_of
@@ -218,8 +218,7 @@ class Training:
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return held_out
             (k,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
-            decoder = model.method.decoder if isinstance(model.method.decoder, LearnedDecoder) else None
-            held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0, decoder)
+            held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0, model.method.decoder)
             if keep:  # the labels that the first stage has, too, have other numbers there
                 tags = model.first.labels.tags
                 numbers = [tags.index(tag) if tag in tags else MISSING for tag in first.labels.tags]
@@ -435,21 +434,21 @@ def _warn(model: DocModel, absent: Sequence[str], nlp: Language | None) -> None:
 
 def _jackknife(
     training: Training, whole: TrainingSet, keys: Sequence[int], sizes: Sequence[int], k: int, seed: int,
-    decoder: LearnedDecoder | None,
+    decoder: Decoder,
 ) -> dict[int, Ints]:  # fmt: skip
     """Return the labels of the Docs of a training corpus, by their keys, from models that have not seen them.
 
     A document is split if it is the only one.  Labels are `MISSING` if there is but one sentence.
     keys, sizes (Sequence[int]): Of the Docs; sizes in tokens.
     k (int): Parts of the corpus, or as many as there are different documents.
-    decoder (LearnedDecoder | None): That of the second stage, which learns from these models, too.
+    decoder (Decoder): That of the second stage, which may learn from these models, too.
     """
     ends, offsets, units = np.cumsum([0, *sizes]), whole.corpus.data.encoded.offsets, list(keys)
     bounds = np.searchsorted(offsets, ends)
     if len(set(units)) < 2:  # one document, perhaps in copies
         units = [i for begin, end in pairwise(bounds.tolist()) for i in range(end - begin)]
         bounds = np.arange(len(offsets))
-    labels, judged = np.full(ends[-1], MISSING, np.int32), list[tuple[Ints, Floats, Bools]]()
+    labels, observed = np.full(ends[-1], MISSING, np.int32), list[Any]()
     parts = folds(units, min(k, len(set(units))), seed) if len(set(units)) > 1 else []
     for number, held in enumerate(parts, 1):
         training.plan.report(f"First stage: part {number} of {len(parts)} is labelled by a model of the others")
@@ -458,10 +457,10 @@ def _jackknife(
         training.learn(whole, np.setdiff1d(np.arange(len(offsets) - 1), sequences))
         posterior = posterior_of(training.model, held_out := whole.take(sequences).numbered(training.model))
         labels[tokens] = posterior.decode(training.model.method.decoder, training.model.method.n_threads)
-        if decoder is not None:
-            judged.append(_judged(posterior, held_out.corpus.data.gold, decoder.least))
-    if decoder is not None:
-        decoder.learn(judged)
+        if isinstance(decoder, LearnedDecoder):
+            observed.append(decoder.observe(posterior, held_out.corpus.data.gold))
+    if isinstance(decoder, LearnedDecoder):
+        decoder.learn(observed)
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
 
 
@@ -469,18 +468,6 @@ def posterior_of(model: DocModel, data: TrainingSet) -> Posterior:
     """Return the distribution of a model's labels for the training corpus of a set that it was made of."""
     encoded = model.encoder.adopted(data.corpus.data.encoded, data.encoder)
     return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)
-
-
-def _judged(posterior: Posterior, gold: Ints, least: float) -> tuple[Ints, Floats, Bools]:
-    """Return the candidates above `least` and which are gold [C], without those beside tokens of unknown labels [T]."""
-    spans, probabilities = posterior.candidates(least)
-    labels = np.maximum(gold, 0).astype(np.int32)
-    starts, ends = posterior.spans(labels)
-    right = {*zip(starts.tolist(), ends.tolist(), labels[starts].tolist(), strict=True)}
-    unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
-    known = unknown[np.maximum(spans[:, 0] - 1, 0)] == unknown[spans[:, 1] + 1]
-    is_gold = np.fromiter((span in right for span in map(tuple, spans[known].tolist())), np.bool_)
-    return spans[known], probabilities[known], is_gold
 
 
 def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> Iterator[Example]:

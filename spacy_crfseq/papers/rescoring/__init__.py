@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ... import kernels
 from ...decoders.max_expected_f1 import MaxExpectedF1
 from ...decoders.viterbi import check_possible
+from ...inference.posterior import Posterior
 from ...types import Bools, Constraints, Floats, Ints, Offsets, Scores
 
 LEAST, MOST = 0.01, 0.9999
@@ -45,36 +46,50 @@ class RescoredSpans:
     RAISES ConfigError: If a setting is out of range.
 
     base (Decoder): Decodes before anything was learned, and in the first stage.
-    least (float): The probability above which spans are candidates.
     weights (Floats): Of the features, see `_features`; empty before anything was learned.
+    learned (bool): Whether there are any.
     """
-
-    least = LEAST
 
     def __init__(self, expected_f: float = 0.8, beta: float = 1.0) -> None:
         self.base, self.weights = MaxExpectedF1(expected_f, beta), np.zeros(0)
 
+    @property
+    def learned(self) -> bool:
+        return len(self.weights) > 0
+
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        if not len(self.weights):
+        if not self.learned:
             return self.base(scores, offsets, constraints, allowed)
         possible = scores.constrained(constraints, allowed)
         chain, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
         check_possible(log_z)
-        rescored = self.rescored(*kernels.spans.candidates(chain, offsets, constraints.outside, LEAST))
+        outside = constraints.outside
+        rescored = self.rescored(*kernels.spans.candidates(chain, offsets, outside, LEAST))
         gain, cost = float(1 + self.base.beta**2), float(self.base.expected_f)
-        return kernels.spans.best_spans(chain, offsets, constraints.outside, gain, cost, rescored, LEAST)
+        nothing = np.empty((0, 3), np.int32)
+        return kernels.spans.best_spans(chain, offsets, outside, (gain, cost, LEAST), (nothing, rescored))[0]
 
-    def learn(self, parts: Sequence[tuple[Ints, Floats, Bools]]) -> None:
-        """Learn from parts of texts: spans [C, 3] and probabilities [C] as in `candidates`, and which are correct [C].
+    def observe(self, posterior: Posterior, gold: Ints) -> tuple[Ints, Floats, Bools]:
+        """Return the candidates of a text and which are gold [C], without those beside tokens of unknown labels."""
+        spans, probabilities = posterior.candidates(LEAST)
+        labels = np.maximum(gold, 0).astype(np.int32)
+        starts, ends = posterior.spans(labels)
+        right = {*zip(starts.tolist(), ends.tolist(), labels[starts].tolist(), strict=True)}
+        unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
+        known = unknown[np.maximum(spans[:, 0] - 1, 0)] == unknown[spans[:, 1] + 1]
+        is_gold = np.fromiter((span in right for span in map(tuple, spans[known].tolist())), np.bool_)
+        return spans[known], probabilities[known], is_gold
 
-        The penalised log-likelihood is maximised by Newton's method.
-        """
-        uncertain = [_is_uncertain(probabilities) for _, probabilities, _ in parts]
-        tables = [_features(*part[:2])[kept] for part, kept in zip(parts, uncertain, strict=True)]
-        table = np.concatenate([np.zeros((0, N_FEATURES)), *tables])
-        right = np.concatenate([np.zeros(0), *(part[2][kept] for part, kept in zip(parts, uncertain, strict=True))])
+    def learn(self, observed: Sequence[tuple[Ints, Floats, Bools]]) -> None:
+        """Maximise the penalised log-likelihood of what `observe` returned, by Newton's method."""
+        tables, marks = [np.zeros((0, N_FEATURES))], [np.zeros(0, np.bool_)]
+        for spans, probabilities, is_gold in observed:
+            kept = _is_uncertain(probabilities)
+            tables.append(_features(spans, probabilities)[kept])
+            marks.append(is_gold[kept])
+        table, right = np.concatenate(tables), np.concatenate(marks)
         known, weights, loss = table[:, 0], np.zeros(N_FEATURES), np.inf
         for _ in range(ROUNDS):
             p = _sigmoid(known + table @ weights)
@@ -91,10 +106,21 @@ class RescoredSpans:
     def rescored(self, spans: Ints, probabilities: Floats) -> Floats:
         """Return the corrected probabilities [C] of candidates, all those of their sequences."""
         kept = _is_uncertain(probabilities)
-        if not len(self.weights) or not kept.any():
-            return probabilities
         table, out = _features(spans, probabilities)[kept], probabilities.copy()
         out[kept] = _sigmoid(table[:, 0] + table @ self.weights)
+        return out
+
+    def span_probabilities(
+        self, posterior: Posterior, labels: Ints, starts: Offsets, ends: Offsets
+    ) -> NDArray[np.float64]:
+        """Return the corrected probabilities of spans [S], exact ones of those that are no candidates."""
+        out, (spans, exact) = posterior.span_probabilities(labels, starts, ends), posterior.candidates(LEAST)
+        chosen = spans[:, 2] == labels[spans[:, 0]]
+        key, wanted = np.array([len(labels) + 1, 1, 0]), starts * (len(labels) + 1) + ends
+        keys = spans[chosen] @ key
+        place = np.searchsorted(keys, wanted)
+        there = np.append(keys, -1)[place] == wanted
+        out[there] = self.rescored(spans, exact)[chosen][place[there]]
         return out
 
     def to_state(self) -> list[float]:
@@ -132,9 +158,9 @@ def _features(spans: Ints, probabilities: Floats) -> NDArray[np.float64]:
     p = np.clip(probabilities, 1e-9, 1 - 1e-9)
     odds, best = np.log(p) - np.log1p(-p), excluded(spans, probabilities)
     rest = np.clip(1 - p - best.max(axis=1), 1e-4, 1 - 1e-4)
-    steps = np.eye(len(STEPS) + 1)[np.digitize(np.column_stack([p, best]), STEPS)].reshape(len(p), -1)
+    steps = np.eye(len(STEPS) + 1)[np.digitize(np.column_stack([p, best]), STEPS)]
     length = np.eye(LONGEST)[np.minimum(spans[:, 1] - spans[:, 0], LONGEST) - 1]
-    return np.column_stack([odds, np.log(rest) - np.log1p(-rest), steps, length])
+    return np.column_stack([odds, np.log(rest) - np.log1p(-rest), *steps.transpose(1, 0, 2), length])
 
 
 N_FEATURES = 2 + (1 + KINDS) * (len(STEPS) + 1) + LONGEST
