@@ -119,7 +119,6 @@ def create_conllu_reader(
     encoding: str = "utf8",
     joined: float = 0.0,
     twice: bool = False,
-    apart: float = 0.0,
 ) -> "CorpusReader":
     """Create a reader of a CoNLL-U file (``spacy_crfseq.ConlluReader.v1``).
 
@@ -130,7 +129,7 @@ def create_conllu_reader(
     """
     layout = PRESETS["conllu"]._replace(encoding=encoding)
     settings = CorpusSettings(
-        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice, apart=apart
+        _given(path), layout, tuple(given), unit, limit=limit, weight=weight, joined=joined, twice=twice
     )
     return CorpusReader(settings)
 

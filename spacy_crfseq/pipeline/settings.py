@@ -112,7 +112,7 @@ class Method(NamedTuple):
         from ..features.template_file import TemplateFile
         from ..registry import check_types
         from ..training.compatibility import check_network, check_occurrences, check_plugins, check_term
-        from ..types import LearnedDecoder, NetworkPotential, SupportPotential, TokenPotential
+        from ..types import NetworkPotential, SupportPotential, TokenPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -152,11 +152,6 @@ class Method(NamedTuple):
             if len(self.attributes) - len(first.attributes) > 1:
                 raise ConfigError(f"{where}: several attributes read the labels of a first stage; keep one of them.")
             check_plugins(component, **{name: getattr(first, name) for name in PLUGINS})
-        elif isinstance(self.decoder, LearnedDecoder):
-            raise ConfigError(
-                f"[components.{component}.decoder] learns from a first stage, but no attribute reads its labels. Add "
-                "spacy_crfseq.DocumentLabels.v1 to the attributes, or use spacy_crfseq.MaxExpectedF1.v1."
-            )
         for name, term in self.each_term(component).items():
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
 

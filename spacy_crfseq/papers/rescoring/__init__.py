@@ -39,8 +39,8 @@ class RescoredSpans:
     """Spans with the highest expected F-measure under corrected probabilities (``spacy_crfseq.RescoredSpans.v1``).
 
     It learns from the first stage that an attribute such as `DocumentLabels` trains, at no cost worth mentioning, and
-    chooses spans as `MaxExpectedF1` does.  Probabilities of predicted spans are the corrected ones, too; those of other
-    questions, such as `marginals` and `nbest`, are not.
+    chooses spans as `MaxExpectedF1` does; without such an attribute, by exact probabilities.  Those of predicted spans
+    are the corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.
 
     expected_f, beta (float): See `MaxExpectedF1`.
     RAISES ConfigError: If a setting is out of range.

@@ -127,7 +127,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
     has_sentences = "weight" in layout.columns or layout.form is not None  # which have weights, or are elements
-    if {"ner", "tagger"}.isdisjoint(tasks) or goal != "accurate" or has_sentences:
+    if "ner" not in tasks or goal != "accurate" or has_sentences:
         return "sentence"
     if layout.name in (DOCBIN, layouts.ANNOTATIONS.name):
         return "document"
@@ -346,12 +346,12 @@ def make_config(
     Run interactively, it prompts for anything you omit: the files first, from which it proposes the rest.
 
     Goals: fast is AdaGrad, a few epochs. accurate averages three runs of it, chooses the spans with the highest
-    expected F1, and, for entities and tags, reads the labels of a word elsewhere in the document, or in 25 sentences
-    if the training file marks no documents (-DOCSTART-, # newdoc); training takes two to five times as long. Both use
-    word classes if the package spacy-lookups-data is installed: of the language (en, de, es) or, for entities in
-    other languages of Latin letters, German and Spanish ones, because most names are the same; for English tags also
-    the parts of speech that a word can have; and for entities the lists of names of the package Faker. small is
-    OWL-QN with an L1 penalty, which leaves most weights zero, for 'crfseq prune' to remove.
+    expected F1, and, for entities, reads the labels of a word elsewhere in the document, or in 25 sentences if the
+    training file marks no documents (-DOCSTART-); training takes two to four times as long. Both use word classes if
+    the package spacy-lookups-data is installed: of the language (en, de, es) or, for entities in other languages of
+    Latin letters, German and Spanish ones, because most names are the same; for English tags also the parts of speech
+    that a word can have; and for entities the lists of names of the package Faker. small is OWL-QN with an L1
+    penalty, which leaves most weights zero, for 'crfseq prune' to remove.
 
     --raw learns word classes from your text and the training file, once for each text, and writes them next to the
     config; they join those of the package. --lists reads phrases of yours, such as names of people or products.

@@ -239,21 +239,21 @@ def test_accurate_models_read_the_document_or_a_passage(corpora: Path, tmp_path:
     marked, unmarked, export = tmp_path / "marked.conll", tmp_path / "unmarked.conll", corpora / "train.jsonl"
     unmarked.write_text("Ada NNP B-NP B-PER\nsings VBZ B-VP O\n\n", encoding="utf8")
     marked.write_text("-DOCSTART- -X- -X- O\n\n" + unmarked.read_text(encoding="utf8"), encoding="utf8")
-    trees, documents = corpora / "train.conllu", tmp_path / "documents.conllu"
-    documents.write_text("# newdoc id = a\n" + trees.read_text(encoding="utf8"), encoding="utf8")
-    blocks = {"tagger": ["labels"], "chunker": [], "ner": ["context", "labels"]}
+    blocks = {"tagger": [], "chunker": [], "ner": ["context", "labels"]}
     entities = [("ner", marked, "document"), ("ner", unmarked, "passage"), ("ner", export, "document")]
-    others = [("tagger", trees, "passage"), ("tagger", documents, "document"), ("chunker", marked, "sentence")]
+    others = [("tagger", marked, "sentence"), ("chunker", marked, "sentence")]
     for task, train, unit in [*entities, *others, ("all", marked, "document")]:
         made = complete(Wanted(task, "xx", goal="accurate", train=train))
         assert made.unit == unit
         config = util.load_config_from_str(init_config(made))
         readers = [config["corpora"][part] for part in ("train", "dev")]
         assert [reader.get("unit", unit) for reader in readers] == [unit] * 2
-        assert [reader.get("apart") for reader in readers] in ([0.15 * (unit != "sentence"), 0.0], [None] * 2)
+        assert unit == "sentence" or [reader.get("apart", 0.0) for reader in readers] in ([0.15, 0.0], [0.0] * 2)
         attributes = [component["attributes"] for component in config["components"].values()]
         assert [list(block) for block in attributes] == [blocks[name] for name in made.tasks]
-        assert {block["labels"]["optimizer"]["min_weight"] for block in attributes if block} <= {0.05}
+        assert {block["labels"]["optimizer"]["rate"] for block in attributes if block} <= {0.2}
+        decoders = [component["decoder"]["@crf_decoders"] for component in config["components"].values()]
+        assert ("spacy_crfseq.RescoredSpans.v1" in decoders) == (unit != "sentence")
         assert complete(Wanted(task, "xx", goal="fast", train=train)).unit == "sentence"
 
 
