@@ -5,10 +5,10 @@
     python scripts/accuracy.py --report
 
 A cell is a corpus and a row: `fast` and `accurate`, what `init-config --goal` writes; `no-NAME`, the accurate config
-without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them; `lent` and
-`fast-lent`, with word classes of other languages, as `init-config` writes for languages that have none.  Each is made
-by the commands `init-config`, `fit` and `evaluate`, and has a JSON file in scripts/accuracy.  A cell that has one is
-not run again, so a run can be stopped and continued.
+without the block `attributes.NAME` or `potentials.NAME`; `none` and `fast-none`, without all of them; `own`, without
+those whose data come from other packages; `lent` and `fast-lent`, with word classes of other languages, as
+`init-config` writes for languages that have none.  Each is made by the commands `init-config`, `fit` and `evaluate`,
+and has a JSON file in scripts/accuracy.  A cell that has one is not run again, so a run can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ WORK = ROOT / "output" / "accuracy"
 """Configs, models and scores of all cells."""
 PARTS = ("dev", "test")
 SOURCES = ("attributes", "potentials")
+PACKAGED = ("classes", "names", "parts_of_speech")
+"""Sources whose data come from other packages."""
 EVERY = 10
 """Of a corpus without a dev part, every tenth sentence of the training part becomes one."""
 
@@ -126,6 +128,7 @@ def _chosen(only: Sequence[str], data: Path) -> Iterator[tuple[str, str]]:
             *(["lent", "fast-lent"] if corpus.task == "ner" and "classes" in names else []),
             *(f"no-{block}" for block in names),
             *(["none"] if len(names) > 1 else []),
+            *(["own"] if {*names} - {*PACKAGED} else []),
         ]
         for row in cells:
             known.update((name, f"{name}/{row}"))
@@ -173,7 +176,7 @@ def make_config(name: str, row: str, data: Path, folder: Path) -> dict[str, Any]
     command("init-config", str(file), *options, "--goal", "fast" if "fast" in row else "accurate", "--force")
     config = Config().from_disk(file, interpolate=False)
     for pipe, setting, block in sources(config):
-        if row in ("none", "fast-none", f"no-{block}"):
+        if row in ("none", "fast-none", f"no-{block}") or (row == "own" and block in PACKAGED):
             del config["components"][pipe][setting][block]
     if "lent" in row:
         lend(config, corpus.lang)
@@ -241,7 +244,7 @@ def table(name: str) -> str:
     rows = {row.removeprefix(f"{name}-"): result for row, result in found.items()}
     if not rows:
         return "Not run yet."
-    order = ("accurate", "lent", *(row for row in rows if row.startswith("no-")), "none")
+    order = ("accurate", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
     order = (*order, "fast", "fast-lent", "fast-none")
     whole = rows.get("accurate", {})
     lines = ["| configuration | dev | change | seen | unseen | test | seconds | MB |", "| --- |" + " ---: |" * 7]
@@ -264,6 +267,8 @@ def _title(row: str, result: Mapping[str, Any]) -> str:
         return f"`--goal {row}`" + (f": {blocks}" if blocks else "")
     if "lent" in row:
         return f"`--goal {'fast' if 'fast' in row else 'accurate'}`, with the classes of two other languages"
+    if row == "own":
+        return "without data of other packages"
     if row == "fast-none":
         return "`--goal fast`, without these"
     return "without any of these" if row == "none" else f"without `{row.removeprefix('no-')}`"

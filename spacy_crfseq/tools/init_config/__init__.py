@@ -357,12 +357,12 @@ def make_config(
     config; they join those of the package. --lists reads phrases of yours, such as names of people or products.
 
     \b
-    Score on the test part with word classes, CPU seconds of 'fit', megabytes:
+    Score on the test part with both packages, CPU seconds of 'fit', megabytes:
                          fast             accurate
-      CoNLL-2003 en F1   87.74   7 s  6   90.05  29 s 11
-      CoNLL-2002 es F1   82.17   6 s  7   82.73  22 s 11
+      CoNLL-2003 en F1   88.04   8 s  8   90.65  35 s 12
+      CoNLL-2002 es F1   82.34   8 s  8   83.38  26 s 12
       CoNLL-2000 F1      94.24   5 s 10   94.48  16 s 10
-      EWT XPOS accuracy  95.22   7 s  9   95.32  14 s 10
+      EWT XPOS accuracy  95.35   6 s  9   95.42  15 s 10
 
     \b
     Example:
