@@ -17,9 +17,9 @@ import numpy as np
 import srsly
 from numpy.typing import NDArray
 
+from . import types
 from .errors import ConfigError, ModelFileError
 from .features.encoder import Encoded
-from .features.protocol import Stateful
 from .files import collecting
 from .inference.posterior import Posterior
 from .potentials.layout import DenseRows, Layout, Rows, SparseRows, cells, used_rows, widened
@@ -239,7 +239,7 @@ class LinearChainCRF:
         if self.dictionary is not None:
             words, allowed = self.dictionary
             message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
-        states = [plugin.to_state() for plugin in self.added if isinstance(plugin, Stateful)]
+        states = [plugin.to_state() for plugin in self.added if isinstance(plugin, types.Stateful)]
         if states:
             message["kernels"] = states  # the first of these were kernels
         data: bytes = srsly.msgpack_dumps(message)
@@ -267,7 +267,7 @@ class LinearChainCRF:
             layout = Layout(n, unigrams, bigrams, steps, bool(message["boundaries"]))
             theta = _unpack_theta(message)
             dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
-            own = [plugin for plugin in added if isinstance(plugin, Stateful)]
+            own = [plugin for plugin in added if isinstance(plugin, types.Stateful)]
             for plugin, state in zip(own, message.get("kernels", ()), strict=True):
                 plugin.from_state(state)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:

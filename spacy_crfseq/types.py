@@ -443,8 +443,21 @@ class Decoder(Protocol):
 
 
 @runtime_checkable
-class LearnedDecoder(Decoder, Protocol):
+class Stateful(Protocol):
+    """A plug-in whose data are stored with the model, so that a trained pipeline needs no other file."""
+
+    def to_state(self) -> Any:
+        """Return the data as values of msgpack; NumPy arrays are allowed."""
+
+    def from_state(self, state: Any) -> None:
+        """Use data that a model has stored.  RAISES ValueError, TypeError or KeyError: If they are damaged."""
+
+
+@runtime_checkable
+class LearnedDecoder(Decoder, Stateful, Protocol):
     """A decoder that corrects the probabilities of spans, and learns how where a first stage is trained.
+
+    Its state is what it has learned; ``from_state(None)`` forgets that.
 
     base (Decoder): Decodes in the first stage.
     learned (bool): Whether it has learned anything yet.
@@ -483,10 +496,10 @@ class TokenPotential(Protocol):
 
 
 @runtime_checkable
-class NetworkPotential(TokenPotential, Protocol):
+class NetworkPotential(TokenPotential, Stateful, Protocol):
     """A `TokenPotential` without parameters in theta: a neural network, which spaCy's optimizer trains.
 
-    Its `read` returns emissions [T, L], with the present parameters of the network.
+    Its `read` returns emissions [T, L], with the present parameters of the network, which are its state.
 
     model (thinc.api.Model): The network; spaCy finds listeners in it.
     sparse_epochs (int): Epochs in which all other parameters are trained without it, before it is trained.
@@ -504,16 +517,10 @@ class NetworkPotential(TokenPotential, Protocol):
     def begin_update(self, docs: Sequence[Any], drop: float) -> tuple[Floats, Callable[[Floats], None]]:
         """Return the emissions [T, L] of a batch under dropout, and a function that takes their gradient."""
 
-    def to_state(self) -> Any:
-        """Return the parameters of the network as values of msgpack."""
-
-    def from_state(self, state: Any) -> None:
-        """Use what `to_state` returned.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
-
 
 @runtime_checkable
-class SupportPotential(Protocol):
-    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has."""
+class SupportPotential(Stateful, Protocol):
+    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has, its state."""
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
         """Return the inputs [T, ...] of the tokens of some Docs."""
@@ -526,12 +533,6 @@ class SupportPotential(Protocol):
 
     def potential(self, n_labels: int, number: int) -> Any:
         """Return the potential of its scores, a `potentials.sums.Small`; `number` is that of its inputs."""
-
-    def to_state(self) -> Any:
-        """Return what `bind` has found as values of msgpack; NumPy arrays are allowed."""
-
-    def from_state(self, state: Any) -> None:
-        """Use what a model has stored.  RAISES ValueError, TypeError or KeyError: If it is damaged."""
 
 
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]

@@ -55,5 +55,5 @@ class MaxExpectedF1:
         spans, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
         check_possible(log_z)
         gain, cost = float(1 + self.beta**2), float(self.expected_f)
-        least = cost / gain * (1 - 1e-9)  # other spans cost more than they gain
-        return kernels.spans.best_spans(spans, offsets, constraints.outside, (gain, cost, least))[0]
+        # spans of a lower probability cost more than they gain
+        return kernels.spans.best_spans(spans, offsets, constraints.outside, (gain, cost, cost / gain * (1 - 1e-9)))[0]

@@ -67,14 +67,3 @@ class LabelAttributes(Attributes, Protocol):
         labels (Ints): [T] of the first stage, numbers of `names`; -1 where there are none.
         strings (dict[int, str] | None): As in `DocAttributes.read`.
         """
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """A plug-in whose data are stored with the model, so that a trained pipeline needs no other file."""
-
-    def to_state(self) -> Any:
-        """Return the data as values of msgpack; NumPy arrays are allowed."""
-
-    def from_state(self, state: Any) -> None:
-        """Use data that a model has stored.  RAISES ValueError, TypeError or KeyError: If they are damaged."""

@@ -155,7 +155,7 @@ class WordClasses:
             raise ConfigError(f"WordClasses: table must be {' or '.join(map(repr, TABLES))}, but {table!r} was given.")
         self.path, self.lookups, self.keep, self._name = Path(path), lookups, keep, table
         # only clusters are paths
-        self._prefixes = list(dict.fromkeys(prefixes if table == CLUSTERS else [0]))
+        self._prefixes = list(dict.fromkeys(prefixes if path or table == CLUSTERS else [0]))
         self._window, self._templates = window, tuple(templates)
         self._table: ClassTable | None = None
         self._seen: set[int] = set()

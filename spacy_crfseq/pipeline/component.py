@@ -4,6 +4,7 @@ No deferred annotations here: spaCy checks the settings of `initialize` against 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ class CRFComponent(TrainablePipe):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         settings = {"threshold": self.cfg["threshold"], "scores": self.cfg["scores"], "scorer": self.scorer}
-        make = partial(CRFComponent, self.vocab, self.name, self.annotation, self.method, **settings)
+        method = self.method._replace(decoder=copy(self.method.decoder))  # which may learn
+        make = partial(CRFComponent, self.vocab, self.name, self.annotation, method, **settings)
         return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
 
     def __repr__(self) -> str:

@@ -22,13 +22,12 @@ from thinc.api import Model
 from .. import threads
 from ..errors import ConfigError, ModelFileError
 from ..features.encoder import Encoded, Encoder
-from ..features.protocol import Stateful
 from ..features.sets import FeatureSet, columns_read
 from ..features.template_file import TemplateFile
 from ..features.templates import lexical_names
 from ..files import collecting
 from ..model import LinearChainCRF, check_version
-from ..types import Floats, NetworkPotential, OccurrenceRules
+from ..types import Floats, LearnedDecoder, NetworkPotential, OccurrenceRules, Stateful
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
 from .labels import LabelSet
 from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
@@ -550,8 +549,8 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
             f"{component!r} names. Use the config that lies beside the model, or train again."
         )
     _restore({name: _functions(features)[name] for name in functions}, functions, source)
-    if "decoder" in head and isinstance(method.decoder, Stateful):  # the config may name another one
-        _restore({"decoder": method.decoder}, {"decoder": head["decoder"]}, source)
+    if isinstance(method.decoder, LearnedDecoder):  # the model may have been trained with another one
+        _restore({"decoder": method.decoder}, {"decoder": head.get("decoder")}, source)
     crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):

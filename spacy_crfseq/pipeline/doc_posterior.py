@@ -55,7 +55,8 @@ EXACT = (0.0, 1.0)
 def calibrated(probabilities: NDArray[np.float64], a: Any, b: Any) -> NDArray[np.float64]:
     """Return probabilities [S] with the log-odds ``a + b log(p / (1 - p))``; 0 and 1 stay.  a, b: Numbers, or [S]."""
     p = np.clip(probabilities, 0, 1)  # rounding in float32
-    yes, no = np.exp(a) * p**b, (1 - p) ** b
+    larger = np.maximum(p, 1 - p)  # powers of both may be too small for a float
+    yes, no = np.exp(a) * (p / larger) ** b, ((1 - p) / larger) ** b
     out: NDArray[np.float64] = yes / (yes + no)
     return out
 
@@ -126,16 +127,19 @@ class DocPosterior:
         return calibrated(exact, *numbers[self.all_spans.type].T)
 
     def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
-        """Return the exact probabilities of `all_spans` [S] at another temperature; the spans stay the same."""
-        distribution, decoder = self.distribution._replace(temperature=temperature), self._trained.method.decoder
-        if isinstance(decoder, LearnedDecoder) and decoder.learned:  # the temperature divides corrected log-odds
-            spans, untempered = self.all_spans, distribution._replace(temperature=1.0)
-            exact = decoder.span_probabilities(untempered, self.all_labels, spans.start, spans.end)
-            return calibrated(exact, 0.0, 1 / temperature)
-        if self._scheme is None:
-            return distribution.label_probabilities(self.all_labels)
+        """Return the probabilities of `all_spans` [S] at another temperature; the spans stay the same."""
         spans = self.all_spans
-        return distribution.span_probabilities(self.all_labels, spans.start, spans.end)
+        if self._scheme is None:
+            return self.distribution._replace(temperature=temperature).label_probabilities(self.all_labels)
+        return self._at(temperature, self.all_labels, spans.start, spans.end)
+
+    def _at(self, temperature: float, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+        """Return the exact probabilities of spans [S], or those that the decoder has learned to correct."""
+        distribution, decoder = self.distribution._replace(temperature=temperature), self._trained.method.decoder
+        if not isinstance(decoder, LearnedDecoder) or not decoder.learned:
+            return distribution.span_probabilities(labels, starts, ends)
+        corrected = decoder.span_probabilities(distribution._replace(temperature=1.0), labels, starts, ends)
+        return calibrated(corrected, 0.0, 1 / temperature)  # the temperature divides their log-odds
 
     # Doc by Doc
 
@@ -163,8 +167,7 @@ class DocPosterior:
 
     def spans(self) -> list[list[Scored]]:
         """Return the predicted spans; for a tagger, its tokens with their tags."""
-        arrays = self.all_spans
-        names = self._types
+        arrays, names = self.all_spans, self._types
         bounds, starts, ends = (each.tolist() for each in by_doc(arrays, self.doc_offsets))
         each = zip(starts, ends, arrays.type.tolist(), self.all_probabilities.tolist(), strict=True)
         scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
@@ -206,7 +209,7 @@ class DocPosterior:
             return 0.0
         labels, end = np.zeros(self.distribution.n_tokens, np.int32), start + len(tags)
         labels[start:end] = [self.tags.index(tag) for tag in tags]
-        exact = self.distribution.span_probabilities(labels, np.array([start]), np.array([end]))
+        exact = self._at(self._posterior.temperature, labels, np.array([start]), np.array([end]))
         a, b = self._calibration.get(split_tag(tags[0])[1], EXACT) if self._calibration else EXACT
         return float(calibrated(exact, a, b)[0])
 

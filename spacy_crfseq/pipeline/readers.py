@@ -528,6 +528,5 @@ def read_gold(
 
 
 def _holds(doc: Any, column: str, key: str) -> bool:
-    if column == "chunk":
-        return key in doc.spans
-    return bool(doc.has_annotation("ENT_IOB" if column == "ent" else column.upper()))
+    attribute = "ENT_IOB" if column == "ent" else column.upper()
+    return key in doc.spans if column == "chunk" else bool(doc.has_annotation(attribute))

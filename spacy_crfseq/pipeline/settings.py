@@ -163,12 +163,14 @@ class Method(NamedTuple):
     def first_stage(self) -> "Method | None":
         """Return the method of the stage whose labels attributes read; None if none do."""
         from ..features.protocol import LabelAttributes
+        from ..types import LearnedDecoder
 
         readers = [plugin for plugin in self.attributes.values() if isinstance(plugin, LabelAttributes)]
         if not readers:
             return None
         others = {name: plugin for name, plugin in self.attributes.items() if plugin not in readers}
-        optimizer, decoder = readers[0].optimizer or self.optimizer, getattr(self.decoder, "base", self.decoder)
+        optimizer = readers[0].optimizer or self.optimizer
+        decoder = self.decoder.base if isinstance(self.decoder, LearnedDecoder) else self.decoder
         potentials = {name: copy(potential) for name, potential in self.potentials.items()}
         first = self._replace(attributes=others, optimizer=optimizer, decoder=decoder, potentials=potentials)
         return first._replace(terms={}, keep_names=False)

@@ -99,6 +99,9 @@ class Training:
             model.method.features.check_transitions(model.name, model.method.transitions)
         if self.plan.source is not None:
             check_source(self.plan.source, model)
+        if isinstance(decoder := model.method.decoder, LearnedDecoder):
+            before = None if self.plan.source is None else self.plan.source.method.decoder
+            decoder.from_state(before.to_state() if isinstance(before, type(decoder)) else None)
         self.use_texts(nlp, terms)
         plan, examples, sample = self.plan, get_examples(), list[Example]()
         if model.networks or not isinstance(examples, Corpus):
@@ -218,7 +221,10 @@ class Training:
             except DataError:  # it is raised again where the corpus is encoded for the second stage
                 return held_out
             (k,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
-            held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0, model.method.decoder)
+            decoder = model.method.decoder
+            if isinstance(decoder, LearnedDecoder) and decoder.learned and (keep or source is not None):
+                decoder = decoder.base  # it keeps what it has learned, from more texts than these
+            held_out = _jackknife(training, whole, keys, sizes, k, plan.seed or 0, decoder)
             if keep:  # the labels that the first stage has, too, have other numbers there
                 tags = model.first.labels.tags
                 numbers = [tags.index(tag) if tag in tags else MISSING for tag in first.labels.tags]
@@ -458,7 +464,8 @@ def _jackknife(
         posterior = posterior_of(training.model, held_out := whole.take(sequences).numbered(training.model))
         labels[tokens] = posterior.decode(training.model.method.decoder, training.model.method.n_threads)
         if isinstance(decoder, LearnedDecoder):
-            observed.append(decoder.observe(posterior, held_out.corpus.data.gold))
+            weights = np.repeat(held_out.corpus.data.weights, np.diff(held_out.corpus.data.encoded.offsets))
+            observed.append(decoder.observe(posterior, np.where(weights > 0, held_out.corpus.data.gold, MISSING)))
     if isinstance(decoder, LearnedDecoder):
         decoder.learn(observed)
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}

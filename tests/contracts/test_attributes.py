@@ -9,9 +9,10 @@ import pytest
 import srsly
 
 from spacy_crfseq import registry
-from spacy_crfseq.features.protocol import DocAttributes, LabelAttributes, Stateful, WordAttributes
+from spacy_crfseq.features.protocol import DocAttributes, LabelAttributes, WordAttributes
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.pipeline.prediction import read_docs, with_labels
+from spacy_crfseq.types import Stateful
 from tests.pipeline.helpers import bare_doc, blank, examples, inputs, pipe_of, predictions
 
 FILES = {"classes.txt": "0010\tbank\t7\n0011\tOslo\t5\n1\tthe\t90\n", "phrases.txt": "New York\nOslo\n"}

@@ -87,7 +87,7 @@ def test_the_page_tells_of_every_entry() -> None:
         )[1:]
     )
     told = [{name for cell in cells for name in re.findall(r"\w+", cell)} for cells in (head, weights, block)]
-    assert told[0] == set(HEAD)
+    assert told[0] == {*HEAD, "decoder"}  # which only some models have
     for folder in STORED.iterdir():
         stored = srsly.msgpack_loads(srsly.msgpack_loads((folder / "model").read_bytes())["model"])
         assert set(stored) <= told[1]

@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
-CORE, PACKAGE, FILES = 18_994, 32_307, 219
+CORE, PACKAGE, FILES = 18_999, 32_310, 219
 """Lines of code of the core and of the package, and files of the package, at most."""
-TESTS = 33_223
+TESTS = 33_327
 """Lines of the tests, all of them, at most."""
 LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 18
 """What has more lines or more parameters than the script lists; commands have an option for each parameter."""

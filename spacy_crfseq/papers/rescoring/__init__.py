@@ -38,7 +38,7 @@ ROUNDS, CLOSE = 50, 1e-3
 class RescoredSpans:
     """Spans with the highest expected F-measure under corrected probabilities (``spacy_crfseq.RescoredSpans.v1``).
 
-    It learns from the first stage that an attribute such as `DocumentLabels` trains, at no cost worth mentioning, and
+    It learns from the first stage that an attribute such as `DocumentLabels` trains, in about a second, and
     chooses spans as `MaxExpectedF1` does; without such an attribute, by exact probabilities.  Those of predicted spans
     are the corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.
 
@@ -71,42 +71,43 @@ class RescoredSpans:
         nothing = np.empty((0, 3), np.int32)
         return kernels.spans.best_spans(chain, offsets, outside, (gain, cost, LEAST), (nothing, rescored))[0]
 
-    def observe(self, posterior: Posterior, gold: Ints) -> tuple[Ints, Floats, Bools]:
-        """Return the candidates of a text and which are gold [C], without those beside tokens of unknown labels."""
+    def observe(self, posterior: Posterior, gold: Ints) -> tuple[Floats, Bools]:
+        """Return the features [C, F] of uncertain spans of a text new to its model, and which are gold [C].
+
+        Spans beside tokens of unknown labels, where gold [T] is negative, are left out.
+        """
         spans, probabilities = posterior.candidates(LEAST)
         labels = np.maximum(gold, 0).astype(np.int32)
         starts, ends = posterior.spans(labels)
         right = {*zip(starts.tolist(), ends.tolist(), labels[starts].tolist(), strict=True)}
-        unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
-        known = unknown[np.maximum(spans[:, 0] - 1, 0)] == unknown[spans[:, 1] + 1]
-        is_gold = np.fromiter((span in right for span in map(tuple, spans[known].tolist())), np.bool_)
-        return spans[known], probabilities[known], is_gold
+        is_gold = np.fromiter((span in right for span in map(tuple, spans.tolist())), np.bool_, len(spans))
+        n_unknown = np.append(0, np.cumsum(np.append(gold, 0) < 0))
+        kept = n_unknown[np.maximum(spans[:, 0] - 1, 0)] == n_unknown[spans[:, 1] + 1]
+        kept &= _is_uncertain(probabilities)
+        return _features(spans, probabilities, kept), is_gold[kept]
 
-    def learn(self, observed: Sequence[tuple[Ints, Floats, Bools]]) -> None:
+    def learn(self, observed: Sequence[tuple[Floats, Bools]]) -> None:
         """Maximise the penalised log-likelihood of what `observe` returned, by Newton's method."""
-        tables, marks = [np.zeros((0, N_FEATURES))], [np.zeros(0, np.bool_)]
-        for spans, probabilities, is_gold in observed:
-            kept = _is_uncertain(probabilities)
-            tables.append(_features(spans, probabilities)[kept])
-            marks.append(is_gold[kept])
-        table, right = np.concatenate(tables), np.concatenate(marks)
-        known, weights, loss = table[:, 0], np.zeros(N_FEATURES), np.inf
+        table = np.concatenate([np.zeros((0, N_FEATURES)), *(features for features, _ in observed)])
+        right = np.concatenate([np.zeros(0, np.bool_), *(is_gold for _, is_gold in observed)])
+        odds, weights = table[:, 0], np.zeros(N_FEATURES)
+        loss = _loss(weights, odds, table, right)
         for _ in range(ROUNDS):
-            p = _sigmoid(known + table @ weights)
+            p = _sigmoid(odds + table @ weights)
             slope = table.T @ (p - right) + PENALTY * weights
             step = np.linalg.solve((table.T * (p * (1 - p))) @ table + PENALTY * np.eye(N_FEATURES), slope)
             size, before = 1.0, loss
-            while (loss := _loss(weights - size * step, known, table, right)) > before and size > 1e-6:
+            while (loss := _loss(weights - size * step, odds, table, right)) > before and size > 1e-6:
                 size /= 2  # where a whole step goes too far
             weights -= size * step
             if before - loss < CLOSE:
                 break
-        self.weights = weights
+        self.weights = weights if len(table) else np.zeros(0)
 
     def rescored(self, spans: Ints, probabilities: Floats) -> Floats:
         """Return the corrected probabilities [C] of candidates, all those of their sequences."""
-        kept = _is_uncertain(probabilities)
-        table, out = _features(spans, probabilities)[kept], probabilities.copy()
+        kept, out = _is_uncertain(probabilities), probabilities.copy()
+        table = _features(spans, probabilities, kept)
         out[kept] = _sigmoid(table[:, 0] + table @ self.weights)
         return out
 
@@ -128,8 +129,11 @@ class RescoredSpans:
         return [float(weight) for weight in self.weights]
 
     def from_state(self, state: Any) -> None:
-        """Use the weights that a model has stored.  RAISES ValueError or TypeError: If they are damaged."""
-        weights = np.array(state, np.float64)
+        """Use the weights that a model has stored, None for none.
+
+        RAISES ValueError or TypeError: If they are damaged.
+        """
+        weights = np.array([] if state is None else state, np.float64)
         if weights.shape not in ((0,), (N_FEATURES,)) or not np.isfinite(weights).all():
             raise ValueError(f"{weights.shape} weights of decoded spans")
         self.weights = weights
@@ -144,22 +148,22 @@ def _sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return out
 
 
-def _loss(weights: Floats, known: Floats, table: Floats, right: Floats) -> float:
-    values = known + table @ weights
+def _loss(weights: Floats, odds: Floats, table: Floats, right: Floats) -> float:
+    values = odds + table @ weights
     return float(np.logaddexp(0, values).sum() - values @ right + PENALTY / 2 * weights @ weights)
 
 
-def _features(spans: Ints, probabilities: Floats) -> NDArray[np.float64]:
-    """Return the features of candidates [C, F].
+def _features(spans: Ints, probabilities: Floats, kept: Bools) -> NDArray[np.float64]:
+    """Return the features of those candidates that are kept [C], as rows of F columns.
 
     They are the log-odds of the probability, and of what it and the best excluded span leave; indicators of the step
     of the probability, for each kind of exclusion of the step of the best such span, and of the length.
     """
-    p = np.clip(probabilities, 1e-9, 1 - 1e-9)
-    odds, best = np.log(p) - np.log1p(-p), excluded(spans, probabilities)
+    p, best = probabilities[kept], excluded(spans, probabilities)[kept]
+    odds = np.log(p) - np.log1p(-p)
     rest = np.clip(1 - p - best.max(axis=1), 1e-4, 1 - 1e-4)
     steps = np.eye(len(STEPS) + 1)[np.digitize(np.column_stack([p, best]), STEPS)]
-    length = np.eye(LONGEST)[np.minimum(spans[:, 1] - spans[:, 0], LONGEST) - 1]
+    length = np.eye(LONGEST)[np.minimum(spans[kept, 1] - spans[kept, 0], LONGEST) - 1]
     return np.column_stack([odds, np.log(rest) - np.log1p(-rest), *steps.transpose(1, 0, 2), length])
 
 
@@ -173,14 +177,14 @@ def excluded(spans: Ints, probabilities: Floats) -> NDArray[np.float64]:
     """
     best, (first, after) = np.zeros((len(spans), KINDS)), spans[:, :2].T
     for distance in range(1, len(spans)):  # in the order of first tokens, those that overlap follow each other
-        one = np.flatnonzero(first[distance:] < after[:-distance])
-        if not len(one):
+        left = np.flatnonzero(first[distance:] < after[:-distance])
+        if not len(left):
             break
-        other = one + distance
-        same_first = first[one] == first[other]
-        same, within = same_first & (after[one] == after[other]), after[other] <= after[one]
-        around = same_first & (after[one] < after[other])
-        for place, neighbour, kinds in ((one, other, (0, 1, 2, 3)), (other, one, (0, 2, 1, 3))):
+        right = left + distance
+        same_first = first[left] == first[right]
+        same, within = same_first & (after[left] == after[right]), after[right] <= after[left]
+        around = same_first & (after[left] < after[right])
+        for place, neighbour, kinds in ((left, right, (0, 1, 2, 3)), (right, left, (0, 2, 1, 3))):
             kind = np.select([same, within, around], kinds[:3], kinds[3])
             np.maximum.at(best, (place, kind), probabilities[neighbour])
     return best

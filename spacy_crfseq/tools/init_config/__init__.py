@@ -405,7 +405,7 @@ def _print(made: tuple[Settings, str], output: Path, lang: str | None, train: Pa
             "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."
         )
         if "ner" in settings.tasks and not _has_names():
-            printer().info("So are lists of names, which added 0.2 points: run pip install 'spacy-crfseq[lists]'.")
+            printer().info("Lists of names are left out, too. They add 0.2 points: pip install 'spacy-crfseq[lists]'.")
     for line in text.splitlines():
         if line.startswith("#   python"):
             print(f"  {line[4:]}")

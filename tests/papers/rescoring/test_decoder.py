@@ -1,5 +1,6 @@
 """The decoder that corrects probabilities: its features, what it learns, and how a trained component uses it."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,14 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, ModelFileError
+from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.papers import rescoring
 from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, RescoredSpans, excluded
+from spacy_crfseq.pipeline.evidence import WEIGHT_KEY
+from spacy_crfseq.schemes import tags_of, transition_table
+from tests import reference
+from tests.problems import random_problem
+from tests.test_posterior import StoredScores
 
 NAMES = ("Ada", "Bo", "Ines", "Karl", "Olga", "Zoe")
 
@@ -42,20 +49,35 @@ def _sample(seed: int, n: int = 400) -> tuple[Any, Any, Any]:
     return spans, shares, rng.random(2 * n) < np.where(length > 2, shares**3, shares)
 
 
+def _observed(seed: int) -> tuple[Any, Any]:
+    spans, shares, right = _sample(seed)
+    return rescoring._features(spans, shares, np.ones(len(spans), np.bool_)), right
+
+
+def test_features() -> None:
+    """A span of two tokens that excludes one within it, and that one, which excludes two."""
+    spans = np.array([[0, 2, 0], [1, 2, 0], [1, 3, 0]], np.int32)
+    shares = np.array([0.6, 0.3, 0.05])
+    rows = rescoring._features(spans, shares, np.array([True, True, False]))
+    assert rows.shape == (2, N_FEATURES)
+    np.testing.assert_allclose(rows[:, 0], np.log([0.6 / 0.4, 0.3 / 0.7]))
+    np.testing.assert_allclose(rows[:, 1], np.log([0.1 / 0.9, 0.1 / 0.9]))
+    # steps of the probability, then of the same tokens, within, around and across; then the length
+    places = [np.flatnonzero(row[2:]).tolist() for row in rows]
+    assert places == [[4, 7, 14 + 3, 21, 28 + 1, 35 + 1], [3, 7, 14, 21 + 4, 28, 35]]
+
+
 def test_the_weights_maximise_the_penalised_likelihood() -> None:
-    decoder, parts = RescoredSpans(), [_sample(0), _sample(1)]
+    decoder, parts = RescoredSpans(), [_observed(0), _observed(1)]
     decoder.learn(parts)
-    tables = np.concatenate([rescoring._features(*part[:2]) for part in parts])
-    right = np.concatenate([part[2] for part in parts])
-    base, best = rescoring._loss(np.zeros(N_FEATURES), tables[:, 0], tables, right), decoder.weights
+    table, right = (np.concatenate(column) for column in zip(*parts, strict=True))
 
     def loss(weights: Any) -> float:
-        return rescoring._loss(weights, tables[:, 0], tables, right)
+        return rescoring._loss(weights, table[:, 0], table, right)
 
-    assert loss(best) < base - 10
-    for i in range(N_FEATURES):
-        step = np.eye(N_FEATURES)[i] * 1e-4
-        assert abs(loss(best + step) - loss(best - step)) / 2e-4 < 0.05
+    assert loss(decoder.weights) < loss(np.zeros(N_FEATURES)) - 10
+    for step in 1e-4 * np.eye(N_FEATURES):
+        assert abs(loss(decoder.weights + step) - loss(decoder.weights - step)) / 2e-4 < 0.05
     spans, shares, truth = _sample(2)
     better, long = decoder.rescored(spans, shares), spans[:, 1] - spans[:, 0] > 2
     assert abs(better[long].mean() - truth[long].mean()) < 0.04 < abs(shares[long].mean() - truth[long].mean())
@@ -63,19 +85,61 @@ def test_the_weights_maximise_the_penalised_likelihood() -> None:
 
 def test_certain_and_improbable_spans_keep_their_probability() -> None:
     decoder = RescoredSpans()
-    decoder.learn([_sample(0)])
+    decoder.learn([_observed(0)])
     spans = np.array([[0, 1, 0], [2, 3, 0], [4, 5, 0]], np.int32)
     shares = np.array([MOST, LEAST, 0.5])
     assert (decoder.rescored(spans, shares) == shares).tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize("parts", [[], [_sample(0, n=0)]])
-def test_nothing_to_learn_from_changes_nothing(parts: Any) -> None:
+@pytest.mark.parametrize("parts", [[], [(np.zeros((0, N_FEATURES)), np.zeros(0, np.bool_))]])
+def test_nothing_to_learn_from(parts: Any) -> None:
     decoder = RescoredSpans()
+    decoder.learn([_observed(0)])
+    assert decoder.learned
     decoder.learn(parts)
-    assert not decoder.weights.any()
-    spans, shares, _ = _sample(1)
-    np.testing.assert_allclose(decoder.rescored(spans, shares), shares)
+    assert not decoder.learned
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_chosen_spans_are_the_best_by_corrected_probabilities(seed: int) -> None:
+    rng, tags, lengths = np.random.default_rng(seed), tags_of(["A", "B"], "BILUO"), [4, 3]
+    problem = random_problem(rng, n_labels=len(tags), lengths=lengths, shared=True, scale=2.0)
+    offsets, constraints = problem.batch.offsets, transition_table(tags, "BILUO")
+    allowed = np.ones((sum(lengths), len(tags)), np.bool_)
+    allowed[rng.random(sum(lengths)) < 0.2, tags.index("O")] = False
+    posterior = Posterior(StoredScores(problem), offsets, constraints, allowed)
+    decoder = RescoredSpans(expected_f=0.6, beta=2.0)
+    decoder.from_state(rng.normal(size=N_FEATURES).tolist())
+    rows, shares = posterior.candidates(LEAST)
+    corrected = dict(zip(map(tuple, rows.tolist()), decoder.rescored(rows, shares).tolist(), strict=True))
+    chosen = posterior.decode(decoder)
+    for first, last in problem.sequence_bounds():
+        scores = reference.masked(
+            reference.sequence(problem.scores, first, last),
+            constraints.start, constraints.step, constraints.end, allowed[first:last],
+        )  # fmt: skip
+        paths = reference.probabilities(scores)[0].tolist()
+        values = [
+            sum(5 * corrected.get((first + t, first + t + len(of), of[0]), 0) - 0.6 for t, of in spans)
+            for spans in (reference.spans_of(path, constraints.inside, constraints.outside) for path in paths)
+        ]
+        assert values[paths.index(chosen[first:last].tolist())] == pytest.approx(max(values), abs=1e-8)
+
+
+def test_many_candidates() -> None:
+    """Where no token may be outside, every span is a candidate."""
+    tags, n = tags_of(["A"], "BILUO"), 60
+    problem = random_problem(np.random.default_rng(0), n_labels=len(tags), lengths=[n], shared=True, scale=0.1)
+    allowed = np.ones((n, len(tags)), np.bool_)
+    allowed[:, tags.index("O")] = False
+    posterior = Posterior(StoredScores(problem), problem.batch.offsets, transition_table(tags, "BILUO"), allowed)
+    rows, shares = posterior.candidates(LEAST)
+    assert len(rows) > 2 * n + 64
+    assert len({*map(tuple, rows.tolist())}) == len(rows)
+    sizes = np.zeros(n)
+    for (first, after, _), share in zip(rows.tolist(), shares.tolist(), strict=True):
+        sizes[first:after] += share
+    np.testing.assert_allclose(sizes, 1, atol=1e-6)  # each token is in one span
 
 
 def _examples(nlp: Language) -> list[Example]:
@@ -132,13 +196,55 @@ def test_probabilities_are_the_corrected_ones(trained: Any) -> None:
     spans, labels = answers.all_spans, answers.all_labels
     keys = list(zip(spans.start.tolist(), spans.end.tolist(), labels[spans.start].tolist(), strict=True))
     expected = [corrected[key] for key in keys]
-    assert answers.all_probabilities.tolist() == expected
+    np.testing.assert_allclose(answers.all_probabilities, expected, rtol=1e-12)
     exact = answers.distribution.span_probabilities(labels, spans.start, spans.end)
     assert np.abs(exact - expected).max() > 0.01
     p = np.array(expected) ** 0.5
     np.testing.assert_allclose(answers.probabilities_at(2.0), p / (p + (1 - np.array(expected)) ** 0.5))
     first = trained(docs[0].copy())
-    assert len(first.ents) == len(answers.spans()[0])
+    scores = [ent._.crf_score for ent in first.ents]  # asked of the component
+    assert scores == pytest.approx([span.probability for span in answers.spans()[0]])
+    assert np.isfinite(trained.posterior(docs, temperature=1e-6).all_probabilities).all()
+    improbable = trained.posterior(docs[:1]).probability(3, ["U-PER"])
+    assert improbable < LEAST
+    assert improbable == pytest.approx(exact_of(trained, docs[0], 3), rel=1e-6)
+
+
+def exact_of(pipe: Any, doc: Doc, token: int) -> float:
+    """Return the exact probability that a token is an entity of its own."""
+    posterior = pipe.posterior([doc])
+    return float(posterior.distribution.marginals()[token, posterior.tags.index("U-PER")])
+
+
+def test_what_was_learned_stays_and_goes_with_its_model(trained: Any) -> None:
+    learned, examples = trained.method.decoder.weights, _examples(spacy.blank("en"))
+    again = _component().from_bytes(trained.to_bytes())
+    again.fit(examples[:3])
+    np.testing.assert_array_equal(again.method.decoder.weights, learned)
+    grown = _component()
+    grown.start_from(trained)
+    grown.initialize(lambda: examples[:2])
+    np.testing.assert_array_equal(grown.method.decoder.weights, learned)
+    other = copy(trained)
+    other.initialize(lambda: examples[:20])
+    np.testing.assert_array_equal(trained.method.decoder.weights, learned)
+    assert not np.array_equal(other.method.decoder.weights, learned)
+    plain = _component("MaxExpectedF1").from_bytes(trained.to_bytes())
+    assert not other.from_bytes(plain.to_bytes()).method.decoder.learned
+    again.method = again.method._replace(attributes={})
+    again.initialize(lambda: examples[:3])
+    assert not again.method.decoder.learned
+
+
+def test_texts_without_weight_teach_nothing(trained: Any) -> None:
+    pipe, examples = _component(), _examples(spacy.blank("en"))
+    for example in examples[::2]:
+        example.reference.user_data[WEIGHT_KEY] = 0.0
+    rows: list[Any] = []
+    pipe.method.decoder.learn = rows.extend
+    pipe.initialize(lambda: examples)
+    n_gold = sum(len(example.reference.ents) for example in examples[1::2])
+    assert 0.8 * n_gold < sum(int(right.sum()) for _, right in rows) <= n_gold
 
 
 def test_spans_that_are_known_stay(trained: Any) -> None:
@@ -169,26 +275,23 @@ def test_without_a_first_stage_probabilities_are_exact() -> None:
     assert one.all_probabilities.tolist() == other.all_probabilities.tolist()
 
 
-def test_tokens_without_annotation_teach_nothing() -> None:
-    learned = []
-    for unknown in (False, True):
-        pipe, examples = _component(), _examples(spacy.blank("en"))
-        for example in examples if unknown else []:
-            doc = example.reference
-            doc.set_ents([ent for ent in doc.ents if ent.start < 5], missing=[doc[5:]], default="outside")
-        seen = []
-        pipe.method.decoder.learn = seen.extend
-        pipe.initialize(lambda examples=examples: examples)
-        learned.append([sum(len(part[0]) for part in seen), sum(int(part[2].sum()) for part in seen)])
-        ends = np.concatenate([part[0][:, 1] for part in seen])
-        assert not unknown or (ends % 20 < 5).all()
-    assert 0 < learned[1][0] < learned[0][0]
-    assert (
-        0
-        < learned[1][1]
-        < learned[0][1]
-        == sum(len(example.reference.ents) for example in _examples(spacy.blank("en")))
-    )
+def test_what_is_observed() -> None:
+    """Spans beside tokens of unknown labels are left out, but exclude others; the label counts."""
+    tags = tags_of(["A", "B"], "BILUO")
+    problem = random_problem(np.random.default_rng(0), n_labels=len(tags), lengths=[6], shared=True, scale=0.3)
+    allowed = np.ones((6, len(tags)), np.bool_)
+    posterior = Posterior(StoredScores(problem), problem.batch.offsets, transition_table(tags, "BILUO"), allowed)
+    spans, shares = posterior.candidates(LEAST)
+    every = rescoring._features(spans, shares, np.ones(len(spans), np.bool_))
+    gold = np.array([tags.index(tag) for tag in ("B-A", "L-A", "O", "U-B", "O", "O")], np.int32)
+    table, right = RescoredSpans().observe(posterior, gold)
+    np.testing.assert_array_equal(table, every)
+    assert spans[right].tolist() == [[0, 2, tags.index("B-A")], [3, 4, tags.index("U-B")]]
+    gold[2] = -1
+    table, right = RescoredSpans().observe(posterior, gold)
+    kept = (spans[:, 1] < 2) | (spans[:, 0] > 3)
+    np.testing.assert_array_equal(table, every[kept])
+    assert not right.any()
 
 
 def test_mistakes_are_named(trained: Any) -> None:
