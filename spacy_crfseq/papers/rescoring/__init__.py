@@ -2,8 +2,8 @@
 
 A linear-chain model scores one step at a time, so the probability of a whole span can be wrong in ways that recur: too
 high for long spans, or for those that a longer span contains.  Culotta & McCallum (2004), "Confidence estimation for
-information extraction", section 4, estimate the probability that a span is correct by logistic regression; the features
-here are its probability under the model, its length, and the best of the spans that it excludes.  Training learns the
+information extraction", estimate the probability that a span is correct by a model of its own, too.  This is a
+logistic regression on its probability, its length, and the best of the spans that it excludes.  Training learns the
 weights from texts that the models of a jackknife have not seen.
 """
 
@@ -38,9 +38,9 @@ ROUNDS, CLOSE = 50, 1e-3
 class RescoredSpans:
     """Spans with the highest expected F-measure under corrected probabilities (``spacy_crfseq.RescoredSpans.v1``).
 
-    It learns from the first stage that an attribute such as `DocumentLabels` trains, in about a second, and
-    chooses spans as `MaxExpectedF1` does; without such an attribute, by exact probabilities.  Those of predicted spans
-    are the corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.
+    It learns from the first stage that an attribute such as `DocumentLabels` trains, in about a second, and chooses
+    spans as `MaxExpectedF1` does; without such an attribute, by exact probabilities.  Those of predicted spans are the
+    corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.
 
     expected_f, beta (float): See `MaxExpectedF1`.
     RAISES ConfigError: If a setting is out of range.
