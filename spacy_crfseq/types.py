@@ -520,7 +520,10 @@ class NetworkPotential(TokenPotential, Stateful, Protocol):
 
 @runtime_checkable
 class SupportPotential(Stateful, Protocol):
-    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has, its state."""
+    """A plug-in of ``crf_potentials`` whose parameters [R, L] belong to what its training text has.
+
+    What `bind` has found is its state.
+    """
 
     def read(self, docs: Sequence[Any]) -> NDArray[Any]:
         """Return the inputs [T, ...] of the tokens of some Docs."""

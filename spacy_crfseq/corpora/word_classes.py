@@ -113,7 +113,7 @@ def _paths(file: Path) -> dict[str, str]:
 
 def _parts_of_speech(index: Path) -> dict[str, str]:
     """Return the parts of speech of lemmas, of what rules make of them, and of irregular forms."""
-    found = defaultdict[str, set[str]](set)
+    names_of = defaultdict[str, set[str]](set)
     rules, irregular = (_read(index.with_name(index.name.replace("index", name))) for name in ("rules", "exc"))
     for part, lemmas in _read(index).items():
         # rules are pairs of the endings of an inflected form and of the lemma
@@ -121,11 +121,11 @@ def _parts_of_speech(index: Path) -> dict[str, str]:
             name = part if of_form == of_lemma else f"{part}-{of_form}"
             for lemma in lemmas:
                 if lemma.endswith(of_lemma) and lemma != of_lemma:
-                    found[lemma.removesuffix(of_lemma) + of_form].add(name)
+                    names_of[lemma.removesuffix(of_lemma) + of_form].add(name)
     for part, words in irregular.items():
         for word in words:
-            found[word].add(f"{part}-irregular")
-    return {word: "/".join(sorted(names)) for word, names in found.items() if word.split() == [word]}
+            names_of[word].add(f"{part}-irregular")
+    return {word: "/".join(sorted(names)) for word, names in names_of.items() if word.split() == [word]}
 
 
 def _read(file: Path) -> Any:

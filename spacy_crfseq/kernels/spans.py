@@ -121,7 +121,7 @@ def candidates(spans: SpanChain, offsets: Offsets, outside: Bools, least: float)
     The first array [C, 3] holds the first token, the token after the last one and the label of the first, in the order
     of the first tokens; the second one [C] the probabilities, in float64.
     """
-    n, room = 0, 2 * len(spans.opens) + 64
+    room = 2 * len(spans.opens) + 64
     while True:
         rows, values = np.empty((room, 3), np.int32), np.empty(room)
         _, n = best_spans(spans, offsets, outside, (1.0, 1.0, least), (rows, values))
@@ -143,7 +143,7 @@ def best_spans(
     """
     labels, table = np.zeros(len(spans.opens), np.int32), np.empty((3, *spans.opens.shape))
     origins = np.full((*spans.opens.shape, 2), -1, np.int32)
-    return labels, _search(offsets, spans, outside, worth, Table(*table, origins), labels, out)  # type: ignore[call-arg]
+    return labels, _search(offsets, spans, outside, worth, Table(table[0], table[1], table[2], origins), labels, out)
 
 
 @inlined
@@ -236,6 +236,7 @@ def _fill_table(
                     probability = mass[j] * closes[last, j]
                     if not probability > floor:
                         continue
+                    # candidates are noted, or get the probabilities that are given
                     if count < rows.shape[0]:
                         rows[count, 0], rows[count, 1], rows[count, 2], values[count] = t, last + 1, first, probability
                     elif count < values.shape[0]:

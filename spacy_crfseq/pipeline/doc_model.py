@@ -480,7 +480,7 @@ def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureS
         "bigram_templates": list(features.bigram_templates),
         "functions": {} if is_first else _states(_functions(features)),
         "attributes": None if is_first else _states(method.attributes),
-        **_states({} if is_first else {"decoder": method.decoder}),
+        **_states({"decoder": method.decoder}),
         **packed._replace(names=names, largest=largest)._asdict(),  # type: ignore[arg-type]
         "model": crf.to_bytes(),
     }

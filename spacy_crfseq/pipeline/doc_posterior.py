@@ -131,9 +131,9 @@ class DocPosterior:
         spans = self.all_spans
         if self._scheme is None:
             return self.distribution._replace(temperature=temperature).label_probabilities(self.all_labels)
-        return self._at(temperature, self.all_labels, spans.start, spans.end)
+        return self._probabilities(temperature, self.all_labels, spans.start, spans.end)
 
-    def _at(self, temperature: float, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+    def _probabilities(self, temperature: float, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
         """Return the exact probabilities of spans [S], or those that the decoder has learned to correct."""
         distribution, decoder = self.distribution._replace(temperature=temperature), self._trained.method.decoder
         if not isinstance(decoder, LearnedDecoder) or not decoder.learned:
@@ -209,7 +209,7 @@ class DocPosterior:
             return 0.0
         labels, end = np.zeros(self.distribution.n_tokens, np.int32), start + len(tags)
         labels[start:end] = [self.tags.index(tag) for tag in tags]
-        exact = self._at(self._posterior.temperature, labels, np.array([start]), np.array([end]))
+        exact = self._probabilities(self._posterior.temperature, labels, np.array([start]), np.array([end]))
         a, b = self._calibration.get(split_tag(tags[0])[1], EXACT) if self._calibration else EXACT
         return float(calibrated(exact, a, b)[0])
 

@@ -461,11 +461,11 @@ def _jackknife(
         sequences = np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in held])
         tokens = np.concatenate([np.arange(offsets[bounds[i]], offsets[bounds[i + 1]]) for i in held])
         training.learn(whole, np.setdiff1d(np.arange(len(offsets) - 1), sequences))
-        posterior = posterior_of(training.model, held_out := whole.take(sequences).numbered(training.model))
+        posterior = posterior_of(training.model, part := whole.take(sequences).numbered(training.model))
         labels[tokens] = posterior.decode(training.model.method.decoder, training.model.method.n_threads)
         if isinstance(decoder, LearnedDecoder):
-            weights = np.repeat(held_out.corpus.data.weights, np.diff(held_out.corpus.data.encoded.offsets))
-            observed.append(decoder.observe(posterior, np.where(weights > 0, held_out.corpus.data.gold, MISSING)))
+            weights = np.repeat(part.corpus.data.weights, np.diff(part.corpus.data.encoded.offsets))
+            observed.append(decoder.observe(posterior, np.where(weights > 0, part.corpus.data.gold, MISSING)))
     if isinstance(decoder, LearnedDecoder):
         decoder.learn(observed)
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}

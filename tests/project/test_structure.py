@@ -11,9 +11,9 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "structure.py"
 CORE, PACKAGE, FILES = 18_999, 32_310, 219
 """Lines of code of the core and of the package, and files of the package, at most."""
-TESTS = 33_329
+TESTS = 33_315
 """Lines of the tests, all of them, at most."""
-LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 18
+LONG_FILES, LONG_FUNCTIONS, MANY_PARAMETERS = 0, 3, 17
 """What has more lines or more parameters than the script lists; commands have an option for each parameter."""
 FLOWS = {
     "nlp(text)": (50, 17, 45),

@@ -66,10 +66,9 @@ class RescoredSpans:
         chain, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
         check_possible(log_z)
         outside = constraints.outside
-        rescored = self.rescored(*kernels.spans.candidates(chain, offsets, outside, LEAST))
-        gain, cost = float(1 + self.base.beta**2), float(self.base.expected_f)
-        nothing = np.empty((0, 3), np.int32)
-        return kernels.spans.best_spans(chain, offsets, outside, (gain, cost, LEAST), (nothing, rescored))[0]
+        rows, shares = kernels.spans.candidates(chain, offsets, outside, LEAST)
+        worth = float(1 + self.base.beta**2), float(self.base.expected_f), LEAST
+        return kernels.spans.best_spans(chain, offsets, outside, worth, (rows[:0], self.rescored(rows, shares)))[0]
 
     def observe(self, posterior: Posterior, gold: Ints) -> tuple[Floats, Bools]:
         """Return the features [C, F] of uncertain spans of a text new to its model, and which are gold [C].
@@ -120,7 +119,7 @@ class RescoredSpans:
         key, wanted = np.array([len(labels) + 1, 1, 0]), starts * (len(labels) + 1) + ends
         keys = spans[chosen] @ key
         place = np.searchsorted(keys, wanted)
-        there = np.append(keys, -1)[place] == wanted
+        there = (np.append(keys, -1)[place] == wanted) & (out > LEAST)  # not where other tags follow the first one
         out[there] = self.rescored(spans, exact)[chosen][place[there]]
         return out
 
@@ -159,7 +158,8 @@ def _features(spans: Ints, probabilities: Floats, kept: Bools) -> NDArray[np.flo
     They are the log-odds of the probability, and of what it and the best excluded span leave; indicators of the step
     of the probability, for each kind of exclusion of the step of the best such span, and of the length.
     """
-    p, best = probabilities[kept], excluded(spans, probabilities)[kept]
+    among = probabilities > LEAST  # others are there only in some sequences, perhaps very many
+    p, best = probabilities[kept], excluded(spans[among], probabilities[among])[kept[among]]
     odds = np.log(p) - np.log1p(-p)
     rest = np.clip(1 - p - best.max(axis=1), 1e-4, 1 - 1e-4)
     steps = np.eye(len(STEPS) + 1)[np.digitize(np.column_stack([p, best]), STEPS)]
