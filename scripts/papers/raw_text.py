@@ -174,7 +174,7 @@ class Trainer:
 
     def _propose(self, path: Path, labelled: Sequence[Example]) -> None:
         """Write the features that ``crfseq propose-features`` proposes, unedited."""
-        from spacy_crfseq.papers.proposals import as_file, propose
+        from spacy_crfseq.papers.labelled_features.proposals import as_file, propose
 
         docs = [one.predicted for one in labelled]
         path.write_text(as_file(propose(docs, self._labels_of(labelled), [self._texts.raw])), encoding="utf8")

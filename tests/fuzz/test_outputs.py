@@ -40,7 +40,7 @@ COMMANDS = {
     "report": "report model dev.conll -f conll2003 -o page.html",
     "show": "show model texts.txt -p crf_ner -o page.html",
     "explain": "explain model texts.txt -p crf_ner -o page.html",
-    "top": "top model -p crf_ner -o page.html",
+    "explain a model": "explain model -p crf_ner -o page.html",
     "compare": "compare model model dev.conll -f conll2003 -o page.html",
     "active": "active model texts.txt -p crf_ner -o page.jsonl",
     "init-config": "init-config new.cfg --task ner --lang en --format conll2003 --train train.conll --dev dev.conll",

@@ -20,7 +20,7 @@ COMMANDS = {
     "compare": "compare model model gold.spacy -o page.html --samples 10",
     "show": "show model gold.spacy -p crf_ner -o page.html",
     "explain": "explain model gold.spacy -p crf_ner -o page.html",
-    "top": "top model -p crf_ner -o page.html",
+    "explain a model": "explain model -p crf_ner -o page.html",
     "top with texts": "top model -p crf_ner --texts gold.spacy -o page.html",
 }
 MARKUP = [

@@ -125,5 +125,5 @@ line_chart, bar_chart, heat_map, reliability = (
 
 
 def render(template: str, **values: Any) -> str:
-    """Return a page; the template is named by its place in the package, such as ``tools/top/page.html``."""
+    """Return a page; the template is named by its place in the package, such as ``tools/explain/page.html``."""
     return _environment.get_template(template).render(values)

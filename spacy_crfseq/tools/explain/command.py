@@ -1,4 +1,4 @@
-"""``crfseq explain``: which weights lead to each label, in the terminal, as JSON, or on a page."""
+"""``crfseq explain``: the weights behind the labels of a text, or the largest weights of a model."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from ...errors import ConfigError
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from . import Explainer, Explanation, TokenExplanation, probability_words
+from .weights import SHOWN as WEIGHTS
+from .weights import ModelWeights, explain_model, model_lines
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 SHOWN, ON_PAGE = 5, 8
 """Number of contributions to a label in the terminal and on a page."""
+WEIGHTS_ON_PAGE = 15
+"""Number of weights of each sign on a page about a model."""
+LIMIT = 10
+"""Number of texts of a file that are explained."""
 BAR = 8
 """Characters of the longest bar."""
 OUTSIDE = "O"
@@ -64,7 +70,9 @@ class Explained(NamedTuple):
 
 def explain(
     model: options.Model,
-    source: options.TextOrFile,
+    source: Annotated[
+        str | None, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts [the model as a whole]")
+    ] = None,
     layout: options.TextLayout = None,
     component: options.OneComponent = None,
     tokens: Annotated[
@@ -73,18 +81,42 @@ def explain(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option("--label", "-l", help="Label to compare with: why not this one? [the second most probable]"),
+        typer.Option(
+            "--label",
+            "-l",
+            help="Label to compare with: why not this one? [the second most probable]. Without a text: label, or type "
+            "with all its tags, whose weights are shown [all]",
+        ),
     ] = None,
-    number: Annotated[int | None, options.number(f"Contributions to each label [{SHOWN}; in JSON all]")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Texts of a file to explain, from the first on")] = 10,
+    template: Annotated[
+        str | None, typer.Option(help='Without a text: template whose weights are shown, such as "LOWER[-1]" [all]')
+    ] = None,
+    number: Annotated[
+        int | None,
+        options.number(
+            f"Contributions to each label [{SHOWN}; in JSON all]; without a text: weights of each sign "
+            f"[{SHOWN}; on a page {WEIGHTS_ON_PAGE}]"
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"Texts of a file to explain, from the first on [{LIMIT}]")
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Without a text: file of texts that have names of features, such as the training corpus"),
+    ] = None,
     output: options.PageInstead = None,
-) -> Explained:
-    """Show which features and transitions lead to each label, and by what margin.
+) -> Explained | ModelWeights:
+    """Show which features and transitions lead to each label of a text, or the largest weights of a model.
 
-    Each label is compared with its rival: the second most probable label, or the one given by --label, in the best
-    labelling that contains it. The margin is the score of the predicted labelling minus that of the rival labelling,
-    and the sum of the contributions shown. A page collapses tokens with a label of probability 0.95 or more; in a
-    terminal, such tokens outside of spans are only named. --token and --label show them in full.
+    With a text, each label is compared with its rival: the second most probable label, or the one given by --label, in
+    the best labelling that contains it. The margin is the score of the predicted labelling minus that of the rival
+    labelling, and the sum of the contributions shown. A page collapses tokens with a label of probability 0.95 or more;
+    in a terminal, such tokens outside of spans are only named. --token and --label show them in full.
+
+    Without a text, it shows the largest weights of each label, the transitions, and the number of weights of each
+    template. A model stores its features as hashes, and the names of those with the largest weights, or of all of them
+    if it was trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in --texts.
 
     \b
     Example:
@@ -94,17 +126,30 @@ def explain(
           -p crf_ner --token Oslo --label ORG --number 10
       python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
           --output page.html
+      python -m spacy crfseq explain training/model-best -p crf_ner --label LOC \\
+          --number 10 --texts train.conll --format conll2003
     \f
-    Explain what a pipeline's CRF predicts for a text, or for the first texts of a file; `number` is that of the page.
+    Explain the predictions of a pipeline's CRF for a text or the first texts of a file, or without these its weights.
 
-    RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
+    number (int | None): Contributions on the page; without a text, weights of each sign.
+    RAISES CrfError: If there is no such component, label, template or token, no probabilities, or no text.
     """
     from .._pages.html import render, text_style
 
-    check_output_file(output, source)
+    check_output_file(output, *([] if source is None else [source]), texts)
+    if source is None:
+        _refuse("needs a text, or a file of texts", token=tokens, limit=limit)
+        number = number or (WEIGHTS if output is None else WEIGHTS_ON_PAGE)
+        found = explain_model(
+            model, component=component, label=label, template=template, number=number, texts=texts, layout=layout
+        )
+        if output is not None:
+            write_text(output, render("tools/explain/weights.html", found=found))
+        return found
+    _refuse("is about the model as a whole: leave out the text", template=template, texts=texts)
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    kept, more = first_texts(nlp, source, layout, limit)
+    kept, more = first_texts(nlp, source, layout, limit or LIMIT)
     docs = run_between(nlp, [text.doc for text in kept], None, name)
     chosen = [_tokens_of(doc, tokens or ()) for doc in docs]
     if not any(chosen):
@@ -113,16 +158,22 @@ def explain(
             f"{max(map(len, docs)) - 1}: {' '.join(token.text for token in docs[0][:20])}"
         )
     explainer = Explainer(pipe)
-    texts = [
+    entries = [
         ExplainedText(doc.text, text.line, explainer.explain(doc, tokens=wanted, against=label, preset=True))
         for text, doc, wanted in zip(kept, docs, chosen, strict=True)
         if wanted
     ]
-    explained = Explained(str(model), name, text_style(nlp), texts, more, folds=not tokens and label is None)
+    explained = Explained(str(model), name, text_style(nlp), entries, more, folds=not tokens and label is None)
     if output is not None:
         how = {"shown": number or ON_PAGE, "sure": SURE if explained.folds else inf, "probability": probability_words}
         write_text(output, render("tools/explain/page.html", explained=explained, **how))
     return explained
+
+
+def _refuse(reason: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigError(f"--{name} {reason}.")
 
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
@@ -134,20 +185,37 @@ def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
     return sorted({*by_word, *by_number})
 
 
-@command("explain", "Look", "why", calls=explain)
-def _print(explained: Explained, number: int | None, output: Path | None, as_json: options.AsJson = False) -> None:
-    texts = explained.texts
+@command("explain", "Look", "why", "weights", calls=explain)
+def _print(
+    found: Explained | ModelWeights, number: int | None, output: Path | None, as_json: options.AsJson = False
+) -> None:
+    if isinstance(found, ModelWeights):
+        _print_model(found, output, as_json)
+        return
+    texts = found.texts
     if as_json:
         entries = [{"text": one.text, "line": one.line, **one.explanation.to_json(number)} for one in texts]
         print(json.dumps(entries, indent=2, ensure_ascii=False))
     elif output is not None:
-        printer().good(f"Saved {output}: {explained.in_words()}")
+        printer().good(f"Saved {output}: {found.in_words()}")
     else:
-        brief = explained.folds and sys.stdout.isatty()
+        brief = found.folds and sys.stdout.isatty()
         for text in texts:
             print("\n".join(_lines(text, number or SHOWN, several=len(texts) > 1, brief=brief)))
-        if explained.more:
+        if found.more:
             printer().info(f"Explained the first {len(texts)}; ask for more by --limit.")
+
+
+def _print_model(found: ModelWeights, output: Path | None, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    if output is not None:
+        printer().good(f"Saved {output}")
+    else:
+        print("\n".join(model_lines(found)))
+    if advice := found.advice():
+        printer().info(advice)
 
 
 def _lines(text: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:

@@ -27,7 +27,7 @@ def test_a_model_becomes_a_pipeline(folder: Path, run: Run) -> None:
     nlp = spacy.load(folder / "out")
     assert nlp.lang == "de"
     assert [ent.text for ent in nlp("Ada saw Bo").ents] == ["Ada", "Bo"]
-    text = worked(run("top", folder / "out", "-n", 3, "--code", folder / "features.py")).stdout
+    text = worked(run("explain", folder / "out", "-n", 3, "--code", folder / "features.py")).stdout
     assert "WORD2FEATURES[0]=title" in text
 
 

@@ -1,4 +1,4 @@
-"""``crfseq top``: the largest weights with their names, transitions and templates, and what is refused."""
+"""``crfseq explain`` without a text: the largest weights with their names, transitions, templates, refusals."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_crfseq.tools._pages.weights import NAMELESS, NamedWeight
-from spacy_crfseq.tools.top import Top, top
+from spacy_crfseq.tools.explain.weights import ModelWeights, explain_model
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
@@ -22,7 +22,7 @@ PAIRS = {
 }
 
 
-def weights_of(found: Top) -> list[NamedWeight]:
+def weights_of(found: ModelWeights) -> list[NamedWeight]:
     return [one for group in found.groups for one in (*group.positive, *group.negative)]
 
 
@@ -53,8 +53,8 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[Path, Language], texts: Path) -> None:
     """Words and columns from the vocab, the rest from texts; weights are the model's."""
-    kept, alone = top(named[0], number=10_000), top(model, number=10_000)
-    helped = top(model, number=10_000, texts=texts)
+    kept, alone = explain_model(str(named[0]), number=10_000), explain_model(str(model), number=10_000)
+    helped = explain_model(str(model), number=10_000, texts=texts)
     pipe = helpers.pipe_of(named[1])
     for group, label in zip(kept.groups, range(len(pipe.tags)), strict=True):
         assert group.title == pipe.tags[label]
@@ -78,8 +78,8 @@ def test_names_that_are_found_are_those_that_are_kept(model: Path, named: tuple[
 
 
 def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
-    result = worked(run("top", model, "-n 3"))
-    found = top(model, number=3)
+    result = worked(run("explain", model, "-n 3"))
+    found = explain_model(str(model), number=3)
     assert [line for line in result.stdout.splitlines() if line in found.labels] == found.labels
     first = found.groups[0]
     line = result.stdout.splitlines()[2]
@@ -89,26 +89,26 @@ def test_the_terminal(run: Run, model: Path, texts: Path) -> None:
     rows = [row.template for row in found.templates if row.template]
     assert [line.split()[0] for line in result.stdout.splitlines() if line.split("  ")[0] in rows] == rows[:-1]
     assert "SHAPE[0] (with the label before)" in result.stdout
-    assert "have no name" in run("top", model, "-n 50").stdout
-    assert "have no name" not in run("top", model, "-n 50 --texts", texts).stdout
+    assert "have no name" in run("explain", model, "-n 50").stdout
+    assert "have no name" not in run("explain", model, "-n 50 --texts", texts).stdout
 
 
 def test_one_template(run: Run, model: Path) -> None:
-    found = top(model, template="LOWER[-1..0]", number=4)
+    found = explain_model(str(model), template="LOWER[-1..0]", number=4)
     assert [group.title for group in found.groups] == ["LOWER[-1]", "LOWER[0]"]
     for group in found.groups:
         assert all(one.attribute.startswith(f"{group.title}=") for one in (*group.positive, *group.negative))
-    result = run("top", model, "--template SHAPE -n 4")
-    (group,) = top(model, template="SHAPE", number=4).groups
+    result = run("explain", model, "--template SHAPE -n 4")
+    (group,) = explain_model(str(model), template="SHAPE", number=4).groups
     assert all(one.before for one in group.positive)
     best = group.positive[0]
     assert f"{best.attribute}  {best.before} -> {best.label}" in result.stdout
-    (only,) = top(model, template="LOWER[-1]", label="B-NP").groups
+    (only,) = explain_model(str(model), template="LOWER[-1]", label="B-NP").groups
     assert {one.label for one in (*only.positive, *only.negative)} == {"B-NP"}
 
 
 def test_transitions(run: Run, named: tuple[Path, Language]) -> None:
-    found = top(named[0])
+    found = explain_model(str(named[0]))
     views = helpers.pipe_of(named[1]).crf.views
     n = len(found.labels)
     assert found.transitions is not None
@@ -116,25 +116,25 @@ def test_transitions(run: Run, named: tuple[Path, Language]) -> None:
     np.testing.assert_array_equal(found.transitions[n, :n], views.start)
     np.testing.assert_array_equal(found.transitions[:n, n], views.end)
     assert np.isnan(found.transitions[n, n])
-    message = json.loads(run("top", named[0], "--json").stdout)
+    message = json.loads(run("explain", named[0], "--json").stdout)
     assert message["transitions"]["start"] == dict(zip(found.labels, views.start.tolist(), strict=True))
     assert message["transitions"]["O"]["end"] == views.end[found.labels.index("O")]
 
 
 def test_json(run: Run, model: Path, tmp_path: Path) -> None:
-    message = json.loads(run("top", model, "-n 2 --json").stdout)
-    found = top(model, number=2)
+    message = json.loads(run("explain", model, "-n 2 --json").stdout)
+    found = explain_model(str(model), number=2)
     assert list(message["weights"]) == found.labels
     first = message["weights"][found.labels[0]]["positive"][0]
     assert first == found.groups[0].positive[0]._asdict()
-    both = run("top", model, "-n 2 --json --output", tmp_path / "page.html")
+    both = run("explain", model, "-n 2 --json --output", tmp_path / "page.html")
     assert json.loads(both.stdout) == message
     assert (tmp_path / "page.html").exists()
     assert [row["template"] for row in message["templates"]] == [row.template for row in found.templates]
     out = tmp_path / "page.html"
-    worked(run("top", model, "--output", out), f"Saved {out}")
+    worked(run("explain", model, "--output", out), f"Saved {out}")
     html = out.read_text(encoding="utf8")
-    found = top(model, number=15)
+    found = explain_model(str(model), number=15)
     for words in ("Transitions", "Weights by template", "<svg", *found.labels):
         assert words in html
     assert Page(html).seen.count("h2") == 2 + len(found.labels)
@@ -144,21 +144,25 @@ def test_json(run: Run, model: Path, tmp_path: Path) -> None:
     (("--label", "NPP"), "no label 'NPP'. Did you mean "),
     (("--template", "LOWER[5]"), "the model has no template 'LOWER[5]'. Did you mean 'LOWER["),
     (("--texts", "none.txt"), "no such file"),
+    (("--token", "Oslo"), "--token needs a text"),
+    (("--limit", "3"), "--limit needs a text"),
+    (("A text.", "--template", "SHAPE"), "--template is about the model as a whole"),
+    (("A text.", "--texts", "none.txt"), "--texts is about the model as a whole"),
 ])  # fmt: skip
 def test_refused(run: Run, model: Path, arguments: tuple[str, ...], message: str) -> None:
-    refused(run("top", model, *arguments), message)
+    refused(run("explain", model, *arguments), message)
 
 
 def test_a_model_keeps_the_names_of_its_largest_weights(run: Run, trained: Path) -> None:
     """With nothing said, all weights that the page and the terminal show have names, and the file stays small."""
     model = trained / "model-best"
     for name in ("crf_tagger", "crf_chunker", "crf_ner"):
-        found = top(model, component=name, number=15)
+        found = explain_model(str(model), component=name, number=15)
         assert any("|" in one.attribute for one in weights_of(found))
         assert found.advice() == ""
-        assert "have no name" not in worked(run("top", model, "-p", name)).stdout
+        assert "have no name" not in worked(run("explain", model, "-p", name)).stdout
     pipe = helpers.pipe_of(spacy.load(model), "crf_ner")
     names = pipe.doc_model.largest_names()
     assert 0 < sum(map(len, names)) <= 2 * 15 * len(pipe.tags) + 2 * 5 * len(pipe.method.features.plans()[0].templates)
     for template in pipe.method.features.plans()[0].templates:
-        assert top(model, component="crf_ner", template=template.name, number=5).advice() == ""
+        assert explain_model(str(model), component="crf_ner", template=template.name, number=5).advice() == ""

@@ -1,7 +1,4 @@
-"""``crfseq top``: the largest weights of a model by label or template, its transitions, and weights by template.
-
-The largest weights of a model, its transitions, and sums of weights by template.
-"""
+"""An explanation of a model as a whole: its largest weights by label or template, its transitions, sums by template."""
 
 from __future__ import annotations
 
@@ -10,18 +7,14 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import typer
 from wasabi.tables import table as text_table
 
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import cut, cut_name, printer
-from ...corpora.outputs import check_output_file
+from ...cli.console import cut, cut_name
+from ...corpora.layouts import Format
 from ...errors import ConfigError, suggest
-from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...types import Floats
 from .._pages.weights import (
@@ -40,11 +33,11 @@ if TYPE_CHECKING:
 
 CELL = 7
 """Width of a transition in the terminal."""
-SHOWN, ON_PAGE = 5, 15
-"""Number of weights of each sign in the terminal and on a page."""
+SHOWN = 5
+"""Number of weights of each sign, if no other is asked for."""
 
 
-class Top(NamedTuple):
+class ModelWeights(NamedTuple):
     """The largest weights of a model.
 
     by_label (bool): Whether a group is a label; else it is a template.
@@ -110,46 +103,27 @@ class Top(NamedTuple):
         return {**names, "weights": weights, "transitions": steps, "templates": templates}
 
 
-def top(
-    model: options.Model,
-    component: Annotated[
-        str | None, typer.Option("--component", "-p", help="CRF component to show [the only one]")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", "-l", help="Only weights of this label: a tag, or a type with all its tags")
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option("--template", "-t", help='Only weights of this template, such as "LOWER[-1]"')
-    ] = None,
-    number: Annotated[int | None, options.number(f"Weights of each sign [{SHOWN}; on a page {ON_PAGE}]")] = None,
-    texts: Annotated[
-        Path | None, typer.Option(help="File of texts in which to find names of features, such as the training corpus")
-    ] = None,
-    layout: options.TextLayout = None,
-    output: options.PageInstead = None,
-) -> Top:
-    """Show the largest weights of each label, the transitions, and the number of weights of each template.
+def explain_model(
+    model: str,
+    *,
+    component: str | None = None,
+    label: str | None = None,
+    template: str | None = None,
+    number: int = SHOWN,
+    texts: Path | None = None,
+    layout: Format = None,
+) -> ModelWeights:
+    """Return the largest weights of a pipeline's CRF, `number` of each sign in each group.
 
-    A model stores its features as hashes, and the names of those with the largest weights, or of all of them if it was
-    trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in the --texts given.
-
-    \b
-    Example:
-      python -m spacy crfseq top training/model-best --component crf_ner
-      python -m spacy crfseq top training/model-best -p crf_ner --label LOC \\
-          --number 10 --texts train.conll --format conll2003
-      python -m spacy crfseq top training/model-best -p crf_tagger -o weights.html
-    \f
-    Return the largest weights of a pipeline's CRF, `number` of each sign in each group, and write a page if asked to.
-
+    label (str | None): A tag, or a type with all its tags, to which the weights are restricted.
+    template (str | None): The templates that are the groups, such as ``LOWER[-1]``; None for groups by label.
+    texts (Path | None): A file of texts in which names of features are found.
     RAISES CrfError: If there is no such component, label or template, or the file cannot be read.
     """
     from ...pipeline.labels import numbers_of
 
-    check_output_file(output, texts)
-    number = number or (SHOWN if output is None else ON_PAGE)
     nlp = load_pipeline(model)
-    name, pipe = one_crf_of(nlp, component, str(model))
+    name, pipe = one_crf_of(nlp, component, model, spans_first=True)
     labels = None if label is None else numbers_of([label], pipe.annotation, pipe.tags)
     if template is None:
         groups = largest_of_labels(pipe, number, labels)
@@ -159,8 +133,8 @@ def top(
             for title, place in _templates_of(pipe, template)
         ]
     whole = label is None and template is None
-    result = Top(
-        str(model),
+    return ModelWeights(
+        model,
         name,
         named(nlp, name, groups, texts, layout),
         template is None,
@@ -169,11 +143,6 @@ def top(
         weights_by_template(pipe.crf, pipe.doc_model.features.plans()) if whole else [],
         texts is not None,
     )
-    if output is not None:
-        from .._pages.html import render
-
-        write_text(output, render("tools/top/page.html", found=result))
-    return result
 
 
 def _templates_of(pipe: CRFComponent, text: str) -> list[tuple[str, tuple[int, int]]]:
@@ -207,26 +176,17 @@ def _transitions(crf: LinearChainCRF) -> Floats:
     return out
 
 
-@command("top", "Look", "weights", calls=top, as_json=Top.to_json)
-def _print(top_: Top, output: Path | None) -> None:
-    if output is not None:
-        printer().good(f"Saved {output}")
-    else:
-        print("\n".join(_lines(top_)))
-    if advice := top_.advice():
-        printer().info(advice)
-
-
-def _lines(top_: Top) -> list[str]:
+def model_lines(found: ModelWeights) -> list[str]:
+    """Return the lines about a model in the terminal, no wider than it is."""
     wide = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     lines: list[str] = []
-    for group in top_.groups:
-        lines += ["", group.title, *_side_by_side(group, wide, with_label=not top_.by_label)]
-    if top_.transitions is not None:
+    for group in found.groups:
+        lines += ["", group.title, *_side_by_side(group, wide, with_label=not found.by_label)]
+    if found.transitions is not None:
         lines += ["", "Transitions, from the label of the row to that of the column", ""]
-        lines += _transition_lines(*top_.steps, top_.transitions, wide)
-    if top_.templates:
-        lines += ["", "Weights by template", "", *_template_lines(top_.rows(), wide)]
+        lines += _transition_lines(*found.steps, found.transitions, wide)
+    if found.templates:
+        lines += ["", "Weights by template", "", *_template_lines(found.rows(), wide)]
     return [*lines, ""]
 
 
