@@ -18,7 +18,7 @@ import spacy
 from thinc.api import Config
 from typer.testing import CliRunner
 
-from scripts import check_links, docs, public_names
+from scripts import check_links, docs
 from spacy_crfseq import registry
 from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import SECTIONS
@@ -40,18 +40,6 @@ COMMAND = re.compile(r"(?:python -m spacy crfseq|spacy-crfseq) (.+)")
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
     return docs.generated()
-
-
-def test_public_names_are_those_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert public_names.main(["--check"]) is None
-    there = public_names.names_of(read(public_names.PAGE))
-    files = [file for folder in ("docs", "examples", "tests/plugin_package") for file in (ROOT / folder).rglob("*.*")]
-    code = "".join(read(file) for file in files if file.suffix in (".md", ".py"))
-    imports = re.findall(r"from (spacy_crfseq[\w.]*) import ([\w, ]+)", code)
-    used = {f"{module}.{name}" for module, names in imports for name in names.split(", ")}
-    assert [name for name in used if not any(f"{public}.".startswith(f"{name}.") for public in there)] == []
-    monkeypatch.setitem(public_names.MODULES, "spacy_crfseq.registry", "losses")
-    assert "spacy_crfseq.registry.decoders" in str(public_names.main([]))
 
 
 def test_every_setting_has_a_meaning(pages: dict[str, str]) -> None:
