@@ -104,8 +104,9 @@ def test_an_unknown_key_gets_the_nearest_one(override: str, nearest: str, run: R
 
 
 @pytest.mark.parametrize("command", [
-    "evaluate M F", "report M F", "calibrate M F", "compare M M F", "tag M F -o x", "show M F -o x.html -p crf_ner",
-    "active M F -p crf_ner", "explain M F -p crf_ner", "top M -p crf_ner", "prune M x", "fine-tune M C -o x",
+    "evaluate M F", "report M F", "calibrate M F", "evaluate M F --against M", "tag M F -o x",
+    "show M F -o x.html -p crf_ner", "active M F -p crf_ner", "explain M F -p crf_ner",
+    "explain M -p crf_ner --label LOC", "prune M x", "fine-tune M C -o x",
 ])  # fmt: skip
 def test_the_folder_above_points_to_the_models(command: str, run: Run, trained: Path, corpus: Corpus) -> None:
     (config := trained.parent / "tune.cfg").write_text('[fine_tune]\ncomponent = "crf_ner"\n[fine_tune.sets]\n')

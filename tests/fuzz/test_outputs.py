@@ -41,7 +41,7 @@ COMMANDS = {
     "show": "show model texts.txt -p crf_ner -o page.html",
     "explain": "explain model texts.txt -p crf_ner -o page.html",
     "explain a model": "explain model -p crf_ner -o page.html",
-    "compare": "compare model model dev.conll -f conll2003 -o page.html",
+    "evaluate": "evaluate model dev.conll -f conll2003 -o page.json --against model --html page.html",
     "active": "active model texts.txt -p crf_ner -o page.jsonl",
     "init-config": "init-config new.cfg --task ner --lang en --format conll2003 --train train.conll --dev dev.conll",
 }

@@ -17,7 +17,7 @@ from tests.pipeline.helpers import LBFGS, pipe_of
 
 COMMANDS = {
     "report": "report model gold.spacy -o page.html",
-    "compare": "compare model model gold.spacy -o page.html --samples 10",
+    "evaluate": "evaluate model gold.spacy --against model --html page.html --samples 10",
     "show": "show model gold.spacy -p crf_ner -o page.html",
     "explain": "explain model gold.spacy -p crf_ner -o page.html",
     "explain a model": "explain model -p crf_ner -o page.html",

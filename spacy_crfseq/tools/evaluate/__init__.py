@@ -7,6 +7,7 @@ if its type and both its ends are.  Accuracy is that of the IOB2 tags of all tok
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +24,13 @@ from ...corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ...corpora.layouts import as_options, file_columns
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
-from ...files import write_json
+from ...files import write_json, write_text
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ...prf import PRF, SEQUENCES, prf
 from ...schemes import OUTSIDE, Span
 from .._pages.spans import FAMILIAR, Familiarity, text_of
+from .against import SAMPLES, SHOWN, compare, comparison_lines
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -41,10 +43,11 @@ MOST = 100
 
 
 class Evaluation(NamedTuple):
-    """Scores under spaCy's names with the speed, and a report in conlleval's form."""
+    """Scores under spaCy's names with the speed, a report in conlleval's form, and doubts about a comparison."""
 
     metrics: dict[str, Any]
     report: str
+    doubts: Sequence[str] = ()
 
 
 class Units(NamedTuple):
@@ -98,6 +101,17 @@ def evaluate(
     raw: Annotated[
         bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
     ] = False,
+    against: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Another pipeline, to test whether their difference is chance")
+    ] = None,
+    component: options.Components = None,
+    number: Annotated[
+        int | None, options.number(f"Texts to show that got better, and that got worse [{SHOWN}]", least=0)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help=f"Bootstrap samples for intervals and p values [{SAMPLES}]")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML file for the comparison")] = None,
 ) -> Evaluation:
     """Score a pipeline on a corpus file as conlleval does, and measure its speed.
 
@@ -109,20 +123,35 @@ def evaluate(
     of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
     file says or as usual in print. Tokens and spans are compared by their characters.
 
+    --against compares the components with those of another pipeline on the same texts: scores side by side (A is the
+    other pipeline, B this one), the interval of the difference (the middle 95 % of samples of the texts), p (the
+    probability of a difference at least as large by chance: paired bootstrap, not corrected for the number of labels),
+    and texts that got better or worse.
+
     \b
     Example:
       python -m spacy crfseq evaluate training/model-best test.conll \\
           --format conll2003 --output metrics.json
+      python -m spacy crfseq evaluate training/model-best dev.conll \\
+          --against other/model-best --html comparison.html
     \f
     Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
 
     corpus (Path | None): Training corpus; scores of what it holds and of what it does not are then under "seen".
     raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
+    against (str | None): A pipeline to compare with; these figures are under "against".
+    component (list[str] | None): Components to compare.
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     from ...pipeline.readers import read_gold
+    from .._pages.html import render
 
     check_output_file(output, file, corpus)
+    check_output_file(html, file, corpus, output)
+    if against is None:
+        for name, value in {"component": component, "number": number, "samples": samples, "html": html}.items():
+            if value is not None:
+                raise ConfigError(f"--{name} is for a comparison: give --against MODEL.")
     nlp, known = load_pipeline(model), names_of(given)
     preset = layout_of(file, layout, nlp)
     needed = missing_columns(nlp, preset) if known is None else known
@@ -145,16 +174,33 @@ def evaluate(
     if raw:
         examples = read_gold(nlp, file, preset, (), documents=True).examples
         blocks.append(_add_raw(metrics, nlp, [example.reference for example in examples], scored))
+    doubts: Sequence[str] = ()
+    if against is not None:
+        shown = SHOWN if number is None else number
+        done = compare(
+            (against, load_pipeline(against)), (str(model), nlp), file, preset,
+            component=component, given=known, samples=samples or SAMPLES,
+        )  # fmt: skip
+        doubts, metrics["against"] = done.doubts, done.to_json(shown)
+        blocks.append("\n".join(comparison_lines(done, shown)))
+        if html is not None:
+            write_text(html, render("tools/evaluate/against.html", done=done, file=str(file), n_shown=shown))
     if output is not None:
         write_json(output, metrics)
-    return Evaluation(metrics, "\n\n".join(blocks))
+    return Evaluation(metrics, "\n\n".join(blocks), doubts)
 
 
-@command("evaluate", "Look", "score", "test", "benchmark", calls=evaluate, as_json=lambda result: result.metrics)
-def _print(result: Evaluation, output: Path | None) -> None:
+@command(
+    "evaluate", "Look", "score", "test", "benchmark", "compare", calls=evaluate, as_json=lambda result: result.metrics
+)
+def _print(result: Evaluation, output: Path | None, html: Path | None) -> None:
+    for doubt in result.doubts:
+        print(f"Warning: {doubt}", file=sys.stderr)
     print(result.report)
     if output is not None:
         printer().good(f"Saved the scores to {output}")
+    if html is not None:
+        printer().good(f"Saved {html}")
 
 
 def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given: Sequence[str]) -> list[str]:

@@ -29,7 +29,7 @@ def columns_of(path: Path, target: Path, keep: tuple[int, ...]) -> Path:
 
 def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
     model = trained / "model-best"
-    metrics, report = evaluate(model, corpus.dev, "conll2003")
+    metrics, report, _ = evaluate(model, corpus.dev, "conll2003")
     nlp = spacy.load(model)
     examples = list(read_examples(nlp, corpus.dev, "conll2003"))
     scores = nlp.evaluate(examples)
@@ -55,7 +55,7 @@ def test_numbers_equal_spacys(trained: Path, corpus: Any) -> None:
 
 def test_seen_and_unseen(trained: Path, corpus: Any, tmp_path: Path) -> None:
     (tmp_path / "few.conll").write_text("\n\n".join(corpus.train.read_text().split("\n\n")[:3]) + "\n")
-    metrics, shown = evaluate(trained / "model-best", corpus.dev, "conll2003", corpus=tmp_path / "few.conll")
+    metrics, shown, _ = evaluate(trained / "model-best", corpus.dev, "conll2003", corpus=tmp_path / "few.conll")
     for name, score in {"tag": "tag_acc", "chunk": "spans_chunks_f", "ent": "ents_f"}.items():
         rows = metrics["seen"][name].values()
         right, found, gold = (sum(row[part] for row in rows) for part in ("right", "found", "gold"))
@@ -245,9 +245,9 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
 
 @pytest.mark.parametrize("command", [
     "report {model} {file} -o {out}/page.html",
-    "compare {model} {model} {file}",
+    "evaluate {model} {file} --against {model}",
     "explain {model} {file} --limit 2",
-    "top {model} --texts {file}",
+    "explain {model} --texts {file}",
     "tag {model} {file} -o {out}",
     "show {model} {file} -o {out}/page.html",
     "active {model} {file} -n 3",

@@ -18,8 +18,6 @@ from hypothesis import strategies as st
 import spacy_crfseq
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span
-from spacy_crfseq.tools._pages.html import render
-from spacy_crfseq.tools.compare import compare
 from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.report import report
 from spacy_crfseq.tools.report.findings import (
@@ -201,12 +199,11 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])
     json.dumps(one.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
-    done = compare(model, model, tmp_path / "dull.conll", "conll2002", component=["crf_ner"])
-    (same,) = done.components
-    html = render("tools/compare/page.html", done=done, first="a", second="b", file="c", n_shown=5, n_samples=9)
-    assert np.isnan(same.whole.difference)
-    json.dumps(same.as_json(5), allow_nan=False)
-    assert not re.search(r"\bnan\b", html)
+    done = evaluate(model, tmp_path / "dull.conll", "conll2002", against=str(model), component=["crf_ner"], html=page)
+    same = done.metrics["against"]["components"]["crf_ner"]
+    assert same["all"]["difference"] is None
+    json.dumps(same, allow_nan=False)
+    assert not re.search(r"\bnan\b", page.read_text())
 
 
 @pytest.mark.parametrize(("file", "options", "message"), [

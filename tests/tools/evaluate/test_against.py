@@ -1,4 +1,4 @@
-"""``crfseq compare``: its figures against those of evaluate, what changed, and what it warns of."""
+"""``crfseq evaluate --against``: figures of both pipelines, their changes text by text, warnings and refusals."""
 
 import json
 import re
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import spacy
 
+from spacy_crfseq.corpora import PRESETS
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.compare import compare
 from spacy_crfseq.tools.evaluate import evaluate
+from spacy_crfseq.tools.evaluate.against import Compared, Comparison, compare
 from tests.commands import Corpus, Run, refused, worked, write_corpus
 from tests.html import Page
 
@@ -18,7 +19,7 @@ from tests.html import Page
 @pytest.fixture(scope="module")
 def models(trained: Path, run: Run, configure: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A recognizer, and one that has learnt from much less."""
-    folder = tmp_path_factory.mktemp("compare")
+    folder = tmp_path_factory.mktemp("against")
     good = spacy.load(trained / "model-best", exclude=["crf_chunker"])
     good.to_disk(folder / "good")
     train, dev = write_corpus(folder / "few.conll", 4, 9), write_corpus(folder / "dev.conll", 4, 8)
@@ -28,15 +29,16 @@ def models(trained: Path, run: Run, configure: Any, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture(scope="module")
-def done(models: tuple[Path, Path], corpus: Corpus) -> Any:
-    return compare(*models, corpus.dev, "conll2003", samples=300)
+def done(models: tuple[Path, Path], corpus: Corpus) -> Compared:
+    first, second = ((str(model), spacy.load(model)) for model in models)
+    return compare(first, second, corpus.dev, PRESETS["conll2003"], samples=300)
 
 
-def named(done: Any, name: str) -> Any:
+def named(done: Compared, name: str) -> Comparison:
     return next(one for one in done.components if one.name == name)
 
 
-def test_scores_are_those_of_evaluate(done: Any, models: tuple[Path, Path], corpus: Corpus) -> None:
+def test_scores_are_those_of_each_alone(done: Compared, models: tuple[Path, Path], corpus: Corpus) -> None:
     first, second = (evaluate(model, corpus.dev, "conll2003").metrics for model in models)
     ner, tagger = named(done, "crf_ner"), named(done, "crf_tagger")
     assert (ner.whole.first, ner.whole.second) == pytest.approx((first["ents_f"], second["ents_f"]))
@@ -48,7 +50,7 @@ def test_scores_are_those_of_evaluate(done: Any, models: tuple[Path, Path], corp
     assert ner.whole.p < 0.05, "the second has learnt from thirty times as much"
 
 
-def test_what_changed_is_counted_text_by_text(done: Any, models: tuple[Path, Path], corpus: Corpus) -> None:
+def test_changes_are_counted_text_by_text(done: Compared, models: tuple[Path, Path], corpus: Corpus) -> None:
     found = []
     for model in models:
         nlp = spacy.load(model)
@@ -70,15 +72,18 @@ def test_what_changed_is_counted_text_by_text(done: Any, models: tuple[Path, Pat
 
 
 def test_tables_json_and_page(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: Path) -> None:
-    options = [*models, corpus.dev, "-f", "conll2003", "--samples", "100", "-n", "2"]
-    result = worked(run("compare", *options, "--output", tmp_path / "page.html"))
+    options = [models[1], corpus.dev, "-f", "conll2003", "--against", models[0], "--samples", "100", "-n", "2"]
+    result = worked(run("evaluate", *options, "--html", tmp_path / "page.html", "--output", tmp_path / "scores.json"))
+    assert f"A is {models[0]}, B is {models[1]}" in result.stdout
     assert re.search(r"F1, all +\d\d\.\d\d +\d\d\.\d\d +\+\d+\.\d\d", result.stdout)
     assert "Better in B" in result.stdout
     assert re.search(r"    gold .*\n    A    .*\n    B    ", result.stdout)
     page = (tmp_path / "page.html").read_text()
     assert Page(page).links == []
     assert "crf_ner: better in B" in page
-    figures = json.loads(run("compare", *options, "--json").stdout)
+    printed = json.loads(run("evaluate", *options, "--json").stdout)["against"]
+    assert json.loads((tmp_path / "scores.json").read_text())["against"] == printed
+    figures = printed["components"]
     assert figures["crf_ner"]["all"]["p"] < 0.05
     assert len(figures["crf_ner"]["better"]) == 2
     assert figures["crf_tagger"]["score"] == "accuracy"
@@ -98,7 +103,7 @@ def test_warnings(run: Run, models: tuple[Path, Path], trained: Path, corpus: Co
     for doc in docs:
         doc.set_ents([doc.char_span(0, doc[0].idx + len(doc[0]), "PER")])
     spacy.tokens.DocBin(docs=docs).to_disk(dev)
-    result = worked(run("compare", tmp_path / "people", trained / "model-best", dev))
+    result = worked(run("evaluate", trained / "model-best", dev, "--against", tmp_path / "people"))
     assert "model-best has crf_tagger, crf_chunker; not compared." in result.stderr
     assert "tokenize 2 of the first 2 texts differently" in result.stderr
     assert "only B predicts LOC, ORG (crf_ner)" in result.stderr
@@ -108,7 +113,9 @@ def test_refused(run: Run, models: tuple[Path, Path], corpus: Corpus, tmp_path: 
     nlp = spacy.load(models[1], exclude=["crf_tagger"])
     nlp.rename_pipe("crf_ner", "ner")
     nlp.to_disk(tmp_path / "named")
-    result = run("compare", tmp_path / "named", models[0], corpus.dev, "-f conll2003")
+    result = run("evaluate", models[0], corpus.dev, "-f conll2003 --against", tmp_path / "named")
     refused(result, "share no CRF component: they have ner and crf_tagger, crf_ner")
-    (tmp_path / "empty").write_text("")
-    refused(run("compare", *models, tmp_path / "empty"), "the file is empty")
+    for option in ("--component crf_ner", "--number 3", "--samples 9", "--html page.html"):
+        refused(
+            run("evaluate", models[0], corpus.dev, "-f conll2003", option), f"{option.split()[0]} is for a comparison"
+        )

@@ -1,6 +1,4 @@
-"""``crfseq compare``: two pipelines on the same texts, and whether their difference is significant.
-
-Two pipelines on the same texts: scores side by side, whether they differ by more than chance, and what changed.
+"""A comparison of two pipelines on the same texts: scores, whether they differ by more than chance, what changed.
 
 Intervals and p values are those of the paired bootstrap (Koehn 2004), in the form of Berg-Kirkpatrick, Burkett & Klein
 (2012); `tools/_pages/bootstrap.py` has the formula.
@@ -8,28 +6,20 @@ Intervals and p values are those of the paired bootstrap (Koehn 2004), in the fo
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from tqdm import tqdm
+from wasabi.tables import table as text_table
 
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import printer
-from ...cli.options import layout_of
 from ...corpora import Preset
-from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
-from ...files import write_text
-from ...pipeline.select import crfs_of, load_pipeline
-from ...pipeline.texts import names_of
+from ...pipeline.select import crfs_of
 from ...prf import Values, accuracy, for_json, rates_by_label
 from ...schemes import Span
 from .._pages import bootstrap
@@ -44,6 +34,8 @@ if TYPE_CHECKING:
     from ...pipeline.component import CRFComponent
     from .._pages.html import Side, TextStyle
 
+SHOWN, SAMPLES = 5, 1000
+"""Texts to show that got better, and that got worse; samples of the bootstrap."""
 TOKENISED = 200
 """Number of texts on which the tokenizers are compared."""
 MOST_WORDS = 40
@@ -51,53 +43,53 @@ MOST_WORDS = 40
 
 
 class Compared(NamedTuple):
-    """The results of `compare`, doubts about them, and how to show the texts."""
+    """The names of two pipelines, the results of `compare`, doubts about them, how to show the texts, and samples."""
 
+    first: str
+    second: str
     components: list[Comparison]
     doubts: list[str]
     style: TextStyle
+    samples: int
+
+    def to_json(self, number: int) -> dict[str, Any]:
+        """Return the figures for JSON, with `number` texts that got better, and that got worse."""
+        return {
+            "first": self.first,
+            "second": self.second,
+            "doubts": self.doubts,
+            "components": {component.name: component.as_json(number) for component in self.components},
+        }
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="Folder or package name of a trained pipeline")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one")],
-    file: options.GoldFile,
-    layout: options.GoldLayout = None,
-    component: options.Components = None,
-    number: Annotated[int, options.number("Texts to show that got better, and that got worse", least=0)] = 5,
-    samples: options.Samples = 1000,
-    output: Annotated[Path | None, options.output("HTML file for the comparison")] = None,
-    given: options.Given = None,
+    first: tuple[str, Language],
+    second: tuple[str, Language],
+    file: Path,
+    preset: Preset,
+    *,
+    component: Sequence[str] | None = None,
+    given: Sequence[str] | None = None,
+    samples: int = SAMPLES,
 ) -> Compared:
-    """Compare two pipelines on the same texts: scores side by side, and texts that got better or worse.
+    """Compare two pipelines, with their names, on an annotated file: the second against the first.
 
-    The difference is B minus A. Its interval is the middle 95 % of samples of the texts; p is the probability of a
-    difference at least as large by chance (paired bootstrap, not corrected for the number of labels).
-
-    \b
-    Example:
-      python -m spacy crfseq compare training/model-best other/model-best \\
-          dev.conll --format conll2003
-    \f
-    Compare two pipelines on an annotated file; `number` is that of the page.
-
+    component (Sequence[str] | None): CRF components to compare; None for all that both have.
+    samples (int): Of the bootstrap, for intervals and p values.
     RAISES CrfError: If there is nothing to compare.
     """
-    from .._pages.html import render, text_style
+    from .._pages.html import text_style
 
-    check_output_file(output, file)
-    models = str(first), str(second)
-    pipelines = [load_pipeline(model) for model in models]
+    models, pipelines = (first[0], second[0]), (first[1], second[1])
     pipes = [crfs_of(dict(nlp.pipeline), component or [], model) for nlp, model in zip(pipelines, models, strict=True)]
-    preset = layout_of(file, layout, pipelines[0])
     shared = [name for name in pipes[0] if name in pipes[1]]
     if not shared:
         raise ConfigError(
-            f"{first} and {second} share no CRF component: they have {', '.join(pipes[0])} and {', '.join(pipes[1])}. "
-            "Rename one of them (in config.cfg and its folder)."
+            f"{models[0]} and {models[1]} share no CRF component: they have {', '.join(pipes[0])} and "
+            f"{', '.join(pipes[1])}. Rename one of them (in config.cfg and its folder)."
         )
     wanted = [{name: of[name] for name in shared} for of in pipes]
-    judged, docs = _judge_both(pipelines, wanted, file, preset, names_of(given))
+    judged, docs = _judge_both(pipelines, wanted, file, preset, given)
     doubts = [
         f"only {model} has {', '.join(own)}; not compared."
         for of, model in zip(pipes, models, strict=True)
@@ -111,11 +103,7 @@ def compare(
             components.append(compare_judged(name, judged[0][name], judged[1][name], samples))
     if not components:
         raise DataError(f"{file} holds no gold annotation for {', '.join(shared)}. Check --format and --component.")
-    done = Compared(components, doubts, text_style(pipelines[0]))
-    if output is not None:
-        about = {"first": first, "second": second, "file": str(file), "n_shown": number, "n_samples": samples}
-        write_text(output, render("tools/compare/page.html", done=done, **about))
-    return done
+    return Compared(*models, components, doubts, text_style(pipelines[1]), samples)
 
 
 def _judge_both(
@@ -167,28 +155,21 @@ def _different_tasks(first: CRFComponent, second: CRFComponent) -> list[str]:
     return doubts
 
 
-@command("compare", "Look", calls=compare)
-def _print(done: Compared, number: int, output: Path | None, as_json: options.AsJson = False) -> None:
-    for doubt in done.doubts:
-        print(f"Warning: {doubt}", file=sys.stderr)
-    if as_json:
-        figures = {component.name: component.as_json(number) for component in done.components}
-        print(json.dumps(figures, indent=2, ensure_ascii=False, allow_nan=False))
-        return
-    say, header = printer(), ("", "gold", "A", "B", "B - A", "95 %", "p")
+def comparison_lines(done: Compared, number: int) -> Iterator[str]:
+    """Yield the lines about a comparison in the terminal, with `number` texts that got better, and that got worse."""
+    yield f"A is {done.first}, B is {done.second}"
+    header = ("", "gold", "A", "B", "B - A", "95 %", "p")
     for component in done.components:
         rows = component.rows()
-        say.divider(component.name)
-        say.table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)
+        yield f"\n{component.name}"
+        yield str(text_table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)).rstrip("\n")
         if (more := len(component.labels) + 1 - len(rows)) > 0:
-            say.text(f"{more} rarer labels are left out; --json has them.")
-        say.text(component.in_words())
+            yield f"{more} rarer labels are left out; --json has them."
+        yield component.in_words()
         for title, how_many, changes in component.changes(number):
-            say.text(f"\n{title.capitalize()} in B: {how_many}")
+            yield f"\n{title.capitalize()} in B: {how_many}"
             for change in changes:
-                print("\n".join(_change_lines(change)))
-    if output is not None:
-        say.good(f"Saved {output}")
+                yield from _change_lines(change)
 
 
 def _change_lines(change: Change) -> list[str]:
