@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError, DataError, suggest
-from ...types import Floats
 
 Texts = Sequence[Sequence[str]]
 HELD_OUT = 10
@@ -327,56 +326,23 @@ class Clusters(_Weighting):
         return max(fits, key=lambda fit: fit[1])[0]
 
 
-class Logistic(NamedTuple):
-    """The objective of a logistic regression, for the batch optimizers; the last parameter is the bias.
-
-    bags (Bags): The features of N texts.
-    sign (NDArray): [N] 1 for texts of the target, -1 for labelled ones.
-    mass (NDArray): [N] weight of each text; both sides have the same sum.
-    rho (float): Strength of the squared norm, not that of the bias.
-    """
-
-    bags: Bags
-    sign: NDArray[np.float64]
-    mass: NDArray[np.float64]
-    rho: float
-    n_threads: int = 1
-    approachable: bool = False
-
-    def value_and_grad(self, theta: Floats, out: Floats) -> tuple[float, float, Floats]:
-        """Return objective, loss alone, and the gradient [W + 1] in `out`."""
-        margin = self.sign * scores(self.bags, theta)
-        loss = float(self.mass @ np.logaddexp(0.0, -margin))
-        slope = -self.mass * self.sign * 0.5 * (1.0 - np.tanh(margin / 2))
-        out[:-1] = self.bags.per_word(self.bags.counts * slope[self.bags.texts]) + self.rho * theta[:-1]
-        out[-1] = slope.sum()
-        return loss + 0.5 * self.rho * float(theta[:-1] @ theta[:-1]), loss, out
-
-
-def scores(bags: Bags, theta: Floats) -> NDArray[np.float64]:
-    """Return the log odds [N] of the target."""
-    odds: NDArray[np.float64] = bags.per_text(bags.counts * theta[bags.words]) + theta[-1]
-    return odds
-
-
 def _features(texts: Texts) -> Bags:
-    """Return which words each text has, and the class of its length."""
+    """Return the words that each text has, and the class of its length."""
     # the class joins the words under a name that no word has, and that has neither digits nor case
-    bags = make_bags([[*text, "\0" * (1 + length_class(text))] for text in texts])
-    return bags._replace(counts=np.ones_like(bags.counts))
+    return make_bags([[*text, "\0" * (1 + length_class(text))] for text in texts])
 
 
 @dataclass(frozen=True)
 class DensityRatio(_Weighting):
     """Weights by a density ratio, the odds of a regression (registered as ``spacy_crfseq.DensityRatio.v1``).
 
-    A logistic regression on words and the class of length separates texts of the target from labelled ones.  The
-    weight of a labelled text is its odds, computed by a model that was fitted without it.  If no model separates
-    held-out texts, as without a shift, weights are nearly equal.
+    A logistic regression on words and the class of length separates texts of the target from labelled ones;
+    scikit-learn fits it (the extra ``weighting``).  The weight of a labelled text is its odds, computed by a model that
+    was fitted without it.  If no model separates held-out texts, as without a shift, weights are nearly equal.
 
     rho (float): Strength of the squared norm; a small one gives a few texts nearly all of the weight.
     folds (int): Number of parts, each weighted by a model that is fitted to the others, at least 2.
-    RAISES ConfigError: On a setting out of range.
+    RAISES ConfigError: On a setting out of range, or without scikit-learn.
     """
 
     rho: float = 10.0
@@ -395,24 +361,34 @@ class DensityRatio(_Weighting):
         parts = np.array([zlib.crc32("\0".join(text).encode("utf8", "surrogatepass")) % self.folds for text in texts])
         sign = np.repeat([-1.0, 1.0], [len(labelled), len(target)])
         mass = np.repeat([0.5 * len(texts) / len(side) for side in (labelled, target)], [len(labelled), len(target)])
-        odds = self._held_out(Logistic(_features(texts), sign, mass, self.rho), parts)
+        odds = self._held_out(_features(texts), sign, mass, parts)
         right = float(mass @ (sign * odds > 0)) / len(texts)
         note = f"the target and the labelled texts are told apart with {right:.1%} accuracy"
         return np.exp(np.clip(odds[: len(labelled)], -50, 50)), note
 
-    def _held_out(self, whole: Logistic, parts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the log odds [N] of each text by the model that was fitted to the other parts."""
-        from ...optimizers.lbfgs import LBFGS
+    def _held_out(
+        self, bags: Bags, sign: NDArray[np.float64], mass: NDArray[np.float64], parts: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the log odds [N] of the target for each text, by the model that was fitted to the other parts.
 
-        optimizer, odds = LBFGS(max_iterations=100, tolerance=1e-4), np.zeros(len(parts))
+        sign (NDArray): [N] 1 for texts of the target, -1 for labelled ones.
+        mass (NDArray): [N] weight of each text; both sides have the same sum.
+        """
+        try:
+            from scipy.sparse import csr_matrix
+            from sklearn.linear_model import LogisticRegression
+        except ImportError:
+            raise ConfigError(
+                "DensityRatio needs scikit-learn. Install it: pip install 'spacy-crfseq[weighting]'"
+            ) from None
+        table = csr_matrix((np.ones(len(bags.texts)), (bags.texts, bags.words)), (bags.n_texts, bags.n_words))
+        odds = np.zeros(len(parts))
         for part in range(self.folds):
             held = parts == part
             kept = ~held
-            objective = Logistic(whole.bags.of(kept), whole.sign[kept], whole.mass[kept], whole.rho)
-            theta = np.zeros(whole.bags.n_words + 1)  # not from a fit that has seen the texts held out
-            state = optimizer.start(theta)
-            while not optimizer.iterate(objective, state).converged:  # type: ignore[arg-type]
-                pass
-            optimizer.export(state, theta)
-            odds[held] = scores(whole.bags.of(held), theta)
+            # where the other parts have texts of one side alone, they say nothing
+            if held.any() and len(np.unique(sign[kept])) == 2:
+                model = LogisticRegression(C=1 / self.rho, max_iter=1000, tol=1e-6)
+                model.fit(table[kept], sign[kept], sample_weight=mass[kept])
+                odds[held] = model.decision_function(table[held])
         return odds
