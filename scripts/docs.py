@@ -132,7 +132,7 @@ GROUPS = {
 BRIEF = 30
 """A first sentence of fewer characters says little."""
 NOT_PLUGINS = frozenset(
-    {"spacy_factories", "spacy_cli", "spacy_crfseq_commands", "spacy_crfseq_clusters", "console_scripts"}
+    {"spacy_factories", "spacy_cli", "spacy_crfseq_commands", "spacy_crfseq_dask", "console_scripts"}
 )
 """Entry points that have pages of their own, or are on one: components, commands, clusters."""
 

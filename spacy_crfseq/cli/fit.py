@@ -59,7 +59,7 @@ def fit(
     start: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
     ] = None,
-    cluster: options.Cluster = None,
+    dask: options.Dask = None,
     cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
     *,
@@ -101,16 +101,15 @@ def fit(
     Train the CRFs of a config and save the pipeline; None if it is only cross-validated.
 
     start (str | None): A trained pipeline, from whose components of the same names training continues.
-    cluster (Place | None): Where workers train.
+    dask (str | Client | None): The address of a Dask cluster, or its client.
     code (Path | None): A Python file that workers import first.
     force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     resume (bool): Continue from the checkpoint in the folder.
     checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
-    kind = "--dask" if cluster is None else f"--{cluster.kind}"
-    if cluster is not None and (cross_validate is not None or start is not None):
-        raise ConfigError(f"{kind} trains one model from scratch. Leave --cross-validate and --from out, or {kind}.")
+    if dask is not None and (cross_validate is not None or start is not None):
+        raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
     if cross_validate is not None:
         if resume:
             raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
@@ -125,7 +124,7 @@ def fit(
             return None
     if output is None:
         raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
-    with nullcontext() if cluster is None else connected(cluster) as workers:
+    with nullcontext() if dask is None else connected(dask) as workers:
         setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
         if start is not None:
             _begin_with(setup, start, output, force)
@@ -133,10 +132,10 @@ def fit(
             printer().warn(
                 "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good."
             )
-        facts = {"--from": start or "none", kind: "no" if workers is None else "yes"}
+        facts = {"--from": start or "none", "--dask": "no" if workers is None else "yes"}
         checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
         if workers is not None:
-            setup.refuse_trained(kind)
+            setup.refuse_trained("--dask")
             setup = _distribute(setup, workers, code, checkpoint)
         with locked_folder(output):  # before the corpus is read, which takes long
             if next(iter(setup.read_dev()), None) is None:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib.metadata import entry_points
 from inspect import Parameter, Signature, signature
 from itertools import islice
 from pathlib import Path
@@ -24,7 +23,6 @@ from spacy.cli._util import parse_config_overrides
 
 from ..corpora import Preset, layouts
 from ..errors import ConfigError, DataError
-from ..pipeline import clusters
 from ..pipeline.texts import GIVEN_HELP, Text, read_texts
 from .console import printer, reported_errors
 
@@ -69,6 +67,10 @@ Patience = Annotated[
 ]
 Samples = Annotated[int, typer.Option(min=1, help="Bootstrap samples for intervals and p values")]
 PageInstead = Annotated[Path | None, typer.Option("--output", "-o", help="Write an HTML page to this file instead")]
+Dask = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Dask scheduler to work on, as tcp://host:8786; local:N starts N processes"),
+]
 Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
 Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
@@ -106,29 +108,6 @@ class LayoutOptions(NamedTuple):
         return layouts.Asked(**{name: said.pop(name) for name in self.kinds})
 
 
-class ClusterOptions(NamedTuple):
-    """Stands for an option for each kind of cluster, where a command takes a `clusters.Place`."""
-
-    kinds: list[str]
-
-    def parameters(self) -> list[Parameter]:
-        """Return what they are in the signature of a command."""
-        texts = dict.fromkeys(self.kinds, "Address of a cluster to work on")
-        texts["dask"] = "Dask scheduler to work on, such as tcp://host:8786; local:N starts N processes"
-        options = [typer.Option(f"--{kind}", metavar="ADDRESS", help=text) for kind, text in texts.items()]
-        return [_keyword(kind, Annotated[str | None, option]) for kind, option in zip(texts, options, strict=True)]
-
-    def taken(self, said: dict[str, Any]) -> clusters.Place | None:
-        """Return the cluster, taken out of what was said.  RAISES BadParameter: If there is more than one."""
-        each = [clusters.Place(kind, said.pop(kind)) for kind in self.kinds]
-        places = [place for place in each if place.where is not None]
-        if len(places) > 1:
-            raise typer.BadParameter(f"Give one cluster, {' or '.join(f'--{place.kind}' for place in places)}.")
-        return places[0] if places else None
-
-
-OTHERS = sorted({kind.name for kind in entry_points(group=clusters.GROUP)} - {"dask"})
-Cluster = Annotated[clusters.Place | None, ClusterOptions(["dask", *OTHERS])]
 GoldLayout = Annotated[layouts.Format, LayoutOptions(GoldFormat)]
 TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
 
@@ -214,9 +193,9 @@ def _options_of(function: Callable[..., Any], first: int = 0) -> dict[str, Param
     return {name: known[name].replace(annotation=kind) for name, kind in kinds.items() if hasattr(kind, "__metadata__")}
 
 
-def _several_options(option: Parameter) -> LayoutOptions | ClusterOptions | None:
+def _several_options(option: Parameter) -> LayoutOptions | None:
     info = get_args(option.annotation)[1]
-    return info if isinstance(info, LayoutOptions | ClusterOptions) else None
+    return info if isinstance(info, LayoutOptions) else None
 
 
 def show_layout(path: Path, layout: layouts.Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:

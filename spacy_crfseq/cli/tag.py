@@ -90,7 +90,7 @@ def tag(
     ] = None,
     scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
     processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
-    cluster: options.Cluster = None,
+    dask: options.Dask = None,
     force: Annotated[
         bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
     ] = False,
@@ -123,18 +123,18 @@ def tag(
     \f
     Annotate files; the ending of the output gives its layout if `to` does not.
 
-    cluster (Place | None): The cluster that annotates the texts; None for this machine.
+    dask (str | Client | None): The address of a Dask cluster that annotates, or its client; None for this machine.
     RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
-    if cluster is not None and processes > 1:
-        raise ConfigError(f"--{cluster.kind} {cluster.where} has workers of its own: leave --processes out.")
+    if dask is not None and processes > 1:
+        raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
     settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
     run: Runner = map if processes == 1 else partial(in_processes, processes)
     try:
-        with nullcontext() if cluster is None else connected(cluster) as workers:
+        with nullcontext() if dask is None else connected(dask) as workers:
             return _tag(make_files(settings, files, layout, output), settings, run if workers is None else workers.map)
     except KeyboardInterrupt:
         if STDIN not in (output, *files):

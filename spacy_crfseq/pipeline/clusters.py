@@ -1,7 +1,6 @@
-"""Clusters: other processes, perhaps on other machines, that train and annotate; and how commands find one.
+"""The contract with a Dask cluster: other processes, perhaps on other machines, that train and annotate.
 
-A kind of cluster is an entry point of the group ``spacy_crfseq_clusters``: a function that connects to the cluster at
-an address, or of a client, and returns a context with a `Cluster`.  Its name is an option of ``fit`` and ``tag``.
+`tools/cluster/` keeps it.  Nothing here imports that: an entry point of the group ``spacy_crfseq_dask`` names it.
 """
 
 from __future__ import annotations
@@ -10,20 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from .encode import Remote
 
-GROUP = "spacy_crfseq_clusters"
+GROUP = "spacy_crfseq_dask"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Cluster(Protocol):
-    """What a cluster can do."""
+    """Other processes that annotate and train."""
 
     def map(self, function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
         """Yield the results for all items in their order; what a worker has begun is done by another if it dies.
@@ -40,24 +39,16 @@ class Cluster(Protocol):
         """
 
 
-class Place(NamedTuple):
-    """Where a cluster is: its kind, such as "dask", and an address or a client."""
+def connected(where: Any) -> AbstractContextManager[Cluster]:
+    """Return a context with the Dask cluster of a client, or at an address; ``local:N`` starts N processes here.
 
-    kind: str
-    where: Any
-
-
-def connected(place: Place) -> AbstractContextManager[Cluster]:
-    """Return a context with the cluster.
-
-    RAISES ConfigError: If nothing is installed for clusters of this kind, or none answers.
+    RAISES ConfigError: If Dask is not installed, or no scheduler answers.
     """
     try:
-        entry = next(iter(entry_points(group=GROUP, name=place.kind)))
+        entry = next(iter(entry_points(group=GROUP)))
         connect: Callable[[Any], AbstractContextManager[Cluster]] = entry.load()
     except (ImportError, StopIteration) as error:
         raise ConfigError(
-            f"--{place.kind}: nothing is installed that works on such a cluster (an entry point of {GROUP}). "
-            f"Run: pip install 'spacy-crfseq[{place.kind}]'"
+            "--dask: nothing is installed that works on a cluster. Run: pip install 'spacy-crfseq[dask]'"
         ) from error
-    return connect(place.where)
+    return connect(where)

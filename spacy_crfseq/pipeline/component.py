@@ -343,7 +343,7 @@ class CRFComponent(TrainablePipe):
         patience (int | None): Scores without a gain before stopping; 0 never, None 5 for an online optimizer.
         seed (int | None): Of the optimizer, if its own settings have none; None for ``training.seed`` of the config
             that `initialize` got by ``nlp``, or 0.
-        client (Client | Place | None): Of Dask's `distributed`, or of another cluster, see `clusters`: `initialize` and
+        client (Client | str | None): Of Dask's `distributed`, or the address of a cluster: `initialize` and
             train on its workers, each of which reads and keeps a part of the corpora.  Batch optimizers find the
             optimum of one process, online ones a mixture.
         nlp (Language | None): With a client, the pipeline, whose config names the corpora.
@@ -358,8 +358,7 @@ class CRFComponent(TrainablePipe):
         if examples is not None or terms is not None:
             raise ConfigError(f"{self.name}: with a client, corpora come from the config of nlp, not from examples.")
         alone = self.training
-        place = client if isinstance(client, clusters.Place) else clusters.Place("dask", client)
-        with clusters.connected(place) as cluster:
+        with clusters.connected(client) as cluster:
             self.training = Training(self.doc_model, remote=cluster.training({}, None, lambda n, of: None))
             try:
                 self.initialize(lambda: (), nlp=nlp)

@@ -31,7 +31,6 @@ from typer.testing import CliRunner
 import spacy_crfseq
 from spacy_crfseq.cli import crfseq_cli, fit, tag
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.pipeline.clusters import Place
 
 folder = Path(sys.argv[1])
 assert Path(spacy_crfseq.__file__).is_relative_to(folder), spacy_crfseq.__file__
@@ -43,7 +42,7 @@ doc = spacy.load(folder / "out/model-best")("Anna saw Oslo")
 assert tag(str(best.best), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
 if not (folder / "spacy_crfseq/tools/cluster").exists():
     try:
-        raise SystemExit(fit(folder / "a.cfg", folder / "out", force=True, cluster=Place("dask", "local:1")))
+        raise SystemExit(fit(folder / "a.cfg", folder / "out", force=True, dask="local:1"))
     except ConfigError as error:
         assert "pip install 'spacy-crfseq[dask]'" in str(error), error
 print([ent.text for ent in doc.ents], *[name for name in sorted(sys.modules) if "spacy_crfseq" in name])

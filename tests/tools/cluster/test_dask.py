@@ -8,9 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,6 @@ from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline import clusters
 from spacy_crfseq.pipeline.build import carry_over
-from spacy_crfseq.pipeline.clusters import Place
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.potentials import layout
@@ -313,7 +310,7 @@ def test_the_file_of_a_worker_that_dies(model: Path, tmp_path: Path, client: Any
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        found = tag(str(model), files, tmp_path / "two", cluster=Place("dask", client))
+        found = tag(str(model), files, tmp_path / "two", dask=client)
     finally:
         done.set()
         killer.join()
@@ -327,10 +324,10 @@ def test_other_files_are_left_when_one_fails(model: Path, tmp_path: Path, client
     (tmp_path / "a.jsonl").write_text("{no\n")
     files = [tmp_path / "a.jsonl", write_texts(tmp_path / "b.txt", 10_000)]
     with pytest.raises(FormatError, match=r"a\.jsonl:1: no JSON"):
-        tag(str(model), files, tmp_path / "out", strict=True, cluster=Place("dask", client))
+        tag(str(model), files, tmp_path / "out", strict=True, dask=client)
     files[0].write_text("")
     write_texts(files[1], 10)  # a worker that had not stopped would hold its lock
-    done = tag(str(model), files[1:], tmp_path / "out", force=True, strict=True, cluster=Place("dask", client))
+    done = tag(str(model), files[1:], tmp_path / "out", force=True, strict=True, dask=client)
     assert done.new.texts == 10
 
 
@@ -391,10 +388,7 @@ def test_dask_is_imported_only_if_asked_for(model: Path, tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
-def test_other_packages_bring_other_clusters(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = SimpleNamespace(load=lambda: lambda where: nullcontext(SimpleNamespace(map=map)))
-    monkeypatch.setattr(clusters, "entry_points", lambda group, name: [entry] if name == "ray" else [])
-    done = tag(str(model), [write_texts(tmp_path / "a.txt", 3)], tmp_path / "out", cluster=Place("ray", "host"))
-    assert done.new.texts == 3
-    with pytest.raises(ConfigError, match=r"--slurm: nothing is installed .*spacy-crfseq\[slurm\]"):
-        tag(str(model), [tmp_path / "a.txt"], tmp_path / "out", cluster=Place("slurm", "host"))
+def test_without_the_room_of_clusters(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "entry_points", lambda group: [])
+    with pytest.raises(ConfigError, match=r"--dask: nothing is installed .*spacy-crfseq\[dask\]"):
+        tag(str(model), [tmp_path / "a.txt"], tmp_path / "out", dask="host")
