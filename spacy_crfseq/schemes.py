@@ -297,7 +297,6 @@ def spans_of(label_ids: IntegerArray, offsets: IntegerArray, table: TagTable) ->
     # A span ends at position t where token t - 1 lies in one and t begins another, is outside or opens a sequence.
     edge = np.ones(size + 1, dtype=np.bool_)
     edge[:size] = begins | ~within
-    edge[offsets] = True
     start, end = np.flatnonzero(begins), np.flatnonzero(within & edge[1:]) + 1
     sequence = np.searchsorted(offsets, start, side="right") - 1
     return SpanArrays(sequence, start, end, kind[start].astype(np.int64))

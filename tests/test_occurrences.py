@@ -13,7 +13,7 @@ from spacy_crfseq import kernels
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.inference.posterior import Posterior
-from spacy_crfseq.schemes import decode_lenient, occurrence_rules, tags_of, transition_table
+from spacy_crfseq.schemes import MOST_LIMITED, decode_lenient, occurrence_rules, tags_of, transition_table
 from tests import reference
 from tests.problems import random_constraints, random_problem
 from tests.test_posterior import StoredScores
@@ -191,9 +191,10 @@ def test_settings_that_are_wrong(once: Any, order: Any, message: str) -> None:
 
 
 def test_too_many_labels() -> None:
-    names = [str(number) for number in range(63)]
+    names = [str(number) for number in range(MOST_LIMITED + 1)]
     with pytest.raises(ConfigError, match="63 labels"):
         occurrence_rules(names, "plain", ["*"], [])
+    assert occurrence_rules(names[:-1], "plain", ["*"], []) is not None
     assert occurrence_rules(names, "plain", [], []) is None
 
 

@@ -213,6 +213,12 @@ def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) ->
     )
 
 
+def test_a_span_of_another_type_is_not_right() -> None:
+    table = TagTable(["O", "B-PER", "B-LOC"], "IOB2")
+    score = span_f1(np.array([1, 0, 2]), np.array([1, 0, 1]), np.array([0, 3]), table)
+    assert score == (0.5, 0.5, 0.5)
+
+
 def test_tag_table_arrays() -> None:
     table = TagTable(["I-A", "O", "B-B"], "IOB2")
     prefix, kind = table.take(np.array([0, 1, 2, -1]))

@@ -123,3 +123,13 @@ def test_the_best_of_all_allowed_paths(name: str, values: Any, local: bool, prob
             # softmaxes are those of all labels: what is forbidden is forbidden to the path alone
             found, expected = values(one if local else masked, labels[first:last], paths)
             assert found == pytest.approx(expected, rel=1e-5, abs=1e-3)
+
+
+@EVERY_DECODER
+def test_steps_of_minus_infinity_in_the_scores_are_never_taken(decoder: Decoder) -> None:
+    """Labels 0 and 1 are the most probable at both tokens, but the step from 0 to 1 is impossible."""
+    transitions = np.zeros((1, 2, 2))
+    transitions[0, 0, 1] = -np.inf
+    scores = Scores(np.array([[1.0, 0.0], [0.0, 1.5]]), transitions, np.zeros(2), np.zeros(2))
+    labels = decoder(scores, np.array([0, 2]), all_allowed(2))
+    assert labels.tolist() != [0, 1]

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,3 +146,16 @@ def test_the_rows_of_a_layout_are_the_groups() -> None:
     expected = 0.7 * sum(np.sqrt(len(group)) * np.linalg.norm(group) for group in groups)
     assert GroupLasso(0.7).over(blocks).value(x) == pytest.approx(expected)
     assert GroupLasso(0.7).value(x) == pytest.approx(0.7 * 3 * np.linalg.norm(x))
+
+
+@pytest.mark.parametrize(("name", "settings", "value"), [
+    ("L1", {"rho": 2.0}, lambda w: 2 * abs(w).sum()),
+    ("L2", {"rho": 2.0}, lambda w: w @ w),
+    ("ElasticNet", {"rho1": 3.0, "rho2": 0.5}, lambda w: 3 * abs(w).sum() + 0.25 * (w @ w)),
+    ("ElasticNetMix", {"alpha": 0.25, "gamma": 2.0}, lambda w: 2 * (0.25 * abs(w).sum() + 0.75 / 2 * (w @ w))),
+    ("ElasticNetMix", {"alpha": 0.25, "gamma": 0.0}, lambda w: 0.0),
+    ("NoRegularizer", {}, lambda w: 0.0),
+])  # fmt: skip
+def test_values_are_those_of_the_formulas(name: str, settings: dict[str, float], value: Any) -> None:
+    penalty = registry.regularizers.get(f"spacy_crfseq.{name}.v1")(**settings)
+    assert penalty.value(WEIGHTS) == pytest.approx(value(WEIGHTS))
