@@ -8,9 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spacy_crfseq import registry
+from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.pointwise_exp import PointwiseExp
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.types import MISSING, Candidates, CorpusLoss, Loss, Scores, TextLoss
+from spacy_crfseq.types import MISSING, Batch, Candidates, CorpusLoss, Loss, Scores, TextLoss
 from tests import reference
 from tests.problems import Problem, made_losses, one_sided_differences, problems, random_problem, text_of
 
@@ -286,3 +287,25 @@ def test_the_pointwise_exponential_loss_counts_known_labels_only() -> None:
     gold = np.array([0, MISSING, MISSING, 1], np.int32)
     loss = PointwiseExp()(scores, problem.batch._replace(gold=gold), scores.zeros_like())
     assert loss == pytest.approx(2 * 3)  # 1 / P of each known label
+
+
+@pytest.mark.parametrize("name", ["SequentialExp", "PointwiseExp"])
+def test_caps_go_up_to_thirty(name: str) -> None:
+    make: Any = registry.losses.get(f"spacy_crfseq.{name}.v1")
+    assert make(cap=30.0).cap == 30.0
+    with pytest.raises(ConfigError, match=r"cap must be from 0 to 30, but it is 30\.1"):
+        make(cap=30.1)
+
+
+@every_loss("candidates")
+def test_sequences_without_weight_cost_nothing_even_if_they_are_impossible(loss: Loss) -> None:
+    """Two sequences of one token; the candidates of the second have a score of minus infinity, but its weight is 0."""
+    scores = Scores(np.array([[0.5, 1.0], [0.0, -np.inf]]), np.zeros((1, 2, 2)), np.zeros(2), np.zeros(2))
+    sets = Candidates(np.array([[False, True]]), ())
+    gold, weights = np.array([0, MISSING - 1], np.int32), np.array([1.0, 0.0])
+    batch = Batch(np.array([0, 1, 2]), gold, weights, sets)
+    alone = Batch(np.array([0, 1]), gold[:1], weights[:1], sets)
+    gradient, first = scores.zeros_like(), scores._replace(emissions=scores.emissions[:1])
+    expected = first.zeros_like()
+    assert loss(scores, batch, gradient) == loss(first, alone, expected)
+    np.testing.assert_array_equal(gradient.emissions, [*expected.emissions, [0, 0]])
