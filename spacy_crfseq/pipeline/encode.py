@@ -5,6 +5,7 @@ No document is kept, so that a training set needs memory for its ids only, some 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial, reduce
@@ -27,6 +28,7 @@ from ..training.compatibility import check_candidates, is_unlabelled, needs_labe
 from ..training.dataset import Dataset
 from ..training.objective import Objective
 from ..types import MISSING, Ints, Loss, NetworkPotential, Offsets, Optimizer, TextLoss
+from .alignment import Unaligned
 from .doc_model import DocModel
 from .evidence import Partial, weight_of
 from .examples import Corpus, LabelledText, bare
@@ -283,6 +285,7 @@ class _Corpus:
         self._model, self._set, self._encoder = model, data, data.encoder
         self._settings, self._labelled = settings, labelled
         self._numbers: dict[str | None, int] = {None: MISSING}
+        self._unaligned = Unaligned()
         self._known, self._gold, self._weights = _Texts(data.encoder), list[Ints](), [np.ones(0)]
         self._seen: _Texts | None = None  # None as long as no column is missing: it equals `known` then
         self._absent: dict[str, None] = {}
@@ -309,7 +312,7 @@ class _Corpus:
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
         if self._labelled:
             # one Doc after another: lists that stay would let the garbage collector visit all Docs
-            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name))
+            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name), repeat(self._unaligned))
             labels = self._numbered(chain.from_iterable(tags))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(loss := self._settings.loss, TextLoss):
@@ -370,7 +373,10 @@ class _Corpus:
         never = [name for name in self._absent if name not in self._present]
         tags: list[Any] = list(self._numbers)[1:]  # without None
         unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
-        return EncodedCorpus(self._settings, data, joined, tags + table.new_tags(tags), never, unset, self._n_docs)
+        tags += table.new_tags(tags)
+        if lost := self._unaligned.message(self._model.annotation.public_labels(tags)):
+            warnings.warn(f"Component {self._model.name!r}: {lost}", stacklevel=2)
+        return EncodedCorpus(self._settings, data, joined, tags, never, unset, self._n_docs)
 
 
 def type_for(labels: Ints) -> np.dtype[Any]:

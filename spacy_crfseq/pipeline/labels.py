@@ -20,6 +20,7 @@ from ..schemes import occurrence_rules
 from ..threads import cached_property
 from ..training.dataset import CandidateTable
 from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets
+from .alignment import Unaligned
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
 from .tasks import Annotation
 
@@ -199,14 +200,17 @@ def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
     return [tag for tag, goes_on in zip(tags, inside, strict=True) if goes_on]
 
 
-def gold_tags(annotation: Annotation, example: Example, component: str) -> Tags:
+def gold_tags(annotation: Annotation, example: Example, component: str, unaligned: Unaligned | None = None) -> Tags:
     """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
 
     A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
     under the name of the component, count where one gold token corresponds to one predicted token.
+    unaligned (Unaligned | None): Receives what the predicted tokens cannot hold.
     RAISES DataError: If the knowledge about a token contradicts itself.
     """
     tags = annotation.gold_tags(example, same := same_words(example))
+    if unaligned is not None and not same:
+        unaligned.add(annotation, example, tags)
     evidence = read_evidence(example.reference, component, ("user",))
     wrong = annotation.incorrect_spans(example, same)
     if not (evidence.spans or evidence.allowed or wrong):

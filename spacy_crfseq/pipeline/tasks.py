@@ -313,15 +313,19 @@ class SpanGroups(Spans):
         reference = example.reference
         if self.spans_key not in reference.spans:
             return [None] * len(example.predicted)
-        spans: Iterable[Span] = reference.spans[self.spans_key]
-        if not same_words:
-            spans = example.get_aligned_spans_y2x(list(spans))
+        gold = list(reference.spans[self.spans_key])
+        spans = gold if same_words else example.get_aligned_spans_y2x(gold)
         triples = [(span.start, span.end, span.label_) for span in spans]
         try:
-            return list(encode(triples, len(example.predicted), self.scheme))
+            tags: Tags = list(encode(triples, len(example.predicted), self.scheme))
         except DataError as error:
             text = example.reference.text[:60]
             raise DataError(f"doc.spans[{self.spans_key!r}] of the gold document {text!r}...: {error}") from None
+        if len(spans) < len(gold):  # what lies in one that no predicted tokens can hold is missing annotation
+            for span in gold:
+                for place in example.alignment.y2x[span.start : span.end]:
+                    tags[place] = None if tags[place] == "O" else tags[place]
+        return tags
 
     def gold_content(self, reference: Doc) -> object:
         return group_content(reference, self.spans_key), super().gold_content(reference)

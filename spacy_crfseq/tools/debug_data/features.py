@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from math import log
 from pathlib import Path
@@ -84,8 +84,19 @@ class TermUse(NamedTuple):
     unknown: float
 
 
+class Lost(NamedTuple):
+    """Gold annotation that the tokens of a pipeline cannot hold: spans by label, labels that are gone, a message."""
+
+    counts: Mapping[str, int]
+    gone: Sequence[str]
+    text: str
+
+
 class Component(NamedTuple):
-    """What is clear before training: use of templates, columns that are read but never set, the cost, terms."""
+    """What is clear before training: use of templates, columns that are read but never set, the cost, terms.
+
+    unaligned (Mapping): What the tokenizer loses of each part that has other tokens.
+    """
 
     n_labels: int
     n_tokens: int
@@ -93,6 +104,7 @@ class Component(NamedTuple):
     unset: list[str]
     cost: Cost | None
     terms: Sequence[TermUse] = ()
+    unaligned: Mapping[str, Lost] = {}
 
     @property
     def attributes(self) -> int:
@@ -109,6 +121,7 @@ class Component(NamedTuple):
             "unset_columns": self.unset,
             "terms": [term._asdict() for term in self.terms],
             "cost": self.cost and {**self.cost._asdict(), "seconds": self.cost.seconds},
+            "unaligned": {part: lost.counts for part, lost in self.unaligned.items()},
         }
 
     def dead(self) -> list[str]:
@@ -134,7 +147,11 @@ class Component(NamedTuple):
         if self.cost is not None and self.cost.bounded:
             text = f"{name}: the optimizer did not converge on a sample; the cost is that of all of its"
             texts.append(f"{text} {self.cost.iterations:,} iterations. Set fewer, or use --patience.")
-        return [*(Finding("warn", text) for text in texts), *good]
+        lost = [
+            Finding("fail" if part == "train" and of_part.gone else "warn", f"{name}: in {part}, {of_part.text}")
+            for part, of_part in self.unaligned.items()
+        ]
+        return [*(Finding("warn", text) for text in texts), *lost, *good]
 
 
 class Expense(NamedTuple):
@@ -199,7 +216,22 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -
     uses = template_uses(encoder.unigrams, corpus.known.unigrams) + template_uses(encoder.bigrams, corpus.known.bigrams)
     unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
     n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens
-    return Component(n_labels, n_tokens, uses, unset, cost, _terms(setup, name, pipe))
+    lost = _unaligned(setup, pipe, pipe.annotation.public_labels(corpus.tags))
+    return Component(n_labels, n_tokens, uses, unset, cost, _terms(setup, name, pipe), lost)
+
+
+def _unaligned(setup: Setup, pipe: CRFComponent, known: Collection[str]) -> dict[str, Lost]:
+    from ...pipeline.alignment import Unaligned
+    from ...pipeline.labels import gold_tags
+
+    lost = {}
+    for part, examples in {"train": setup.train, "dev": setup.read_dev()}.items():
+        unaligned = Unaligned()
+        for example in examples:
+            gold_tags(pipe.annotation, example, pipe.name, unaligned)
+        if unaligned.counts:
+            lost[part] = Lost(unaligned.counts, unaligned.gone(known), unaligned.message(known))
+    return lost
 
 
 def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:

@@ -390,3 +390,25 @@ def test_a_kernel_is_not_sampled() -> None:
     assert cost.bounded
     assert cost.iterations == 7
     assert cost.seconds > 0
+
+
+def test_gold_spans_that_the_tokenizer_of_the_config_loses_are_counted(run: Run, tmp_path: Path) -> None:
+    """A corpus has "-" and "200"; the tokenizer makes "-200" of them, unless the reader keeps the gold tokens."""
+    nlp, binary = spacy.blank("en"), DocBin()
+    for _ in range(6):
+        doc = Doc(nlp.vocab, words=["Ada", "owes", "-", "200", "."], spaces=[True, True, False, False, False])
+        doc.ents = [doc.char_span(0, 3, "PER"), doc.char_span(10, 13, "MONEY")]
+        binary.add(doc)
+    corpus, config = tmp_path / "train.spacy", tmp_path / "ner.cfg"
+    binary.to_disk(corpus)
+    worked(run("init-config", config, "--task", "ner", "--lang", "en", "--goal", "fast", "--train", corpus))
+    report = debug_data(corpus, corpus, config, cost=False)
+    assert report.failed
+    assert "crf_ner: in train, " in texts(report, "fail")
+    assert "MONEY 6. Nothing is left of 'MONEY'" in texts(report, "fail")
+    assert "crf_ner: in dev, " in texts(report, "warn")
+    assert report.as_json()["components"]["crf_ner"]["unaligned"]["train"] == {"MONEY": 6}
+    kept = {f"corpora.{part}.gold_preproc": True for part in ("train", "dev")}
+    report = debug_data(corpus, corpus, config, cost=False, overrides=kept)
+    assert not report.failed
+    assert "tokenizer" not in texts(report, "warn")

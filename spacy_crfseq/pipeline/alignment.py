@@ -1,0 +1,78 @@
+"""Gold annotation that other tokens cannot hold: the tokenizer of a pipeline joins words that the corpus keeps apart.
+
+spaCy aligns the tokens of the two Docs of an example, and drops what fits no predicted tokens.  Those tokens count as
+not annotated; here is counted what was lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from spacy.tokens import Span as DocSpan
+from spacy.training import Example
+
+from .evidence import Tags, about
+from .tasks import Annotation
+
+SHOWN = 10
+"""Labels that a message names."""
+ADVICE = (
+    "To learn from the tokens of the corpus, set gold_preproc = true in the blocks of spacy.Corpus.v1, or give "
+    "[nlp.tokenizer] rules that make them; raw text is tokenized by [nlp.tokenizer] in any case."
+)
+
+
+class Unaligned:
+    """The gold spans (of a tagger, the tokens) that predicted tokens cannot hold.
+
+    counts: Their number by label.
+    first: A sentence on the first one.
+    """
+
+    def __init__(self) -> None:
+        self.counts, self.first = Counter[str](), ""
+
+    def add(self, annotation: Annotation, example: Example, tags: Tags) -> None:
+        """Count what is lost of an example whose Docs have other tokens; `tags` are those of its predicted tokens."""
+        to_predicted = example.alignment.y2x
+        for span, label in _gold_spans(annotation, example):
+            places = to_predicted[span.start : span.end]
+            if all(tags[place] is None for place in places):
+                self.counts[label] += 1
+                self.first = self.first or _described(example, span, label, places)
+
+    def message(self, known: Collection[str]) -> str:
+        """Return what is lost, by label, with an example and what to do; `known` are labels that something is left of.
+
+        It is empty if nothing is lost.
+        """
+        if not self.counts:
+            return ""
+        by_label = [f"{label} {count:,}" for label, count in self.counts.most_common(SHOWN)]
+        more = [f"{len(self.counts) - SHOWN:,} more labels"] if len(self.counts) > SHOWN else []
+        gone = self.gone(known)
+        names = ", ".join([*map(repr, gone[:SHOWN]), *(["..."] if len(gone) > SHOWN else [])])
+        return (
+            "the pipeline's tokenizer joins or cuts tokens of the corpus so that they cannot hold this annotation: "
+            f"{', '.join([*by_label, *more])}. {f'Nothing is left of {names}, which cannot be learnt. ' * bool(gone)}{self.first} The tokens "
+            f"there count as not annotated. {ADVICE}"
+        )
+
+    def gone(self, known: Collection[str]) -> list[str]:
+        """Return the labels of which nothing is left."""
+        return [label for label in self.counts if label not in known]
+
+
+def _gold_spans(annotation: Annotation, example: Example) -> list[tuple[DocSpan, str]]:
+    reference = example.reference
+    if annotation.scheme is not None:
+        return [(span, span.label_) for span in annotation.spans_in(reference)]
+    tags = ((token, annotation.tag_of(token)) for token in reference)
+    return [(reference[token.i : token.i + 1], tag) for token, tag in tags if tag]
+
+
+def _described(example: Example, span: DocSpan, label: str, places: Sequence[int]) -> str:
+    predicted = example.predicted
+    tokens = " ".join(predicted[int(place)].text for place in dict.fromkeys(places))
+    return f"{about(example.reference, 'In')}, {span.text!r} ({label}) is not a sequence of the tokens {tokens!r}."
