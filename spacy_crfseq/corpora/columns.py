@@ -122,7 +122,7 @@ def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str)
     if index is not None:
         what = f"{describe_invalid(tags, index, scheme)} (column {column!r})."
         hint = 'give another scheme, or set on_invalid = "conlleval" to read such tags as the CoNLL scorer does.'
-        raise FormatError(file, sentence.line + index, f"{what} Correct the file, {hint}")
+        raise FormatError(file, sentence.line_of(index), f"{what} Correct the file, {hint}")
 
 
 def _split(line: str, separator: str | None) -> list[str]:

@@ -100,8 +100,9 @@ def read(path: Path, layout: Preset, stream: IO[bytes] | None = None) -> Iterato
     """
     if layout.form is not None:
         return parse_xml(path, layout.form, layout.encoding, stream)
-    lines = lines_of(path, layout.encoding, stream)
-    return parse_conllu(path, lines) if layout.name == "conllu" else parse_columns(path, lines, layout.columns)
+    if layout.name == "conllu":
+        return parse_conllu(path, lines_of(path, layout.encoding, stream, ends=True))
+    return parse_columns(path, lines_of(path, layout.encoding, stream), layout.columns)
 
 
 def read_layout(path: Path | str, layout: Preset, on_error: OnError | None = None) -> Iterator[Sentence]:

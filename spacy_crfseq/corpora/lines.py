@@ -12,7 +12,7 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from io import BytesIO
@@ -40,6 +40,27 @@ DOCBIN_MARK = b"x\x9c"
 """The first bytes of a DocBin, which zlib writes."""
 
 
+class MultiwordToken(NamedTuple):
+    """Words that a text writes as one form, whose letters need not be theirs: "al" of a and el.
+
+    start, end: The first word, and the one after the last.
+    """
+
+    start: int
+    end: int
+    form: str
+
+
+class SourceLines(NamedTuple):
+    """The lines of a sentence in its file, with their ends; `words` [T] are the numbers of those of its tokens.
+
+    Comments before the sentence and blank lines behind it are among them.
+    """
+
+    lines: Sequence[str]
+    words: Sequence[int]
+
+
 class Sentence(NamedTuple):
     """A sentence of T tokens in a file.
 
@@ -51,6 +72,8 @@ class Sentence(NamedTuple):
     on_one_line: Whether all tokens are on one line, or in one Doc.
     file: Its path, where a corpus may have several; else empty.
     attributes [T]: Names of features, or pairs with a value, see `features.noted`; None if the format has none.
+    multiword: Multiword tokens whose forms are not those of their words, one after another.
+    source: Its lines, if the format has more than tokens and columns.
     """
 
     words: list[str]
@@ -62,16 +85,29 @@ class Sentence(NamedTuple):
     on_one_line: bool = False
     file: str = ""
     attributes: Any = None
+    multiword: Sequence[MultiwordToken] = ()
+    source: SourceLines | None = None
 
     @property
     def text(self) -> str:
         """The text, with spaces between all tokens if the format does not tell."""
         spaces = self.spaces if self.spaces is not None else [True] * len(self.words)
-        return "".join(word + " " * space for word, space in zip(self.words, spaces, strict=True))
+        forms = with_forms(self.words, self.multiword)
+        return "".join(form + " " * space for form, space in zip(forms, spaces, strict=True))
 
     def line_of(self, token: int) -> int:
         """Return the line of a token."""
+        if self.source is not None:
+            return self.line + self.source.words[token] - self.source.words[0]
         return self.line if self.on_one_line else self.line + token
+
+
+def with_forms(words: Sequence[str], multiword: Iterable[MultiwordToken]) -> list[str]:
+    """Return words [T] as a text writes them: the first word of each multiword token is its form, the others empty."""
+    forms = list(words)
+    for start, end, form in multiword:
+        forms[start:end] = [form, *[""] * (end - start - 1)]
+    return forms
 
 
 def checked(
@@ -127,11 +163,14 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise FormatError(path, 0, f"cannot be read: {error.strerror or error}.") from error
 
 
-def lines_of(path: Path, encoding: str, stream: IO[bytes] | None = None, *, returns: bool = False) -> Iterator[Line]:
+def lines_of(
+    path: Path, encoding: str, stream: IO[bytes] | None = None, *, returns: bool = False, ends: bool = False
+) -> Iterator[Line]:
     """Yield the numbered lines of a file, without their ends and a byte order mark, and errors in place of bad ones.
 
     stream (IO | None): The open file or a part of it, if it is open.
     returns (bool): Whether carriage returns may be inside a line.
+    ends (bool): Whether lines keep their ends.
     RAISES ConfigError: On an unknown encoding.
     """
     check_encoding(encoding)
@@ -148,18 +187,19 @@ def lines_of(path: Path, encoding: str, stream: IO[bytes] | None = None, *, retu
                 yield FormatError(path, number, f"the line is longer than {MAX_LINE:,} bytes. Split it.")
                 return
             try:
-                line = raw.decode(encoding).rstrip("\r\n")
+                whole = raw.decode(encoding)
             except UnicodeDecodeError as error:
                 yield undecodable(path, number, begin + error.start, encoding, raw)
                 continue
             finally:
                 begin += len(raw)
             if number == 1:
-                line = line.removeprefix("\ufeff")
+                whole = whole.removeprefix("\ufeff")
+            line = whole.rstrip("\r\n")
             if "\r" in line and not returns:
                 yield FormatError(path, number, "a carriage return inside the line; end lines with \\n or \\r\\n.")
             else:
-                yield number, line
+                yield number, whole if ends else line
 
 
 def read_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:

@@ -49,15 +49,16 @@ class Unaligned:
         """
         if not self.counts:
             return ""
-        by_label = [f"{label} {count:,}" for label, count in self.counts.most_common(SHOWN)]
+        counts = [f"{label} {count:,}" for label, count in self.counts.most_common(SHOWN)]
         more = [f"{len(self.counts) - SHOWN:,} more labels"] if len(self.counts) > SHOWN else []
         gone = self.gone(known)
         names = ", ".join([*map(repr, gone[:SHOWN]), *(["..."] if len(gone) > SHOWN else [])])
-        return (
-            "the pipeline's tokenizer joins or cuts tokens of the corpus so that they cannot hold this annotation: "
-            f"{', '.join([*by_label, *more])}. {f'Nothing is left of {names}, which cannot be learnt. ' * bool(gone)}{self.first} The tokens "
-            f"there count as not annotated. {ADVICE}"
-        )
+        return " ".join([
+            "the pipeline's tokenizer joins or cuts tokens of the corpus so that they cannot hold this annotation:",
+            f"{', '.join([*counts, *more])}.",
+            *([f"Nothing is left of {names}, which cannot be learnt."] if gone else []),
+            f"{self.first} The tokens there count as not annotated. {ADVICE}",
+        ])  # fmt: skip
 
     def gone(self, known: Collection[str]) -> list[str]:
         """Return the labels of which nothing is left."""

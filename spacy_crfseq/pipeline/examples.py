@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -24,6 +24,7 @@ from spacy.vocab import Vocab
 from ..corpora import UPOS, Preset, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
+from ..corpora.lines import MultiwordToken, with_forms
 from ..errors import ConfigError, DataError, FormatError, suggest
 from ..files import collecting
 from ..registry import check_types
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .tasks import Annotation
 
 SPANS = ("ent", "chunk")
+MULTIWORD_KEY = "spacy_crfseq.multiword"
+"""Key in ``user_data`` of a gold doc of its multiword tokens whose forms are not those of their words."""
 _UNITS = ("sentence", "passage", "document")
 _ON_INVALID = ("error", "conlleval")
 _HINTS = {
@@ -138,6 +141,8 @@ class DocBuilder:
             starts = [] if begins is None else [_sentence_starts(sentences, begins)]
             # a tree sets sentence starts of its own
             reference = make(groups, *_stack([*gold, *(starts if tree is None else [])]))
+            if multiword := _multiword(sentences):
+                reference.user_data[MULTIWORD_KEY] = multiword
             if weight != 1:
                 from .evidence import WEIGHT_KEY
 
@@ -202,7 +207,7 @@ class DocBuilder:
                         "weight: on its first token, with '_' on the others, or the same on all."
                     )
                 if weight is None or weight != first:
-                    raise FormatError(self._settings.path, sentence.line + i, message)
+                    raise FormatError(self._settings.path, sentence.line_of(i), message)
         return 1.0 if first is None else first
 
     def _block(self, name: str, sentences: list[Sentence]) -> _Block:
@@ -220,7 +225,7 @@ class DocBuilder:
         except ValueError as error:
             index = next(i for i, value in enumerate(values) if value not in keys)
             message = f"{values[index]!r} in column {name!r} cannot be read: {_HINTS[name]}"
-            raise FormatError(self._settings.path, sentence.line + index, message) from error
+            raise FormatError(self._settings.path, sentence.line_of(index), message) from error
 
     def _entities(self, sentence: Sentence) -> tuple[list[int], list[int]]:
         tags = sentence.columns["ent"]
@@ -250,7 +255,7 @@ class DocBuilder:
         if self._settings.on_invalid == "error" or not all(map(_is_tag, tags)):
             check_scheme(sentence, column, self._settings.layout.scheme, self._settings.path)
         self.invalid += 1
-        self.first_invalid = self.first_invalid or sentence.line + index
+        self.first_invalid = self.first_invalid or sentence.line_of(index)
         return decode_lenient(tags)
 
     def _tree(self, sentences: list[Sentence]) -> _Block | None:
@@ -263,6 +268,29 @@ class DocBuilder:
             heads += tree
             deps += [self._strings[dep] for dep in sentence.columns["dep"]]
         return {HEAD: heads, DEP: deps}
+
+
+def _multiword(sentences: Sequence[Sentence]) -> list[tuple[int, int, str]]:
+    """Return the multiword tokens of a doc, whose forms are not those of its words."""
+    bounds = accumulate((len(sentence.words) for sentence in sentences), initial=0)
+    pairs = zip(bounds, sentences, strict=False)
+    return [(base + start, base + end, form) for base, each in pairs for start, end, form in each.multiword]
+
+
+def written_text(doc: Doc, spaces: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
+    """Return the text of a gold doc and where each token [T] is in it.
+
+    Words of a multiword token that has other letters are all where its form is.
+    spaces (Sequence[bool]): [T] whether a space follows a token.
+    """
+    multiword = [MultiwordToken(*each) for each in doc.user_data.get(MULTIWORD_KEY, ())]
+    text, places = "", list[tuple[int, int]]()
+    for form, space in zip(with_forms([token.text for token in doc], multiword), spaces, strict=True):
+        places.append((len(text), len(text) + len(form)))
+        text += form + " " * space
+    for start, end, _ in multiword:
+        places[start:end] = [places[start]] * (end - start)
+    return text, places
 
 
 def _sentence_starts(sentences: Sequence[Sentence], begins: Sequence[bool]) -> _Block:

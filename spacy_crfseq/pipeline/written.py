@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from math import isnan
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,13 +18,15 @@ from .texts import chunks_key, predicted_columns
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Token
 
     from .texts import Document
 
 COLUMNS = "conll"
 TARGETS = ("jsonl", COLUMNS, *(name for name in PRESETS if name != "xml"), DOCBIN)
 EMPTY = "_"
+FIELD_OF, HEAD, MISC = {"lemma": 2, "pos": 3, "tag": 4, "morph": 5}, 6, 9
+"""Numbers of columns of CoNLL-U."""
 DIGITS = 6
 
 Write = Callable[["Doc", "Document"], str]
@@ -35,12 +39,14 @@ class Form(NamedTuple):
     key (str): The key of doc.spans of the chunk column.
     homes (tuple[str, ...]): Keys of doc.spans that hold a copy of the entities, with scores.
     taggers (Mapping[str, str]): For a token column the component that stores its scores.
+    given (tuple[str, ...]): The columns among `columns` that are those of the file.
     """
 
     columns: tuple[str, ...]
     key: str
     homes: tuple[str, ...]
     taggers: Mapping[str, str]
+    given: tuple[str, ...] = ()
 
 
 def form_of(nlp: Language, given: Sequence[str]) -> Form:
@@ -49,12 +55,14 @@ def form_of(nlp: Language, given: Sequence[str]) -> Form:
     from .tasks import Entities
 
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
-    known = predicted_columns(nlp) | set(given)
+    predicted = predicted_columns(nlp)
+    known = predicted | set(given)
     return Form(
         tuple(name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in known),
         chunks_key(nlp),
         tuple(name for name, pipe in crfs.items() if isinstance(pipe.annotation, Entities)),
         {str(pipe.cfg["attr"]): name for name, pipe in crfs.items() if "attr" in pipe.cfg},
+        tuple(name for name in given if name not in predicted),
     )
 
 
@@ -256,13 +264,17 @@ def _number(score: float | None) -> str:
 
 
 class _Conllu:
-    """CoNLL-U: spans as Ent=B-PER and Chunk=B-NP in the last column, probabilities next to them as EntScore=0.97."""
+    """CoNLL-U: spans as Ent=B-PER and Chunk=B-NP in the last column, probabilities next to them as EntScore=0.97.
+
+    A sentence that comes from CoNLL-U keeps its lines, but for the columns of words that the pipeline sets.
+    """
 
     FIELDS = ("lemma", "pos", "tag", "morph")
 
     def __init__(self, form: Form) -> None:
         self._form = form
         self._texts = {name: _Texts(name) for name in self.FIELDS if name in form.columns}
+        self._keys = {f"{name.capitalize()}{end}" for name in form.columns for end in ("", "Score")}
 
     def __call__(self, doc: Doc, document: Document) -> str:
         columns = {name: texts.of(doc) for name, texts in self._texts.items()}
@@ -273,7 +285,38 @@ class _Conllu:
                     note += [f"{name.capitalize()}={tag}"] if tag != "O" else []
             for note, score in zip(notes, _scores(self._form, doc, name), strict=True):
                 note += [] if score is None else [f"{name.capitalize()}Score={_number(score)}"]
+        sentences = document.sentences
+        if sentences and all(sentence.source for sentence in sentences):
+            bounds = list(accumulate((len(sentence.words) for sentence in sentences), initial=0))
+            if [token.text for token in doc] == [word for sentence in sentences for word in sentence.words]:
+                return "".join(map(partial(self._updated, doc, columns, notes), bounds, sentences))
         return "".join(self._sentence(doc, start, end, columns, notes) for start, end in sentences_of(doc))
+
+    def _updated(
+        self, doc: Doc, columns: Mapping[str, list[str]], notes: Sequence[list[str]], start: int, sentence: Sentence
+    ) -> str:
+        """Return the lines of a sentence, whose first token is `start`, with the annotation of the pipeline."""
+        assert sentence.source is not None
+        lines = list(sentence.source.lines)
+        changed = [name for name in self._texts if name not in self._form.given]
+        numbers = range(start, start + len(sentence.words))
+        parsed = doc.has_annotation("DEP")
+        for i, place in zip(numbers, sentence.source.words, strict=True):
+            line = lines[place].rstrip("\r\n")
+            fields = line.split("\t")
+            for name in changed:
+                fields[FIELD_OF[name]] = columns[name][i] or EMPTY
+            if parsed:
+                fields[HEAD : HEAD + 2] = _arc(doc[i], {token: token - start + 1 for token in numbers})
+            fields[MISC] = self._misc(fields[MISC], notes[i])
+            lines[place] = "\t".join(fields) + lines[place][len(line) :]
+        return "".join(lines)
+
+    def _misc(self, misc: str, notes: Sequence[str]) -> str:
+        """Return the last column with notes in place of earlier ones under their keys."""
+        parts = [] if misc == EMPTY else misc.split("|")
+        kept = [part for part in parts if part.partition("=")[0] not in self._keys]
+        return misc if len(kept) == len(parts) and not notes else "|".join([*kept, *notes]) or EMPTY
 
     def _sentence(
         self, doc: Doc, start: int, end: int, columns: Mapping[str, list[str]], notes: Sequence[list[str]]
@@ -292,8 +335,13 @@ class _Conllu:
             text += token.text + (" " if apart else "")
             misc = [*notes[token.i], *([] if apart else ["SpaceAfter=No"])]
             values = [columns[name][token.i] if name in columns else "" for name in self.FIELDS]
-            head = "0" if token.head.i == token.i else str(numbers.get(token.head.i, 0))
-            arc = [head, token.dep_] if parsed else ["", ""]
+            arc = _arc(token, numbers) if parsed else ["", ""]
             fields = [str(numbers[token.i]), token.text, *values, *arc, "", "|".join(misc)]
             rows.append("\t".join(field or EMPTY for field in fields) + "\n")
         return f"# text = {text.strip()}\n{''.join(rows)}\n"
+
+
+def _arc(token: Token, numbers: Mapping[int, int]) -> list[str]:
+    """Return the columns HEAD and DEPREL of a token, given the ids of the words of its sentence."""
+    head = "0" if token.head.i == token.i else str(numbers.get(token.head.i, 0))
+    return [head, token.dep_]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.corpora import Sentence, read_conllu
 from spacy_crfseq.corpora.crfsuite import format_item, read_crfsuite
+from spacy_crfseq.corpora.lines import MultiwordToken
 from spacy_crfseq.errors import FormatError
 from tests.corpora.conftest import Write
 
@@ -50,7 +51,7 @@ def row(identifier: str, word: str = "w", pos: str = "X", misc: str = "_") -> st
 
 def test_a_file(tmp_path: Path) -> None:
     first, second, third = read(tmp_path, FILE)
-    assert first == Sentence(
+    assert first._replace(source=None) == Sentence(
         ["I", "do", "n't", "know", "_"],
         {
             "lemma": ["I", "do", "not", "know", "_"],
@@ -69,6 +70,27 @@ def test_a_file(tmp_path: Path) -> None:
     assert second.columns["lemma"] == ["", "", "!"]
     assert second.columns["head"] == ["", "", "1"]
     assert (third.words, third.document, third.line) == (["End"], 2, 19)
+    assert [first.line_of(i) for i in range(5)] == [4, 6, 7, 8, 10]
+    assert second.multiword == (MultiwordToken(0, 2, "zum"),)
+    assert (first.text, second.text) == ("I don't know_ ", "zum! ")
+
+
+def test_the_lines_of_all_sentences_are_those_of_the_file(tmp_path: Path) -> None:
+    text = "# only a comment\n\n" + FILE.replace("\n", "\r\n") + "\n\n# the end"
+    sentences = read(tmp_path, text)
+    lines = [line for sentence in sentences if sentence.source for line in sentence.source.lines]
+    assert "".join(lines) == (tmp_path / "a.conllu").read_bytes().decode("utf8")
+    for sentence in sentences:
+        assert sentence.source is not None
+        assert [sentence.source.lines[i].split("\t")[1] for i in sentence.source.words] == sentence.words
+
+
+def test_the_text_of_a_sentence_tells_its_spaces(tmp_path: Path) -> None:
+    """Where ``# text`` has other letters, ``SpaceAfter`` does."""
+    rows = row("1", "Al") + row("2-3", "mar") + row("2", "ma") + row("3", "arr") + row("4", ".")
+    known, other = read(tmp_path, f"# text = Al\u00a0mar.\n{rows}\n# text = Al maarr.\n{rows}")
+    assert known.spaces == [True, False, False, True]
+    assert other.spaces == [True, False, True, True]
 
 
 def test_windows_lines_and_no_final_newline(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, TypeAlias
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 
@@ -117,6 +118,7 @@ class Part:
     repeated: Sentences that were there before.
     longest: Tokens of the longest sequence, and its place.
     odd: Tokens that are white space, very long, or hold characters of a wrong encoding.
+    decomposed: Tokens with accents as characters of their own.
     distinct, copies: First place of each distinct sentence, by its hash, and how often it is there.
     """
 
@@ -126,6 +128,7 @@ class Part:
     repeated: int = 0
     longest: tuple[int, str] = (-1, "")
     odd: Places = field(default_factory=Places)
+    decomposed: Places = field(default_factory=Places)
     documents: int = 0
     distinct: dict[bytes, _Seen] = field(default_factory=dict)
     copies: Counter[bytes] = field(default_factory=Counter)
@@ -151,6 +154,7 @@ class Part:
             "repeated_sentences": self.repeated,
             "lengths": dict(lengths) if self.lengths else None,
             "odd_tokens": vars(self.odd),
+            "decomposed_tokens": vars(self.decomposed),
             "columns": {name: column.as_json() for name, column in self.columns.items()},
         }
 
@@ -170,6 +174,10 @@ def count(sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: P
         for i, word in enumerate(words):
             if odd := _odd(word):
                 part.odd.add(f"{place_of(sentence, i)}: {odd}")
+            if not word.isascii() and not is_normalized("NFC", word):
+                composed = normalize("NFC", word)
+                sizes = f"{len(word)} characters, {len(composed)} in NFC"
+                part.decomposed.add(f"{place_of(sentence, i)}: {word!r} ({sizes})")
         for name, column in part.columns.items():
             _add_labels(column, sentence.columns.get(name, [""] * len(words)), sentence, place_of)
         _compare(part, sentence, place_of(sentence, 0))
@@ -281,6 +289,12 @@ def findings_of(part: Part, *, strict: bool = False, trainable: bool = True) -> 
     if part.odd.count:
         text = f"{_number(part.odd.count, 'odd token')}. Is the file in the right encoding, with the right columns?"
         findings.append(Finding("warn", text, part.odd.shown()))
+    if part.decomposed.count:
+        text = (
+            f"{_number(part.decomposed.count, 'token')} not in NFC, such as accents that are characters of their own. "
+            "To a model, these are other words than those of most texts. Write the file in NFC, and texts to tag, too."
+        )
+        findings.append(Finding("warn", text, part.decomposed.shown()))
     for name, column in part.columns.items():
         findings += _of_scheme(name, column, len(part.lengths), strict)
         if trainable:

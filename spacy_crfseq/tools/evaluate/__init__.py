@@ -121,7 +121,8 @@ def evaluate(
 
     --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
     of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
-    file says or as usual in print. Tokens and spans are compared by their characters.
+    file says or as usual in print. Tokens and spans are compared by their characters. Without --raw, a line says how
+    many tokens of the file the tokenizer does not make.
 
     --against compares the components with those of another pipeline on the same texts: scores side by side (A is the
     other pipeline, B this one), the interval of the difference (the middle 95 % of samples of the texts), p (the
@@ -174,6 +175,8 @@ def evaluate(
     if raw:
         examples = read_gold(nlp, file, preset, (), documents=True).examples
         blocks.append(_add_raw(metrics, nlp, [example.reference for example in examples], scored))
+    elif note := _tokenizer_note(nlp, [example.reference for example in gold.examples]):
+        blocks.append(note)
     doubts: Sequence[str] = ()
     if against is not None:
         shown = SHOWN if number is None else number
@@ -349,6 +352,31 @@ _LEADS = re.compile(r"[(\[{$£€\u2018\u201c«¿¡]|``?|[^\W\d]+['\u2019]")
 """Words without a space after them."""
 
 
+def _tokenizer_note(nlp: Language, docs: Sequence[Doc]) -> str:
+    """Say how many tokens of gold Docs the tokenizer of a pipeline does not make of their texts; empty if none."""
+    from ...pipeline.examples import written_text
+
+    n_tokens = n_other = 0
+    first = ""
+    for gold in docs:
+        text, places = written_text(gold, _spaces(gold))
+        if len(text) > nlp.max_length:
+            continue
+        doc = nlp.make_doc(text)
+        missing = set(places).difference(_places(doc))
+        n_tokens, n_other = n_tokens + len(gold), n_other + sum(place in missing for place in places)
+        if missing and not first:
+            start, end = min(missing)
+            made = " ".join(token.text for token in doc if token.idx < end and start < token.idx + len(token))
+            first = f"{text[start:end]!r}, of which it makes {made!r}"
+    if not n_other:
+        return ""
+    return (
+        f"Of {n_tokens:,} tokens of the file, the pipeline's tokenizer does not make {n_other:,}, such as {first}.\n"
+        "Raw text will score lower than these tokens: --raw shows by how much."
+    )
+
+
 class RawScores(NamedTuple):
     """Scores of `TOKENS` and of each column on raw text, its tokens, and the seconds that the pipeline took."""
 
@@ -364,21 +392,23 @@ def score_raw(
 
     A tag is correct if a token has the same characters and the same tag, as in the CoNLL 2018 shared task (Zeman et
     al. 2018, section 5); a span if its first and last character and its label are the same.  Where the spaces of a Doc
-    are unknown, `guess_spaces` adds them.
+    are unknown, `guess_spaces` adds them.  Words of a multiword token whose letters are others are one token of the
+    text, which has the tags of all.
 
     key (str): Of the chunks in doc.spans.
     words (bool): Keep the gold tokens.
     """
+    from ...pipeline.examples import written_text
+
     bare = list(map(_bare, docs))
-    texts: list[Any] = bare if words else [doc.text for doc in bare]
+    written = [(doc.text, _places(doc)) for doc in bare] if words else [written_text(doc, _spaces(doc)) for doc in docs]
+    texts: list[Any] = bare if words else [text for text, _ in written]
     list(nlp.pipe([doc.copy() if words else doc for doc in texts[:WARM_UP]]))
     started = perf_counter()
     annotated = list(nlp.pipe(texts))
     seconds = perf_counter() - started
     counts = {name: [0, 0, 0] for name in (TOKENS, *columns)}
-    for gold_doc, of_gold, doc, of_found in zip(
-        docs, map(_places, bare), annotated, map(_places, annotated), strict=True
-    ):
+    for gold_doc, (_, of_gold), doc, of_found in zip(docs, written, annotated, map(_places, annotated), strict=True):
         for name, total in counts.items():
             gold, unknown = set(_items(gold_doc, of_gold, name, key)), set(_unknown(gold_doc, of_gold, name))
             predicted = {item for item in _items(doc, of_found, name, key) if unknown.isdisjoint(range(*item[:2]))}
@@ -406,9 +436,11 @@ def _bare(doc: Doc) -> Doc:
     """Return the words and spaces of a gold Doc."""
     from spacy.tokens import Doc
 
-    words = [token.text for token in doc]
-    spaces = guess_spaces(words) if doc.has_unknown_spaces else [bool(token.whitespace_) for token in doc]
-    return Doc(doc.vocab, words=words, spaces=spaces)
+    return Doc(doc.vocab, words=_words(doc), spaces=_spaces(doc))
+
+
+def _spaces(doc: Doc) -> list[bool]:
+    return guess_spaces(_words(doc)) if doc.has_unknown_spaces else [bool(token.whitespace_) for token in doc]
 
 
 def _places(doc: Doc) -> list[tuple[int, int]]:

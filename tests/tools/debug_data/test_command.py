@@ -133,6 +133,13 @@ def test_what_dev_shares(look: Callable[..., Report]) -> None:
     assert shared.unseen_words == pytest.approx(1 / 4)
 
 
+def test_decomposed_accents_are_named(look: Callable[..., Report]) -> None:
+    assert "NFC" not in texts(look(GOOD.replace("Oslo", "Malm\u00f6")), "warn")
+    report = look(GOOD.replace("Oslo", "Malmo\u0308"))
+    assert "1 token not in NFC" in texts(report, "warn")
+    assert "train.conll:4: 'Malmo\u0308' (6 characters, 5 in NFC)" in texts(report, "warn")
+
+
 def test_docs(tmp_path: Path) -> None:
     nlp = spacy.blank("xx")
     starts = [True, False, True, False]

@@ -123,6 +123,37 @@ def test_tags_have_a_row_for_each_label(tmp_path: Path) -> None:
     assert len(report.splitlines()) < 9  # such as lemmas
 
 
+def test_multiword_tokens_are_in_the_raw_text_as_it_writes_them(tmp_path: Path) -> None:
+    """Words of "al", a and el, are where it is; one prediction cannot have both their tags."""
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("cli_test_tags")
+    nlp.to_disk(tmp_path / "model")
+    rows = ["1 Ve A", "2-3 al _", "2 a B", "3 el A", "4-5 diaNo _", "4 dia A", "5 No B", "6 . B"]
+    fields = [row.split() for row in rows]
+    lines = [f"{number}\t{word}\t_\t_\t{tag}\t_\t_\t_\t_\t_\n" for number, word, tag in fields]
+    (tmp_path / "a.conllu").write_text("".join(lines))
+    result = evaluate(tmp_path / "model", tmp_path / "a.conllu", raw=True)
+    # the text is "Ve al diaNo .", of which "diaNo" is one token of the tokenizer and two of the file
+    assert result.metrics["raw"]["token_p"] == pytest.approx(3 / 4)
+    assert result.metrics["raw"]["token_r"] == pytest.approx(3 / 5)
+    assert result.metrics["raw"]["tag_p"] == pytest.approx(3 / 4)
+    assert result.metrics["raw"]["tag_r"] == pytest.approx(3 / 6)
+
+
+def test_other_tokens_than_those_of_the_tokenizer_are_said_unasked(tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("cli_test_tags")
+    nlp.to_disk(tmp_path / "model")
+    good, other = tmp_path / "good.conll", tmp_path / "other.conll"
+    good.write_text("In A\nOctober B\n, A\n2021 B\n\n")
+    other.write_text("In A\nOctober, B\n2021 A\n\n")
+    said = "tokens of the file, the pipeline's tokenizer does not make 1, such as 'October,', of which it makes"
+    asked = Asked(columns="word,tag")
+    assert said in evaluate(tmp_path / "model", other, asked).report
+    assert "tokenizer does not" not in evaluate(tmp_path / "model", other, asked, raw=True).report
+    assert "tokenizer does not" not in evaluate(tmp_path / "model", good, asked).report
+
+
 def test_command_prints_a_report_and_writes_metrics(run: Run, trained: Path, corpus: Any, tmp_path: Path) -> None:
     output = tmp_path / "new" / "metrics.json"
     worked(
