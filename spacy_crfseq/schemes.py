@@ -71,6 +71,16 @@ def split_tag(tag: str) -> tuple[str, str]:
     return prefix, label
 
 
+@lru_cache(maxsize=8192)
+def is_tag(text: str) -> bool:
+    """Whether a text is a tag that `split_tag` reads."""
+    try:
+        split_tag(text)
+    except DataError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=65536)
 def may_follow(previous: str, tag: str, scheme: str) -> bool:
     """Whether `tag` may directly follow `previous`; "O" also means the start or end of the sequence.
@@ -103,6 +113,20 @@ def find_invalid(tags: Sequence[str], scheme: str) -> int | None:
         if not may_follow(previous, tag, scheme):
             return min(i, len(tags) - 1)
     return None
+
+
+def all_invalid(tags: Sequence[str], scheme: str) -> list[int]:
+    """Return the indices of all tags that break the scheme; what follows a tag of no scheme is not counted.
+
+    RAISES ConfigError: On an unknown scheme.
+    """
+    pairs = enumerate(pairwise([OUTSIDE, *tags, OUTSIDE]))
+    broken = (
+        min(i, len(tags) - 1)
+        for i, (previous, tag) in pairs
+        if not may_follow(previous, tag, scheme) and (_is_known(previous, scheme) or not _is_known(tag, scheme))
+    )
+    return list(dict.fromkeys(broken))
 
 
 def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:

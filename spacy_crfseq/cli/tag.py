@@ -105,9 +105,10 @@ def tag(
 
     jsonl has one text per line in the form of Doc.to_json, with the other keys of the input. conll has one word per
     line with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent) and, with --scores, a column of
-    probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. A CoNLL-U file that is
-    written as conllu keeps its lines, but for the columns that the pipeline sets. spacy is written in parts of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
-    read. A DocBin is loaded as a whole; other inputs are streamed.
+    probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. spacy is written in parts
+    of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
+    read; but CoNLL-U that is written as conllu keeps its lines, except for the columns that the pipeline sets. A
+    DocBin is loaded as a whole; other inputs are streamed.
 
     --dask ADDRESS hands the texts out to the workers of a Dask cluster, which must have the same model. If a worker
     dies, another one does its part.

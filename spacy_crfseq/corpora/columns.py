@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import ConfigError, DataError, FormatError
 from ..files import replacing
-from ..schemes import describe_invalid, find_invalid
+from ..schemes import all_invalid, describe_invalid, find_invalid
 from .lines import Line, OnError, Sentence, check_file, checked, lines_of
 
 DOCSTART = "-DOCSTART-"
@@ -23,6 +23,8 @@ MISSING_ENTITY = "-"
 _NAMES = "word words token tokens form text lemma pos tag tags xpos upos morph chunk ent entity ner label labels"
 HEADERS = frozenset(_NAMES.split())
 """What a line of names of columns consists of."""
+MORE = 3
+"""Further places of a mistake that a message names."""
 _BLANKS = frozenset(" \t\r\n")
 
 
@@ -71,7 +73,8 @@ def parse_columns(
             elif len(fields) != len(columns):
                 what = f"{len(columns)} columns expected ({' '.join(columns)}), {len(fields)} found. "
                 hint = "Name the columns of the file, '_' for those to ignore: --columns or --format, in a config"
-                yield FormatError(path, number, f"{what}{hint} `columns`.")
+                said = _empty_column(line[1], columns) or f"{what}{hint} `columns`."
+                yield FormatError(path, number, said)
                 spoilt = True
             rows.append(fields)
             continue
@@ -116,13 +119,32 @@ def sentence_lines(sentence: Sentence, columns: Sequence[str], *, separator: str
 
 
 def check_scheme(sentence: Sentence, column: str, scheme: str, file: Path | str) -> None:
-    """Raise FormatError at the line of the first tag in `column` that breaks the scheme."""
+    """Raise FormatError at the line of the first tag in `column` that breaks the scheme; it names the first few."""
     tags = sentence.columns[column]
-    index = find_invalid(tags, scheme)
-    if index is not None:
-        what = f"{describe_invalid(tags, index, scheme)} (column {column!r})."
+    if find_invalid(tags, scheme) is not None:
+        index, *others = all_invalid(tags, scheme)
+        more = others_at([str(sentence.line_of(i)) for i in others], "line")
+        what = f"{describe_invalid(tags, index, scheme)} (column {column!r}){more}."
         hint = 'give another scheme, or set on_invalid = "conlleval" to read such tags as the CoNLL scorer does.'
         raise FormatError(file, sentence.line_of(index), f"{what} Correct the file, {hint}")
+
+
+def others_at(places: Sequence[str], name: str = "") -> str:
+    """Return a clause on further tags that are wrong, with the first of their places; `name` is what these are."""
+    if not places:
+        return ""
+    shown = ", ".join([*places[:MORE], *(["..."] if len(places) > MORE else [])])
+    kind = f"{name}{'s' if len(places) > 1 else ''} " if name else ""
+    return f", and {len(places):,} more in this sequence ({kind}{shown})"
+
+
+def _empty_column(line: str, columns: Sequence[str]) -> str:
+    """Return a sentence on the column of a line that is empty between two tabs, if one is."""
+    fields = line.split("\t")
+    if len(fields) != len(columns) or "" not in fields:
+        return ""
+    number = fields.index("")
+    return f"column {number + 1} ({columns[number]}) is empty, between tabs. Fill it in, with '_' if nothing is known."
 
 
 def _split(line: str, separator: str | None) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ..schemes import decode_lenient, find_invalid
+from ..schemes import OUTSIDE, decode_lenient, find_invalid, is_tag
 from .columns import DOCSTART, IGNORED, WORD, check_columns, parse_columns
 from .conllu import COLUMNS as CONLLU_COLUMNS
 from .conllu import parse_conllu
@@ -346,6 +346,8 @@ LINES = 5000
 """Lines that are read."""
 CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
 """Chunks of CoNLL-2000; other types of spans count as entities."""
+SPAN_TAGS = 0.95
+"""Share of the values of a column that are tags of spans, from which the others are mistakes."""
 _SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
 _CONLLU_FIELDS = 10
 _XML = re.compile(r"\s*<[?!A-Za-z_]")
@@ -437,9 +439,10 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     # the first column holds words, then come a tag and at most one of each kind of spans; None without annotation
     names, few = [WORD], max(20, len(set(columns[0])) // 4)
     for values in columns[1:]:
-        kinds = set(values)
-        if not kinds - {"O", "-"} or all(map(_SPAN_TAG.fullmatch, kinds)):
-            types = {kind[2:] for kind in kinds if kind[1:2] == "-"}
+        kinds = Counter(values)
+        tags = sum(number for kind, number in kinds.items() if _SPAN_TAG.fullmatch(kind))
+        if tags >= SPAN_TAGS * len(values):
+            types = {kind[2:] for kind in kinds if kind[1:2] == "-" and _SPAN_TAG.fullmatch(kind)}
             name = "chunk" if types and types <= CHUNK_TYPES else "ent"
         else:
             # a lemma takes as many values as words do, a tag few
@@ -454,7 +457,7 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
 
 
 def _scheme(sequences: Sequence[Sequence[str]]) -> str:
-    known = [["O" if tag == "-" else tag for tag in tags] for tags in sequences]
+    known = [[tag if is_tag(tag) else OUTSIDE for tag in tags] for tags in sequences]
     if any(tag[:2] in ("L-", "U-") for tags in known for tag in tags):
         return "BILUO"
     with_spans = [tags for tags in known if decode_lenient(tags)]

@@ -25,10 +25,10 @@ from ..corpora import UPOS, Preset, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
 from ..corpora.lines import MultiwordToken, with_forms
-from ..errors import ConfigError, DataError, FormatError, suggest
+from ..errors import ConfigError, FormatError, suggest
 from ..files import collecting
 from ..registry import check_types
-from ..schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid, split_tag
+from ..schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid, is_tag
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class DocBuilder:
         index = find_invalid(tags, self._settings.layout.scheme)
         if index is None:
             return decode_lenient(tags)
-        if self._settings.on_invalid == "error" or not all(map(_is_tag, tags)):
+        if self._settings.on_invalid == "error" or not all(map(is_tag, tags)):
             check_scheme(sentence, column, self._settings.layout.scheme, self._settings.path)
         self.invalid += 1
         self.first_invalid = self.first_invalid or sentence.line_of(index)
@@ -365,14 +365,6 @@ def _pos_key(value: str) -> int:
         raise ValueError(value)
     key: int = IDS[value]
     return key
-
-
-def _is_tag(tag: str) -> bool:
-    try:
-        split_tag(tag)
-    except DataError:
-        return False
-    return True
 
 
 def check_setting(setting: str, value: Any, known: Sequence[str]) -> None:

@@ -283,3 +283,22 @@ def test_conllu_goes_on_behind_errors(write: Write) -> None:
     errors: list[FormatError] = []
     assert len(list(read_conllu(path, errors.append))) == 2
     assert [error.line for error in errors] == [3, 8, 10]
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("CHAPTER\t\tO", r":2: column 2 \(tag\) is empty, between tabs"),
+    ("\tNN\tO", r":2: column 1 \(word\) is empty"),
+    ("CHAPTER\tNN\t", r":2: column 3 \(ent\) is empty"),
+    ("CHAPTER\tO", r":2: 3 columns expected \(word tag ent\), 2 found"),
+])  # fmt: skip
+def test_an_empty_column_is_named(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text(f"Ada\tNNP\tB-PER\n{line}\n")
+    with pytest.raises(FormatError, match=said):
+        list(read_columns(tmp_path / "a.conll", ["word", "tag", "ent"]))
+
+
+def test_a_scheme_is_checked_up_to_the_end_of_the_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("a B-X\n" + "b O\nc I-X\n" * 5)
+    [sentence] = read_columns(tmp_path / "a.conll", ["word", "ent"])
+    with pytest.raises(FormatError, match=r":3: .* and 4 more in this sequence \(lines 5, 7, 9, \.\.\.\)\. Correct"):
+        check_scheme(sentence, "ent", "IOB2", tmp_path / "a.conll")

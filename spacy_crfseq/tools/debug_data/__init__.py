@@ -204,7 +204,7 @@ def _look_at_file(path: Path, layout: Preset, source: Source, part: str) -> tupl
     schemes = {name: scheme if name in SPAN_COLUMNS else PLAIN for name in wanted}
     sentences = part_of(_sentences(path, layout, source, errors, notes), part, path)
     counts = count(sentences, schemes, partial(_place_of, path, layout))
-    used = {name: column for name, column in counts.columns.items() if column.labels}
+    used = {name: column for name, column in counts.columns.items() if column.labels or column.unreadable.count}
     if not source.labels and used:  # a layout may hold columns that this file lacks
         counts.columns = used
     findings = [Finding("warn", text, tuple(places)) for text, places in notes.messages(path, KEPT)]

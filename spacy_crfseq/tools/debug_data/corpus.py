@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, TypeAlias
 from unicodedata import is_normalized, normalize
@@ -17,8 +18,8 @@ from unicodedata import is_normalized, normalize
 import numpy as np
 
 from ...corpora import Sentence
-from ...errors import DataError
-from ...schemes import OUTSIDE, decode_lenient, describe_invalid, find_invalid
+from ...corpora.columns import others_at
+from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, find_invalid, is_tag
 
 MISSING_TAGS = ("", "-")
 PLAIN = "plain"
@@ -26,6 +27,9 @@ KEPT, SHOWN = 20, 3
 """Places of a kind of trouble that are kept, and that a finding shows."""
 LONG_TOKEN = 60
 """Characters; longer tokens are mostly URLs, tables or files read with the wrong columns."""
+CLOSE, CLOSE_TAG = 0.6, 0.9
+"""Likeness of a rare type of span, or a rare tag of a word, to a common one from which it may be a mistake; many tags
+of words are alike, such as NNP and NNPS."""
 COMPARED = 5
 """Tokens; shorter sentences are the same, and annotated differently, for good reasons."""
 RARE = 5
@@ -74,18 +78,22 @@ class Column:
 
     scheme: "plain" where each token has a label of its own.
     labels: Spans of each type, or tokens of each tag, "O" left out.
+    first: The first place of each label.
     n_known: Tokens that are annotated, "O" included.
     invalid: Sequences with tags that break the scheme.
-    unreadable (Places): Tags that are none of any scheme.
+    unreadable (Places): Sequences with tags that are none of any scheme.
+    wrong (Counter[str]): Those tags.
     conflicts (Places): Sentences of `COMPARED` tokens or more that were there before with other labels.
     spans (Counter[tuple[str, str]]): Texts of spans with their types.
     """
 
     scheme: str
     labels: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
     n_known: int = 0
     invalid: Places = field(default_factory=Places)
     unreadable: Places = field(default_factory=Places)
+    wrong: Counter[str] = field(default_factory=Counter)
     conflicts: Places = field(default_factory=Places)
     spans: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -196,19 +204,31 @@ def _add_labels(column: Column, tags: Sequence[str], sentence: Sentence, place_o
     annotated = [tag for tag in tags if tag not in MISSING_TAGS]
     column.n_known += len(annotated)
     if column.scheme == PLAIN:
+        for i, tag in enumerate(tags):
+            if tag not in MISSING_TAGS and tag not in column.first:
+                column.first[tag] = place_of(sentence, i)
         column.labels.update(annotated)
         return
     tags = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
-    index = find_invalid(tags, column.scheme)
-    if index is not None:
-        column.invalid.add(f"{place_of(sentence, index)}: {describe_invalid(tags, index, column.scheme)}")
-    try:
-        spans = decode_lenient(tags)
-    except DataError as error:
-        column.unreadable.add(f"{place_of(sentence, index or 0)}: {error}")
-        return
+    if find_invalid(tags, column.scheme) is not None:
+        index, *others = all_invalid(tags, column.scheme)
+        what = f"{describe_invalid(tags, index, column.scheme)}{_others(sentence, others, place_of)}"
+        column.invalid.add(f"{place_of(sentence, index)}: {what}")
+    if unreadable := [i for i, tag in enumerate(tags) if not is_tag(tag)]:
+        column.wrong.update(tags[i] for i in unreadable)
+        index, *others = unreadable
+        what = f"tag {tags[index]!r} is neither 'O' nor a prefix B, I, L or U with a type, such as 'B-NP'"
+        column.unreadable.add(f"{place_of(sentence, index)}: {what}{_others(sentence, others, place_of)}")
+    spans = decode_lenient([tag if is_tag(tag) else OUTSIDE for tag in tags])
     column.labels.update(span.label for span in spans)
+    for span in spans:
+        if span.label not in column.first:
+            column.first[span.label] = place_of(sentence, span.start)
     column.spans.update((" ".join(sentence.words[span.start : span.end]), span.label) for span in spans)
+
+
+def _others(sentence: Sentence, tokens: Sequence[int], place_of: PlaceOf) -> str:
+    return others_at([place_of(sentence, i) for i in tokens])
 
 
 def _compare(part: Part, sentence: Sentence, place: str) -> None:
@@ -309,7 +329,9 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
         if any(IOBES.search(text) for text in column.unreadable.first):
             advice = "They look like IOBES: write U- for S-, L- for E-, and give --scheme BILUO."
         number = _number(column.unreadable.count, "sequence")
-        text = f"{name}: {number} with tags that are none of {column.scheme}. {advice}"
+        near = _meant(column, tags=True)
+        said = "".join(f" {tag!r}{question}" for tag in list(column.wrong)[:SHOWN] if (question := near(tag)))
+        text = f"{name}: {number} with tags that are none of {column.scheme}.{said} {advice}"
         findings.append(Finding("fail", text, column.unreadable.shown()))
     broken = column.invalid.count - column.unreadable.count
     if broken > 0:
@@ -326,23 +348,43 @@ def _of_scheme(name: str, column: Column, n_sequences: int, strict: bool) -> lis
 def _of_labels(name: str, column: Column) -> list[Finding]:
     if not column.labels:
         return [Finding("fail", f"{name}: nothing is annotated, so nothing can be learned. Check the columns.")]
-    texts: list[str] = []
+    findings: list[Finding] = []
+
+    def warn(text: str, places: tuple[str, ...] = ()) -> None:
+        findings.append(Finding("warn", f"{name}: {text}", places))
+
     if column.scheme == PLAIN and len(column.labels) < 2:
-        texts.append(f"all tokens have the label {next(iter(column.labels))!r}; there is nothing to tell apart.")
-    if rare := [f"{label} ({n})" for label, n in column.labels.most_common() if n < RARE]:
+        warn(f"all tokens have the label {next(iter(column.labels))!r}; there is nothing to tell apart.")
+    if rare := [label for label, n in column.labels.most_common() if n < RARE]:
+        counted = _some([f"{label} ({column.labels[label]})" for label in rare])
         number = _number(len(rare), "label")
-        texts.append(f"{number} on fewer than {RARE} {column.unit}: {_some(rare)}. Annotate more, or merge.")
+        text = f"{number} on fewer than {RARE} {column.unit}: {counted}. Correct mistakes, annotate more, or merge."
+        near = _meant(column)
+        places = [f"{column.first[label]}: {label!r}{near(label)}" for label in rare]
+        places.sort(key=lambda place: "did you mean" not in place)
+        warn(text, (*places[:KEPT], *(["..."] if len(places) > KEPT else [])))
     folded = Counter(label.casefold() for label in column.labels)
     if twins := sorted(label for label in column.labels if folded[label.casefold()] > 1):
-        texts.append(f"labels differ by case only: {_some(twins)}. Write them alike.")
-    findings = [Finding("warn", f"{name}: {text}") for text in texts]
+        warn(f"labels differ by case only: {_some(twins)}. Write them alike.")
     if column.conflicts.count:
         number = _number(column.conflicts.count, "repeated sentence")
-        text = f"{name}: {number} labelled differently. Make them agree."
-        findings.append(Finding("warn", text, column.conflicts.shown()))
+        warn(f"{number} labelled differently. Make them agree.", column.conflicts.shown())
     return findings or [
         Finding("good", f"{name}: {_number(len(column.labels), 'label')}, all on {RARE} {column.unit} or more")
     ]
+
+
+def _meant(column: Column, *, tags: bool = False) -> Callable[[str], str]:
+    """Return a function that asks whether a rare label, or a tag with `tags`, stands for a common one."""
+    common = [label for label, n in column.labels.items() if n >= RARE] or list(column.labels)
+    known = [OUTSIDE, *(f"{prefix}-{label}" for label in common for prefix in "BI")] if tags else common
+    cutoff = CLOSE_TAG if column.scheme == PLAIN else CLOSE
+
+    def question(label: str) -> str:
+        near = get_close_matches(label, known, n=1, cutoff=cutoff)
+        return f"; did you mean {near[0]!r}?" if near else ""
+
+    return question
 
 
 def overlap_findings(train: Part, dev: Part) -> list[Finding]:

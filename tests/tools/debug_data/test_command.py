@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -131,6 +132,34 @@ def test_what_dev_shares(look: Callable[..., Report]) -> None:
     shared = overlap(report.parts["train"], report.parts["dev"])
     assert shared.seen_spans["ent"] == (1, 1, 1)
     assert shared.unseen_words == pytest.approx(1 / 4)
+
+
+TYPOS = "X IO\nY B-ORG\nZ I--ORG\nV B-MIS1`\n\n"
+COMMON = "Ada B-PER\nLee I-PER\nran O\nto O\nActa B-ORG\nInc I-ORG\nand O\nZed B-MISC\n. O\n\n"
+
+
+@pytest.mark.parametrize("layout", [None, Asked(columns="word,ent")])
+def test_mistyped_tags_are_named_with_their_lines_and_what_they_mean(layout: Asked | None, tmp_path: Path) -> None:
+    report = debug_data(write(tmp_path, 30 * COMMON + TYPOS), layout=layout)
+    assert set(report.parts["train"].columns) == {"ent"}  # not taken for words' tags
+    assert "'IO'; did you mean 'O'?" in texts(report, "fail")
+    assert "train.conll:301: tag 'IO' is neither" in texts(report, "fail")
+    assert "train.conll:303: '-ORG'; did you mean 'ORG'?" in texts(report, "warn")
+    assert "train.conll:304: 'MIS1`'; did you mean 'MISC'?" in texts(report, "warn")
+
+
+def test_a_column_without_a_tag_that_can_be_read_stays_in_the_report(look: Callable[..., Report]) -> None:
+    report = look("Ada NNP PERS\nran VBD IO\n\n", columns="word,tag,ent")
+    assert "ent: 1 sequence with tags that are none of IOB2" in texts(report, "fail")
+    assert "train.conll:1: tag 'PERS' is neither 'O' nor" in texts(report, "fail")
+    assert ", and 1 more in this sequence (" in texts(report, "fail")
+
+
+def test_a_long_sequence_names_how_many_tags_are_wrong_and_the_first(look: Callable[..., Report]) -> None:
+    report = look(GOOD + "a I-LOC\nb O\n" * 1000)
+    place = r"\S+train.conll:"
+    said = rf"{place}14: tag 'I-LOC' may not be the first of a sequence in IOB2, and 999 more in this sequence "
+    assert re.search(rf"{said}\({place}16, {place}18, {place}20, \.\.\.\)", texts(report, "warn"))
 
 
 def test_decomposed_accents_are_named(look: Callable[..., Report]) -> None:
