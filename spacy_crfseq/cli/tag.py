@@ -196,8 +196,7 @@ def make_files(settings: Settings, files: Sequence[Path], format_name: Format, o
     for source in files:
         layout, stamp = options.show_layout(source, format_name, trained, texts=True), None
         if source != STDIN:
-            status = source.stat()
-            stamp = [str(source.resolve()), status.st_size, status.st_mtime_ns]
+            stamp = digest(source)
         columns, form = ",".join(layout.columns), {} if layout.form is None else {"the XML": str(layout.form)}
         read = {"--format": layout.name, "--columns": columns, "--encoding": layout.encoding, **form, "the file": stamp}
         target = _target(source, output, settings.to, len(files))

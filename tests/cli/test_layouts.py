@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import spacy
 
+from spacy_crfseq.corpora.layouts import corpus_block, corpus_place, trained_layout
 from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [
@@ -91,3 +92,17 @@ def test_raw_text_in_other_encodings(encoding: str, call: Any, tmp_path: Path) -
     worked(call("tag M F -o tagged.jsonl --force --strict", tmp_path / "news.txt", f"--encoding {encoding}"))
     found = [json.loads(line)["text"] for line in (tmp_path / "tagged.jsonl").read_text(encoding="utf8").splitlines()]
     assert found == texts
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_the_reader_inside_of_weighted_ones_reads_the_file(depth: int) -> None:
+    reader: dict[str, Any] = {"@readers": "spacy_crfseq.ConllReader.v1", "path": "a.conll", "columns": ["word", "ent"]}
+    block = reader
+    for _ in range(depth):
+        block = {"@readers": "spacy_crfseq.WeightedReader.v1", "corpus": block}
+    config = {"corpora": {"train": block}, "training": {"train_corpus": "corpora.train"}}
+    assert corpus_block(config, "train_corpus") == reader
+    assert corpus_place(config, "train_corpus") == "corpora.train" + ".corpus" * depth
+    layout = trained_layout(config)
+    assert layout is not None
+    assert layout.columns == ("word", "ent")

@@ -335,6 +335,20 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
+def test_an_input_is_known_by_its_content(run: Run, model: Path, tmp_path: Path) -> None:
+    """Not by its size and time, which a copy may keep, and which a file may have that says the same."""
+    source = write_texts(tmp_path / "a.txt", 5)
+    arguments = [source, "--output", tmp_path / "out"]
+    worked(run("tag", model, *arguments))
+    os.utime(source)
+    worked(run("tag", model, *arguments), "1 file complete already")
+    status, text = source.stat(), source.read_text()
+    source.write_text(text[::-1])
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert source.stat().st_size == status.st_size
+    refused(run("tag", model, *arguments), "the file has changed")
+
+
 def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: Language) -> None:
     source = write_texts(tmp_path / "a.txt", 5)
     arguments = [source, "--output", tmp_path / "out"]

@@ -30,7 +30,7 @@ from ...pipeline.texts import load_docs
 from ...schemes import encode
 from .corpus import KEPT, PLAIN, Finding, Part, Places, count, findings_of, overlap, overlap_findings
 from .features import Component, Expense, aside, look_at_config, set_up_on
-from .label_errors import Suspects, find_suspects
+from .label_errors import Suspects, TokensOfFile, find_suspects
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -186,7 +186,7 @@ def debug_data(
             findings += [one for name, component in report.components.items() for one in component.findings(name)]
             if cross_validate is not None:
                 setup = set_up_on(config_path, overrides or {}, file, dev)
-                report.suspects = find_suspects(setup, cross_validate, number, _places(file, preset, source))
+                report.suspects = find_suspects(setup, cross_validate, number, _tokens_of(file, preset, source))
     except CrfError as error:
         findings.append(Finding("fail", f"{config_path}: {error}"))
     return report
@@ -235,10 +235,13 @@ def _sentences(
         note(error)
 
 
-def _places(path: Path, layout: Preset, source: Source) -> list[str]:
-    """Return the file and line of each token of a file."""
-    sentences = _sentences(path, layout, source, Places())
-    return [_place_of(path, layout, sentence, i) for sentence in sentences for i in range(len(sentence.words))]
+def _tokens_of(path: Path, layout: Preset, source: Source) -> TokensOfFile:
+    """Return the words of a file with their places."""
+    words, places = list[str](), list[str]()
+    for sentence in _sentences(path, layout, source, Places()):
+        words += sentence.words
+        places += [_place_of(path, layout, sentence, i) for i in range(len(sentence.words))]
+    return TokensOfFile(words, places, str(path))
 
 
 def _of_docs(path: Path, key: str, note: Callable[[CrfError], None]) -> Iterator[Sentence]:

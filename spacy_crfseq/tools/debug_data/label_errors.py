@@ -13,12 +13,13 @@ probabilities and 37 % when ranked by the probability of the annotation.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from spacy.util import minibatch
 from tqdm import tqdm
 
@@ -74,17 +75,42 @@ class Suspects(NamedTuple):
         return {"folds": self.folds, "seconds": self.seconds, "contradicted": self.counts, "worst": rows}
 
 
-def find_suspects(setup: Setup, k: int, number: int, places: Sequence[str]) -> Suspects:
+class TokensOfFile(NamedTuple):
+    """The words [T] of a file and their places in it, and its name."""
+
+    words: Sequence[str]
+    places: Sequence[str]
+    name: str
+
+    def starts(self, docs: Iterable[Sequence[str]]) -> Iterator[int | None]:
+        """Yield where the words of each Doc are in the file; None where it does not have them.
+
+        Readers may leave out sentences, join them, and yield them twice, but keep their order.
+        """
+        index: dict[str, list[int]] = {}
+        for i, word in enumerate(self.words):
+            index.setdefault(word, []).append(i)
+        last = at = 0
+        for words in docs:
+            places = index.get(words[0], []) if words else []
+            first = bisect_left(places, at)
+            candidates = chain((at, last), map(places.__getitem__, chain(range(first, len(places)), range(first))))
+            found = next((i for i in candidates if words and self.words[i : i + len(words)] == words), None)
+            if found is not None:
+                last, at = found, found + len(words)
+            yield found
+
+
+def find_suspects(setup: Setup, k: int, number: int, file: TokensOfFile) -> Suspects:
     """Train on all folds but one, in turn, and compare the annotation of the held-out fold with the predictions.
 
     number: How many places to return for each component.
-    places: The file and line of each token of the corpus.
+    file: The corpus as it is in its file.
     RAISES CrfError: As `project.each_fold`; if the models have no probabilities.
     """
     started, done = perf_counter(), 0
     suspects: dict[str, list[Suspect]] = {name: [] for name in setup.to_train}
-    sizes = [len(example.reference) for example in setup.train]
-    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+    starts = list(file.starts([token.text for token in example.reference] for example in setup.train))
     with closing(each_fold(setup, k, scored=False)) as folds:
         for fold in tqdm(folds, total=k, unit=" folds", disable=None, leave=False, file=sys.stderr):
             done += 1
@@ -94,7 +120,7 @@ def find_suspects(setup: Setup, k: int, number: int, places: Sequence[str]) -> S
                     crf = setup.to_train[name]
                     for batch in minibatch(((example, starts[i]) for i, example in numbered), BATCH):
                         answers = crf.posterior([example.predicted for example, _ in batch], preset=True)
-                        suspects[name].extend(_of_batch(crf, batch, answers, places))
+                        suspects[name].extend(_of_batch(crf, batch, answers, file))
                 for _, example in numbered if name in setup.training["annotating_components"] else ():
                     example.predicted = pipe(example.predicted)
     contradicted = {name: sum(suspect.log_odds > 0 for suspect in of_pipe) for name, of_pipe in suspects.items()}
@@ -103,13 +129,14 @@ def find_suspects(setup: Setup, k: int, number: int, places: Sequence[str]) -> S
 
 
 def _of_batch(
-    pipe: CRFComponent, batch: Sequence[tuple[Example, int]], answers: DocPosterior, places: Sequence[str]
+    pipe: CRFComponent, batch: Sequence[tuple[Example, int | None]], answers: DocPosterior, file: TokensOfFile
 ) -> Iterator[Suspect]:
     found = contradictions(pipe, [example for example, _ in batch], answers)
     for doc, stretch, p, q in found:
         example, start = batch[doc]
         words = [token.text for token in example.predicted]
-        place = places[min(start + min(stretch.start, len(example.reference) - 1), len(places) - 1)]
+        token = min(stretch.start, len(example.reference) - 1)
+        place = file.name if start is None else file.places[start + token]
         texts = context(words, stretch), shown(stretch.gold, words), shown(stretch.predicted, words)
         yield Suspect(place, *texts, p, q, stretch.end - stretch.start)
 

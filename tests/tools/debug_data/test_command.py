@@ -30,7 +30,7 @@ from spacy_crfseq.tools._pages.judged import Stretch, shown, stretches
 from spacy_crfseq.tools.debug_data import Report, debug_data
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
 from spacy_crfseq.tools.debug_data.features import estimate, template_uses
-from spacy_crfseq.tools.debug_data.label_errors import Suspect, context, worst
+from spacy_crfseq.tools.debug_data.label_errors import Suspect, TokensOfFile, context, worst
 from tests.commands import Run, refused, worked
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
@@ -132,6 +132,42 @@ def test_what_dev_shares(look: Callable[..., Report]) -> None:
     shared = overlap(report.parts["train"], report.parts["dev"])
     assert shared.seen_spans["ent"] == (1, 1, 1)
     assert shared.unseen_words == pytest.approx(1 / 4)
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), max_size=8), st.data())
+def test_docs_are_found_in_a_file_by_their_words(sentences: list[list[str]], data: st.DataObject) -> None:
+    """Whatever a reader leaves out, joins or yields twice."""
+    words = [word for sentence in sentences for word in sentence]
+    file = TokensOfFile(words, [f"line {i}" for i in range(len(words))], "file")
+    docs = []
+    for sentence in sentences:
+        kind = data.draw(st.sampled_from(["whole", "twice", "out", "joined"]))
+        if kind == "joined" and docs and docs[-1] is not None:
+            docs[-1] = [*docs[-1], *sentence]
+        elif kind != "out":
+            docs += [sentence] * (1 + (kind == "twice"))
+        else:
+            docs.append(None)
+    docs = [doc for doc in docs if doc is not None]
+    for doc, start in zip(docs, file.starts(docs), strict=True):
+        assert start is not None
+        assert words[start : start + len(doc)] == doc
+    assert list(file.starts([["d"], [], ["a"] * 99])) == [None, None, None]
+
+
+def test_places_of_label_errors_are_those_of_the_sentences_that_a_reader_takes(
+    corpus: Any, configure: Callable[..., Path], tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "c.cfg", "crf_ner")
+    lines = corpus.train.read_text().split("\n")
+    report = debug_data(
+        corpus.train, None, config, cost=False, cross_validate=2,
+        overrides={"corpora.train.twice": True, "corpora.train.joined": 0.5}, number=50,
+    )  # fmt: skip
+    assert report.suspects is not None
+    for suspect in report.suspects.worst["crf_ner"]:
+        line = int(suspect.where.rpartition(":")[2])
+        assert lines[line - 1].split()[0] in suspect.text
 
 
 TYPOS = "X IO\nY B-ORG\nZ I--ORG\nV B-MIS1`\n\n"
