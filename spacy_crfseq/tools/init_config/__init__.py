@@ -18,6 +18,7 @@ from hashlib import blake2b
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -30,7 +31,7 @@ from ...cli.app import command
 from ...cli.console import printer
 from ...corpora import DOCBIN, Preset, check_file, guess, layouts
 from ...corpora.annotations import INCORRECT, read_annotations
-from ...corpora.outputs import STDOUT, check_output_file
+from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...corpora.xml import check_corpus
 from ...errors import ConfigError, suggest
@@ -265,11 +266,13 @@ def learn_classes(texts: Sequence[Path], settings: Settings, output: Path) -> Pa
             check_file(path)
     of = blake2b("".join([settings.lang, *map(digest, files)]).encode(), digest_size=4).hexdigest()
     path = output.with_name(f"{output.stem}-classes-{of}.tsv")
-    if not path.exists():
-        resume = ["--resume"] if path.with_name(f".{path.name}.checkpoint").exists() else []
-        call = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *map(str, files), "-o", str(path)]
-        if subprocess.run([*call, "--lang", settings.lang, *resume], stdout=STDERR).returncode:
-            raise ConfigError("--raw: no word classes were learned, see above.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_name(f".{path.name}.lock"), path, inf):  # another process may be learning them
+        if not path.exists():
+            resume = ["--resume"] if path.with_name(f".{path.name}.checkpoint").exists() else []
+            call = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *map(str, files), "-o", str(path)]
+            if subprocess.run([*call, "--lang", settings.lang, *resume], stdout=STDERR).returncode:
+                raise ConfigError("--raw: no word classes were learned, see above.")
     return path
 
 

@@ -1,8 +1,12 @@
 """``crfseq init-config``: configs for every task, format and goal, which train as they are."""
 
 import itertools
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from threading import Barrier
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -315,3 +319,25 @@ def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: p
     refused(run(*command, "--force"), "no word classes were learned")
     assert calls[2][-1] == "--resume"
     refused(run("init-config", "-", *command[2:]), "a config that goes to - no place for them")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are locked by fcntl")
+def test_two_runs_at_once_learn_the_classes_of_a_text_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one would find the checkpoint of the first, and lose it when that is done."""
+    calls, both = [], Barrier(2, timeout=60)
+
+    def learn(call: list[str], stdout: int) -> SimpleNamespace:
+        calls.append(call)
+        sleep(0.5)
+        Path(call[call.index("-o") + 1]).write_text("01\tw\t1\n")
+        return SimpleNamespace(returncode=0)
+
+    def begin() -> Path:
+        both.wait()
+        return MODULE.learn_classes([tmp_path / "raw.txt"], settings(("ner",), "iob", "fast"), tmp_path / "ner.cfg")
+
+    monkeypatch.setattr(MODULE.subprocess, "run", learn)
+    (tmp_path / "raw.txt").write_text("w\n")
+    with ThreadPoolExecutor(2) as pool:
+        paths = {run.result() for run in [pool.submit(begin) for _ in range(2)]}
+    assert len(paths) == len(calls) == 1
