@@ -440,8 +440,8 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     names, few = [WORD], max(20, len(set(columns[0])) // 4)
     for values in columns[1:]:
         kinds = Counter(values)
-        tags = sum(number for kind, number in kinds.items() if _SPAN_TAG.fullmatch(kind))
-        if tags >= SPAN_TAGS * len(values):
+        n_tags = sum(number for kind, number in kinds.items() if _SPAN_TAG.fullmatch(kind))
+        if n_tags >= SPAN_TAGS * len(values):
             types = {kind[2:] for kind in kinds if kind[1:2] == "-" and _SPAN_TAG.fullmatch(kind)}
             name = "chunk" if types and types <= CHUNK_TYPES else "ent"
         else:

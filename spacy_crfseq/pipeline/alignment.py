@@ -56,7 +56,7 @@ class Unaligned:
         return " ".join([
             "the pipeline's tokenizer joins or cuts tokens of the corpus so that they cannot hold this annotation:",
             f"{', '.join([*counts, *more])}.",
-            *([f"Nothing is left of {names}, which cannot be learnt."] if gone else []),
+            *([f"Nothing is left of {names}, which cannot be learned."] if gone else []),
             f"{self.first} The tokens there count as not annotated. {ADVICE}",
         ])  # fmt: skip
 

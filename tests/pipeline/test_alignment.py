@@ -17,9 +17,9 @@ from tests.pipeline.helpers import FACTORIES, blank, initialize, pipe_of
 
 each_factory = pytest.mark.parametrize("factory", FACTORIES)
 MESSAGE = {
-    "crf_tagger": "SYM 1, CD 1. Nothing is left of 'SYM', 'CD', which cannot be learnt. In '-200 Ada', '-' (SYM)",
-    "crf_chunker": "MONEY 1. Nothing is left of 'MONEY', which cannot be learnt. In '-200 Ada', '200' (MONEY)",
-    "crf_ner": "MONEY 1. Nothing is left of 'MONEY', which cannot be learnt. In '-200 Ada', '200' (MONEY)",
+    "crf_tagger": "SYM 1, CD 1. Nothing is left of 'SYM', 'CD', which cannot be learned. In '-200 Ada', '-' (SYM)",
+    "crf_chunker": "MONEY 1. Nothing is left of 'MONEY', which cannot be learned. In '-200 Ada', '200' (MONEY)",
+    "crf_ner": "MONEY 1. Nothing is left of 'MONEY', which cannot be learned. In '-200 Ada', '200' (MONEY)",
 }
 
 
