@@ -204,6 +204,12 @@ def tags_of(types: Iterable[str], scheme: str) -> list[str]:
     return [OUTSIDE, *(f"{prefix}-{label}" for label in types for prefix in _PREFIXES[scheme][1:])]
 
 
+def types_in(labels: Sequence[str]) -> list[str]:
+    """Return the type of each label: of tags of spans, which "O" is among, what they mark; of plain tags themselves."""
+    are_spans = OUTSIDE in labels and all(label == OUTSIDE or _is_known(label, "BILUO") for label in labels)
+    return [split_tag(label)[1] or OUTSIDE if are_spans else label for label in labels]
+
+
 def transition_table(labels: Sequence[str], scheme: str) -> Constraints:
     """Return which of the L labels may begin a sequence, follow each other and end one, and which make up spans.
 

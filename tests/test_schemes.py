@@ -21,6 +21,7 @@ from spacy_crfseq.schemes import (
     split_tag,
     tags_of,
     transition_table,
+    types_in,
 )
 from spacy_crfseq.tools._pages.spans import NEW, OTHER, SEEN, UNSEEN, Familiarity, span_counts
 
@@ -276,3 +277,16 @@ def test_what_is_familiar():
     assert known.status("Bank of Rome", "LOC") == UNSEEN
     words, gold, found = [["Rome", "of", "Ada"]], [[Span(0, 1, "LOC"), Span(2, 3, "PER")]], [[Span(2, 3, "PER")]]
     assert known.counts(words, gold, found).tolist() == [[[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "types"),
+    [
+        (["O", "B-A", "I-A", "U-x-"], ["O", "A", "A", "x-"]),
+        (["N-sg", "V-sg", "O"], ["N-sg", "V-sg", "O"]),
+        (["B-sg", "L-sg"], ["B-sg", "L-sg"]),
+        (["O", "B-", "B-A"], ["O", "B-", "B-A"]),
+    ],
+)
+def test_only_tags_of_spans_have_types(labels: list[str], types: list[str]) -> None:
+    assert types_in(labels) == types

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import kernels
 from ..errors import ConfigError
+from ..schemes import types_in
 from ..types import Bools, Hashes, Ints, Offsets, Optimizer
 from .index import hash_of_name
 from .token_sets import TokenSets, make_token_sets
@@ -171,8 +172,7 @@ class DocumentLabels:
         """Return the values at all tokens of Docs."""
         (tokens, group), n = groups_of(read_words(docs), labels >= 0), len(names)
         own = labels[tokens]
-        # of a tag such as B-PER the type, or the label itself
-        types = [name[2:] if name[1:2] == "-" and len(name) > 2 else name for name in names]
+        types = types_in(names)
         kinds = list(dict.fromkeys(types))
         texts = [*names, *(f"mostly {kind}" for kind in kinds)]
         keys = np.array(list(map(hash_of_name, texts)), np.uint64)

@@ -138,7 +138,7 @@ class CRFComponent(TrainablePipe):
         """
         if not isinstance(label, str) or not label:
             raise ConfigError(f"{self.name}: a label must be a non-empty string, but {label!r} was given.")
-        new = [tag for tag in self.annotation.all_tags([label]) if tag not in self.tags]
+        new = [tag for tag in self.annotation.tags_of_types([label]) if tag not in self.tags]
         if not new:
             return 0
         self.training.add_tags(new)

@@ -150,7 +150,7 @@ class PartialTable:
         tags = dict.fromkeys(label for label in labels if self._annotation.is_tag(label))
         types = set(self._annotation.public_labels([*known, *tags]))
         new = [label for label in labels if label not in {*types, *tags}]
-        tags.update(dict.fromkeys(self._annotation.all_tags(new) if new else ()))
+        tags.update(dict.fromkeys(self._annotation.tags_of_types(new) if new else ()))
         return [tag for tag in tags if tag not in known]
 
     def resolve(self, tags: Sequence[str]) -> None:
@@ -194,7 +194,7 @@ class PartialTable:
 
 def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
     """Return the tags that, right after a span, would continue it."""
-    tags = annotation.all_tags([label])
+    tags = annotation.tags_of_types([label])
     last = tags.index(annotation.tags_of_span(length, label)[-1])
     inside = annotation.constraints(tags).inside[last]
     return [tag for tag, goes_on in zip(tags, inside, strict=True) if goes_on]

@@ -92,8 +92,12 @@ class Annotation(ABC):
         """Write predictions to `docs`."""
 
     def all_tags(self, labels: Iterable[str]) -> list[str]:
-        """Return the tags of a user's labels: types or tags."""
+        """Return the tags of a user's list of labels: types or tags."""
         return list(dict.fromkeys(labels))
+
+    def tags_of_types(self, types: Iterable[str]) -> list[str]:
+        """Return all tags of types, whatever these are called."""
+        return list(dict.fromkeys(types))
 
     def is_tag(self, label: str) -> bool:
         """Whether a label is a tag, not a type with several tags."""
@@ -230,7 +234,10 @@ class Spans(Annotation):
         """Return given tags with "O" first, or all tags of given types."""
         given = list(dict.fromkeys(labels))
         are_tags = "O" in given and find_unreadable(given, self.scheme) is None
-        return self.found_tags(given if are_tags else tags_of(given, self.scheme))
+        return self.found_tags(given) if are_tags else self.tags_of_types(given)
+
+    def tags_of_types(self, types: Iterable[str]) -> list[str]:
+        return tags_of(dict.fromkeys(types), self.scheme)
 
     def incorrect_spans(self, example: Example, same_words: bool) -> list[SpanLike]:
         """Return the spans of ``doc.spans[incorrect_spans_key]`` of the gold Doc, in predicted tokens."""
@@ -393,7 +400,7 @@ class Entities(Spans):
 
     def _from_biluo(self, tags: Tags) -> Tags:
         """Return the tags in the scheme; tags without a type, such as "U-", mean that nothing is known."""
-        known: Tags = [None if isinstance(tag, str) and tag.endswith("-") else tag for tag in tags]
+        known: Tags = [tag if not isinstance(tag, str) or tag == "O" or tag[2:] else None for tag in tags]
         if self.scheme == "BILUO":
             return known
         table = {"L": "I", "U": "B"}

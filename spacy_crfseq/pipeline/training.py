@@ -249,8 +249,8 @@ class Training:
         if model.annotation.scheme is not None:
             gold = (gold_tags(model.annotation, example, model.name) for example in new.values())
             tags = dict.fromkeys(tag for of_example in gold for tag in known_tags(of_example) if tag is not None)
-            labels = model.annotation.public_labels(list(tags))
-            if added := [tag for tag in model.annotation.all_tags(labels) if tag not in model.labels.tags]:
+            types = model.annotation.public_labels(list(tags))
+            if added := [tag for tag in model.annotation.tags_of_types(types) if tag not in model.labels.tags]:
                 self.add_tags(added)
         examples, n_built = {**met.examples, **new}, met.n_built
         if len(examples) > (1 if due else 1.25) * n_built:
