@@ -338,7 +338,8 @@ class Evaluator:
         starts = [np.append(1, e.reference.to_array(["SENT_START"])[1:]) == 1 for e in dev if len(e.reference)]
         offsets, spaces = self._encoded.offsets, (e.predicted.to_array([IS_SPACE]).any() for e in dev)
         return (
-            bool(starts) and bool(self._known.all()) and not columns.state.any() and not self._model.cfg["threshold"]
+            bool(starts) and bool(self._known.all()) and not columns.state.any()
+            and not self._model.cfg.get("threshold")
             and all(map(same_words, dev)) and not any(spaces)
             and np.array_equal(np.flatnonzero(np.concatenate(starts)), offsets[:-1])
             and self._n_spans(offsets) == self._n_spans(columns.doc_offsets)

@@ -23,13 +23,13 @@ from ..errors import ConfigError, DataError
 from ..features.templates import column_names
 from ..files import replacing
 from ..model import LinearChainCRF
-from ..registry import check_types
 from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import clusters, evidence, steps
 from .build import check_source
-from .doc_model import UNCALIBRATED, DocModel, Pruned, read_settings
+from .cfg import Settings, write_configs
+from .doc_model import DocModel, Pruned, read_settings
 from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
 from .prediction import ask, portions
 from .settings import Method
@@ -61,15 +61,10 @@ class CRFComponent(TrainablePipe):
         scorer: Callable[..., Any] | None = None,
     ) -> None:
         method.check(name)
-        own = {"threshold": threshold, "scores": scores}
-        check_types(f"[components.{name}]", {"threshold": "float", "scores": "bool"}, own)
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"[components.{name}]: threshold is a probability, 0 to 1, but {threshold} was given.")
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation = annotation
-        self.cfg: dict[str, Any] = {
-            **annotation.settings(), "threshold": threshold, "scores": scores, **UNCALIBRATED,
-        }  # fmt: skip
+        of_spans = {} if annotation.scheme is None else {"threshold": threshold}
+        self.cfg = Settings(self, annotation.settings(), {**of_spans, "scores": scores})
         self.doc_model = DocModel(vocab, name, annotation, method, self.cfg, partial(setattr, self, "model"))
         self._check_probabilities()
         self.training = Training(self.doc_model)
@@ -78,7 +73,7 @@ class CRFComponent(TrainablePipe):
         evidence.register_extensions()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        settings = {"threshold": self.cfg["threshold"], "scores": self.cfg["scores"], "scorer": self.scorer}
+        settings = {key: self.cfg[key] for key in ("threshold", "scores") if key in self.cfg} | {"scorer": self.scorer}
         method = self.method._replace(decoder=copy(self.method.decoder))  # which may learn
         make = partial(CRFComponent, self.vocab, self.name, self.annotation, method, **settings)
         return _unpickle, (make, self.to_bytes(exclude=["vocab"]))
@@ -91,17 +86,24 @@ class CRFComponent(TrainablePipe):
 
     def _check_probabilities(self) -> None:
         for setting in ("threshold", "scores"):
-            if self.cfg[setting]:
+            if self.cfg.get(setting):
                 check_global(self.name, self.method.loss, f"{setting} = {self.cfg[setting]}".lower())
 
     @property
     def method(self) -> Method:
-        """How the component models and learns; it may be replaced before a new training run."""
+        """How the component models and learns; it may be replaced before a new training run.
+
+        The config gets the numbers, texts and lists that differ.  It keeps the blocks of plug-ins: one that was made in
+        Python has none.
+        """
         return self.doc_model.method
 
     @method.setter
     def method(self, method: Method) -> None:
+        method.check(self.name)
+        before = self.method
         self.doc_model.use_method(method)
+        write_configs(self, method.plain_changes(before))
 
     # Labels
 
@@ -165,7 +167,7 @@ class CRFComponent(TrainablePipe):
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
         trained = self.doc_model.current()
         answer, method = ask(trained, list(docs), preset=True), trained.method
-        threshold = 0.0 if self.annotation.scheme is None else self.cfg["threshold"]
+        threshold = self.cfg.get("threshold", 0.0)
         scores = keep = None
         if threshold or self.cfg["scores"]:
             self._check_probabilities()
@@ -389,7 +391,7 @@ class CRFComponent(TrainablePipe):
     # Storage
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return settings, vocab, labels and weights as bytes."""
+        """Return vocab, labels, weights and what was fitted to these as bytes; settings are in the config."""
         model, packed = self.doc_model, self.doc_model.pack()
         serialize: dict[str, Callable[[], Any]] = {
             "cfg": lambda: srsly.json_dumps(model.settings()),

@@ -28,6 +28,7 @@ from ..features.templates import lexical_names
 from ..files import collecting
 from ..model import LinearChainCRF, check_version
 from ..types import Floats, LearnedDecoder, NetworkPotential, OccurrenceRules, Stateful
+from .cfg import UNCALIBRATED, is_learned
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
 from .labels import LabelSet
 from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
@@ -41,10 +42,8 @@ HEAD: dict[str, Any] = {
     "first": bytes | None, "model": bytes, "digest": bytes,
 }  # fmt: skip
 """The types of the entries of a model file."""
-UNCALIBRATED: dict[str, Any] = {"temperature": 1.0, "calibration": {}}
-"""The settings that `calibrate` fits to some weights, as they are for others."""
-STEEPEST = 20
-"""The numbers of a calibration by type are smaller; see `doc_posterior.calibrated`."""
+MADE_OF = ("attr", "scheme")
+"""Settings of a task that say what the tags of a model mean; the config must have those of the training."""
 
 
 class ModelSize(NamedTuple):
@@ -67,7 +66,7 @@ class DocModel:
 
     method (Method): How the component models and learns; replaced by `use_method`.
     networks (dict): The neural networks among the potentials, by the numbers of their inputs.
-    cfg (dict[str, Any]): Settings that are stored with the weights, among them their temperature.
+    cfg (dict[str, Any]): Settings of the component; those that were fitted to the weights are stored with them.
     place (Place): Where new words are looked up.
     feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
     n_sequences (int): The number of sequences of the training set, as far as it is known; 0 before training.
@@ -405,39 +404,31 @@ class DocModel:
         self.start(crf, self.encoder_of(crf), n_sequences, seen_all=seen_all, names=names, largest=largest)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are stored beside the weights, as values of JSON; no empty calibration."""
-        stored = {key: value for key, value in self.cfg.items() if key != "calibration" or value}
-        return {**stored, "tags": list(self.labels.tags)}
+        """Return what is stored beside the weights, as values of JSON: tags, what was fitted; no empty calibration."""
+        kept = {key: value for key in (*MADE_OF, *UNCALIBRATED) if (value := self.cfg.get(key))}
+        return {**kept, "tags": list(self.labels.tags)}
 
     def use_settings(self, stored: dict[str, Any]) -> None:
-        """Restore what `settings` returned.  RAISES ModelFileError: If a value is of the wrong type or out of range."""
+        """Restore what `settings` returned; settings of a prediction are those of the config.
+
+        RAISES ModelFileError: If a value is of the wrong type or out of range, or the config says another one.
+        """
         tags: Any = stored.get("tags")
-        wrong = [key for key, value in stored.items() if key in self.cfg and not _replaces(key, value, self.cfg[key])]
+        fitted = {key: stored[key] for key in UNCALIBRATED if key in stored}
+        wrong = [key for key, value in fitted.items() if not is_learned(key, value)]
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             wrong.append("tags")
         if wrong:
             values = ", ".join(f"{key} = {stored.get(key)!r}" for key in wrong)
             raise ModelFileError(f"component {self.name!r}: its stored settings are damaged: {values}. Copy it again.")
-        self.cfg.update(UNCALIBRATED | {key: value for key, value in stored.items() if key != "tags"})
+        for key in MADE_OF:
+            if key in self.cfg and stored.get(key, self.cfg[key]) != self.cfg[key]:
+                raise ModelFileError(
+                    f"component {self.name!r}: the model was trained with {key} = {stored[key]!r}, but the config says "
+                    f"{self.cfg[key]!r}. Use the config that lies beside the model, or train again."
+                )
+        self.cfg.update(UNCALIBRATED | fitted)
         self.set_tags(tags)
-
-
-def _replaces(key: str, value: Any, known: Any) -> bool:
-    """Whether a stored setting has the type and the range of the known one."""
-    if key in ("threshold", "temperature"):
-        return _is_number(value) and (0 <= value <= 1 if key == "threshold" else 0 < value < float("inf"))
-    if key == "calibration":
-        return isinstance(value, dict) and all(map(_is_curve, value.values()))
-    return isinstance(value, type(known))
-
-
-def _is_curve(value: Any) -> bool:
-    is_pair = isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_is_number, value))
-    return bool(is_pair and abs(value[0]) < STEEPEST and 0 < value[1] < STEEPEST)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # The file of a model
@@ -552,6 +543,8 @@ def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[Li
     if isinstance(method.decoder, LearnedDecoder):  # the model may have been trained with another one
         _restore({"decoder": method.decoder}, {"decoder": head.get("decoder")}, source)
     crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
+    if crf.theta.dtype != method.precision:
+        crf = crf.at(crf.theta.astype(method.precision))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")

@@ -155,6 +155,11 @@ class Method(NamedTuple):
         for name, term in self.each_term(component).items():
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
 
+    def plain_changes(self, before: "Method") -> dict[str, Any]:
+        """Return the settings with values of a config, no plug-ins, that differ from those of another method."""
+        plain = {name: value for name, value in self._asdict().items() if isinstance(value, bool | int | str | list)}
+        return {name: value for name, value in plain.items() if value != getattr(before, name)}
+
     def feature_set(self) -> FeatureSet:
         """Return the features, with those of the attribute plug-ins; errors as in `FeatureSet.with_attributes`."""
         numbers = any(getattr(potential, "reads_numbers", False) for potential in self.potentials.values())
