@@ -116,3 +116,20 @@ def test_debug_model(folder: Path) -> None:
     assert "linear_chain_crf" in output
     assert "dim nO: 8" in output
     assert "ended analysis - model looks good" in output
+
+
+@pytest.mark.parametrize("typo", ["--training.patiance=3", "--paths.trian=x", "--system.sed=3"])
+@pytest.mark.parametrize("place", ["arguments", "environment"])
+def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, place: str) -> None:
+    arguments = [sys.executable, "-m", "spacy", "train", folder / "config.cfg", *paths(folder), *TINY]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf8"}
+    if place == "environment":
+        environment["SPACY_CONFIG_OVERRIDES"] = typo
+    else:
+        arguments.append(typo)
+    done = subprocess.run(
+        [*map(str, arguments)], capture_output=True, text=True, env=environment, encoding="utf8", check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"{typo.partition('=')[0]} changes nothing" in done.stderr
+    assert "Traceback" not in done.stderr

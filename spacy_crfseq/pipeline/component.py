@@ -31,6 +31,7 @@ from .build import check_source
 from .cfg import Settings, write_configs
 from .doc_model import DocModel, Pruned, read_settings
 from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
+from .overrides import check_command_line
 from .prediction import ask, portions
 from .settings import Method
 from .tasks import Annotation, Prediction
@@ -282,6 +283,8 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If a term or its corpus is not in the config.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
+        if nlp is not None:
+            check_command_line(nlp.config)
         self.training.initialize(get_examples, labels, nlp, terms)
         added, self._added = self._added, []
         for label in added:

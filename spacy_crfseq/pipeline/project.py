@@ -7,7 +7,7 @@ Config and output are those of ``spacy train``.  Later components see the predic
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import partial, reduce
 from operator import attrgetter, getitem
@@ -25,6 +25,7 @@ from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
 from .examples import Corpus
+from .overrides import check_overrides
 from .spacy_train import scores_alone
 
 if TYPE_CHECKING:
@@ -82,26 +83,35 @@ class Setup(NamedTuple):
             raise ConfigError(f"{what} trains from scratch, but {names} comes from a trained pipeline (source).")
 
 
-def load_config(config_path: Path, overrides: dict[str, Any]) -> Config:
+def check_config_file(path: Path) -> None:
+    """RAISES ConfigError: If there is no such file, it is empty or not in UTF-8."""
+    path = Path(path)
+    if str(path) == "-":
+        return
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder. Give a config file.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
+    try:
+        text = path.read_text(encoding="utf8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
+    if not text.strip():
+        advice = f"To write a config, run: python -m spacy crfseq init-config {path} --force"
+        raise ConfigError(f"{path} is empty. {advice}")
+
+
+def load_config(config_path: Path, overrides: dict[str, Any], sections: Collection[str] = ()) -> Config:
     """Return a config without interpolating its variables.
 
     A block that an override gives another function loses the settings of the former one, which are not its own.
-    RAISES ConfigError: If there is no such file, or it is empty or not in UTF-8.
+    sections (Collection[str]): Sections that the caller reads, beside those of spaCy.
+    RAISES ConfigError: As `check_config_file`, and if nothing reads an override.
     """
-    path = Path(config_path)
-    if str(path) != "-":
-        if path.is_dir():
-            raise ConfigError(f"{path} is a folder. Give a config file.")
-        if not path.is_file():
-            raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
-        try:
-            text = path.read_text(encoding="utf8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
-        if not text.strip():
-            advice = f"To write a config, run: python -m spacy crfseq init-config {path} --force"
-            raise ConfigError(f"{path} is empty. {advice}")
+    check_config_file(config_path)
     config = util.load_config(config_path, interpolate=False)
+    if overrides:
+        check_overrides(config, overrides, sections)
     for key, function in overrides.items():
         *parts, name = key.split(".")
         if name.startswith("@"):

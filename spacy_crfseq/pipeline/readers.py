@@ -35,6 +35,7 @@ from ..errors import ConfigError, DataError, FormatError
 from ..schemes import READABLE_SCHEMES
 from .evidence import register_extensions
 from .examples import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, bare, check_setting
+from .overrides import spacy_command
 from .tasks import Annotation
 from .texts import chunks_key, load_docs, missing_columns, read_texts, unit_of
 
@@ -353,8 +354,7 @@ class CorpusReader:
             try:
                 self._built[id(vocab)] = vocab, list(self._gold(nlp))
             except FormatError as error:
-                main = getattr(sys.modules["__main__"], "__spec__", None)
-                if main is None or main.name != "spacy.__main__" or "crfseq" in sys.argv[1:2]:
+                if not spacy_command():
                     raise
                 raise SystemExit(f"\u2718 {error}") from None  # as spaCy's commands report what their files lack
         return _examples(self._built[id(vocab)][1])

@@ -113,7 +113,7 @@ def fine_tune(
 
 
 def _read_config(path: Path, overrides: dict[str, Any]) -> dict[str, Any]:
-    block = load_config(path, overrides).interpolate().get("fine_tune")
+    block = load_config(path, overrides, ["fine_tune"]).interpolate().get("fine_tune")
     if not isinstance(block, dict):
         raise ConfigError(f"{path} has no block [fine_tune]. See configs/fine_tune_questions.cfg for one.")
     for key in block:

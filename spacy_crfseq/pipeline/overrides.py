@@ -1,0 +1,94 @@
+"""Overrides of a config, ``--paths.train FILE``.  spaCy ignores those that nothing reads; they are refused here.
+
+A training with a mistyped name would run on the wrong data, or with the settings that were to be changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from spacy.language import DEFAULT_CONFIG
+from spacy.schemas import ConfigSchemaInit, ConfigSchemaNlp, ConfigSchemaPretrain, ConfigSchemaTraining
+from thinc.api import Config
+
+from ..errors import ConfigError
+
+_SCHEMAS: dict[str, Any] = {
+    "training": ConfigSchemaTraining, "nlp": ConfigSchemaNlp, "initialize": ConfigSchemaInit,
+    "pretraining": ConfigSchemaPretrain,
+}  # fmt: skip
+"""The sections of which spaCy drops what it does not know; it checks the blocks inside."""
+_OF_SOURCED = ("source", "component", "replace_listeners")
+"""The settings that count of a component that comes from a trained pipeline."""
+
+
+def check_overrides(config: Mapping[str, Any], overrides: Mapping[str, Any], sections: Collection[str] = ()) -> None:
+    """Refuse overrides that nothing reads.
+
+    config (Mapping): With its variables, such as ``${paths.train}``; what it leaves out has spaCy's defaults.
+    sections (Collection[str]): Further sections that the caller reads.
+    RAISES ConfigError: Naming an override, and one that it is near.
+    """
+    whole = Config(DEFAULT_CONFIG).merge(Config(config))
+    text = whole.to_str(interpolate=False) + json.dumps(list(overrides.values()), default=str)
+    named = {name.replace(":", ".") for name in re.findall(r"\$\{([^}]+)\}", text)}  # variables
+    named.update(re.findall(r'"(corpora\.[^"\\]+)', text))
+    pipeline = overrides.get("nlp.pipeline", whole["nlp"].get("pipeline", []))
+    names = pipeline if isinstance(pipeline, list) else whole["components"]  # it may be a variable
+    components = {name: whole["components"].get(name, {}) for name in names}
+
+    def reads(key: str) -> bool:
+        section, name, *rest = [*key.split("."), ""]
+        if section in _SCHEMAS:
+            return name in _fields(section)
+        if section == "components":
+            return name in components and ("source" not in components[name] or rest[0] in _OF_SOURCED)
+        return section in sections or any(key == of_all or key.startswith(f"{of_all}.") for of_all in named)
+
+    for key in overrides:
+        if not reads(key):
+            fields = [f"{section}.{name}" for section in _SCHEMAS for name in _fields(section)]
+            near = get_close_matches(key, filter(reads, [*named, *_keys(whole), *fields]), n=1, cutoff=0.8)
+            hint = f"Did you mean --{near[0]}?" if near else "Check its name."
+            raise ConfigError(f"--{key} changes nothing: nothing in the config reads it. {hint}")
+
+
+def _fields(section: str) -> set[str]:
+    return {field.alias or name for name, field in _SCHEMAS[section].model_fields.items()}
+
+
+def _keys(block: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    for name, value in block.items():
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}"
+
+
+def spacy_command() -> str:
+    """Return the command of spaCy that runs, such as "train"; "" if another program does, or one of this package."""
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    name = sys.argv[1] if main is not None and main.name == "spacy.__main__" and len(sys.argv) > 1 else ""
+    return "" if name == "crfseq" else name
+
+
+def check_command_line(config: Mapping[str, Any]) -> None:
+    """Do what `check_overrides` does with the options of ``spacy train``, which does not.
+
+    RAISES SystemExit: With the message, as spaCy's commands report mistakes.
+    """
+    if spacy_command() != "train":
+        return
+    from spacy.cli._util import parse_config_overrides
+
+    options = [option.partition("=") for option in sys.argv[2:] if option.startswith("--")]
+    names = {name[2:]: value for name, _, value in options if "." in name}
+    try:
+        check_overrides(config, {**names, **parse_config_overrides([])})  # and those of the environment
+    except ConfigError as error:
+        raise SystemExit(f"\N{HEAVY BALLOT X} {error}") from None
