@@ -124,9 +124,13 @@ def training(
         util.logger.setLevel(logging.DEBUG)
     known = [] if ctx is None else [name for parameter in ctx.command.params for name in parameter.opts]
     overrides = {} if ctx is None else read_overrides(ctx.args, known)
+    from ..pipeline.project import check_config_file
+
     with reported_errors(config, code):
         if overrides and config is None:
             raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
+        if config is not None:
+            check_config_file(config)  # before another complaint hides that its name is wrong
         limits = gc.get_threshold()
         gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
         try:

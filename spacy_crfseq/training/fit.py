@@ -68,6 +68,10 @@ class FitResult(NamedTuple):
     reason: str
     scores: tuple[Scores, Scores] = (None, None)
 
+    def __repr__(self) -> str:
+        score = "" if self.best_score is None else f"best score {self.best_score:.4f}; "
+        return f"<FitResult: {len(self.history)} iterations; {self.reason}; {score}{len(self.best):,} parameters>"
+
     @property
     def best_score(self) -> float | None:
         """The highest development score, None if none was computed."""

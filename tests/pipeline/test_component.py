@@ -84,8 +84,10 @@ def test_fit(factory: str) -> None:
     assert seen == [progress.iteration for progress in result.history]
     assert (pipe.crf.theta == result.best).all()
     assert nlp.evaluate(examples(nlp, factory))[SCORES[factory]] == result.best_score == 1.0
+    shown = f"<FitResult: {len(seen)} iterations; {result.reason}; best score 1.0000; {len(result.best):,} parameters>"
+    assert repr(result) == shown
     before = pipe.crf.theta.copy()
-    pipe.fit(examples(nlp, factory))
+    assert "score" not in repr(pipe.fit(examples(nlp, factory)))
     assert not (pipe.crf.theta == before).all()
 
 

@@ -32,7 +32,7 @@ from ...cli.options import layout_of
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
-from ...pipeline.select import crfs_of, load_pipeline
+from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
 from ...types import Bools
 from .._pages.calibration import SMALLEST, Certainty, Values, calibration, certainty, log_losses
@@ -107,8 +107,8 @@ def calibrate(
     """
     from ...pipeline.readers import read_gold
 
-    if output is None and not Path(model).is_dir():
-        raise ConfigError(f"{model} is not a folder. Give --output DIR for the calibrated pipeline.")
+    if output is None and model_folder(model) != Path(model):
+        raise ConfigError(f"{model} is a package. Give --output DIR for the calibrated pipeline.")
     if output is not None:
         check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)

@@ -19,7 +19,7 @@ from ...corpora import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, FormatError
 from ...files import write_json, write_text
-from ...pipeline.select import crfs_of, load_pipeline
+from ...pipeline.select import crfs_of, load_pipeline, model_folder
 from ...pipeline.texts import names_of
 from .._pages.bootstrap import doubt
 from .._pages.judged import for_each_component, judge, spans_of_tags
@@ -81,8 +81,8 @@ def report(
     from .._pages.weights import largest_of_labels, named
 
     check_output_file(output, file, train, corpus)
-    if card and not Path(model).is_dir():
-        raise ConfigError(f"{model} is not a folder, so --card cannot change its model card.")
+    if card and model_folder(model) != Path(model):
+        raise ConfigError(f"{model} is a package, so --card cannot change its model card.")
     nlp = load_pipeline(model)
     preset = layout_of(file, layout, nlp)
     of_corpus = preset if corpus is None else options.show_layout(corpus, None, preset)

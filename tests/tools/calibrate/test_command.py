@@ -170,7 +170,9 @@ def test_places_to_write_to(run: Run, copy: Path, corpus: Corpus, tmp_path: Path
     (tmp_path / "precious" / "work.txt").write_text("of years")
     refused(run("calibrate", copy, corpus.dev, "-f conll2003 -o", tmp_path / "precious"), "is not a pipeline")
     with pytest.raises(ConfigError, match="Give --output"):
-        calibrate("some_package", corpus.dev, "conll2003")
+        calibrate("spacy", corpus.dev, "conll2003")
+    with pytest.raises(ConfigError, match="none: no such folder"):
+        calibrate("none", corpus.dev, "conll2003")
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

@@ -134,7 +134,8 @@ def test_json_holds_all_figures(run: Run, trained: Path, corpus: Corpus, tmp_pat
     assert f"| `crf_ner` | F1 {score} | {low} to {high} |" in card[1]
     assert all(f"| `{label}` | {row['gold']} |" in card[1] for label, row in figures["labels"].items())
     assert f"Saved {tmp_path / 'page.html'}" in told.stdout
-    refused(run("report", "a_package", corpus.dev, "--card"), "a_package is not a folder")
+    refused(run("report", "spacy", corpus.dev, "--card"), "spacy is a package")
+    refused(run("report", "none", corpus.dev, "--card"), "none: no such folder")
 
 
 def test_the_page_is_whole_by_itself(made: Any) -> None:
