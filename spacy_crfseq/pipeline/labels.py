@@ -111,7 +111,7 @@ class LabelSet:
         numbers = [self.tags.index(tag) for tag in wanted]
         allowed[start:end] = False
         allowed[np.arange(start, end), numbers] = True
-        if end < len(doc) and not doc[end].is_sent_start:
+        if end < len(doc):  # a sentence begins with none of these anyway
             allowed[end] &= ~self.constraints.inside[numbers[-1]]
 
 

@@ -12,6 +12,7 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
+from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline import evidence
@@ -533,3 +534,36 @@ def test_a_model_without_probabilities_and_nasty_labels() -> None:
     pipe.add_label("<b>&")
     assert "<b>&" in repr(pipe)
     assert "<b>&" in shown(pipe)
+
+
+def test_what_is_left_out_of_a_doc_of_many_sentences_is_a_probability() -> None:
+    nlp = blank("crf_tagger", once=["*"])
+    words, labels = [f"w{i}" for i in range(12)], [f"L{i}" for i in range(24)]
+    gold = Doc(nlp.vocab, words=words * 2, tags=labels)
+    nlp.initialize(lambda: [Example(bare_doc(nlp, words * 2), gold)])  # all weights are zero: not all states fit
+    starts: Any = [i % 12 == 0 for i in range(12 * 12)]
+    docs = [Doc(nlp.vocab, words=words * 12, sent_starts=starts), bare_doc(nlp, words), bare_doc(nlp, ["w0"])]
+    answers = pipe_of(nlp).posterior(docs)
+    assert answers.distribution.missing()[:12].sum() > 1
+    many, single, short = answers.missing()
+    assert many == 1
+    assert 0.01 < single < 1
+    assert short == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("scheme", ["IOB2", "BILUO"])
+@pytest.mark.parametrize("starts", [[0], [0, 2], [0, 4]])
+@pytest.mark.parametrize("labels", [("ORG", "ORG"), ("ORG", "LOC")])
+def test_spans_that_are_given_side_by_side_are_two(scheme: str, starts: list[int], labels: tuple[str, str]) -> None:
+    nlp = blank("crf_ner", scheme=scheme)
+    for label in ("ORG", "LOC"):
+        pipe_of(nlp).add_label(label)
+    nlp.initialize(lambda: examples(nlp))
+    doc = Doc(nlp.vocab, words=WORDS * 2, sent_starts=[i in starts for i in range(2 * len(WORDS))])  # type: ignore[arg-type]
+    spans = [Span(doc, 0, 2, labels[0]), Span(doc, 2, 4, labels[1])]
+    for given in (spans, spans[::-1]):
+        (found,) = pipe_of(nlp).posterior([doc], spans=given).spans()
+        assert [span[:3] for span in found if span.start < 4] == triples(spans)
+        for alternative in pipe_of(nlp).posterior([doc], spans=given[:1]).nbest(5)[0]:
+            whole = pipe_of(nlp).posterior([doc]).alternative(doc, alternative)
+            assert triples(given[:1])[0] in triples(whole.spans)

@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from spacy.training import Example
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.encoder import Encoded, take_sequences
 from spacy_crfseq.pipeline import encode
+from spacy_crfseq.pipeline.build import Evaluator
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.examples import Corpus
 from spacy_crfseq.pipeline.readers import create_conll_reader
@@ -34,6 +35,7 @@ from tests.pipeline.helpers import (
     pipe_of,
     registered,
     templates,
+    trained,
 )
 from tests.problems import ids_of_tokens
 
@@ -183,6 +185,54 @@ def test_no_scores_where_docs_are_needed(what: str) -> None:
     result = pipe_of(nlp).fit(dev=[Example(predicted, gold)])
     assert result.scores == (None, None)
     assert result.best_score is not None
+
+
+def sentences_of(
+    nlp: Language, words: Sequence[str], starts: Sequence[int], spans: Sequence[tuple[int, int]]
+) -> Example:
+    """Return a Doc with these sentences and spans, annotated for all tasks."""
+    sent_starts: Any = [i in starts for i in range(len(words))]
+    predicted, gold = (Doc(nlp.vocab, words=[*words], sent_starts=sent_starts) for _ in range(2))
+    gold.set_ents([Span(gold, *span, "LOC") for span in spans], default="outside")
+    gold.spans["chunks"] = [Span(gold, *span, "LOC") for span in spans]
+    for token in gold:
+        token.tag_ = "NNP"
+    return Example(predicted, gold)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize(
+    ("words", "starts", "spans"),
+    [
+        (["New", "York", "won"], [0], [(0, 2)]),
+        (["New", " ", "York"], [0], [(0, 1)]),
+        (["New", "York", "\n\n"], [0], [(0, 2)]),
+        (["New", "York", "won"], [0, 1], [(0, 2)]),
+        (["New", "York", "won"], [0, 1], [(0, 1), (1, 2)]),
+    ],
+)
+def test_scores_are_none_or_those_of_docs(
+    factory: str, words: list[str], starts: list[int], spans: list[tuple[int, int]]
+) -> None:
+    nlp = trained(factory)
+    dev = [sentences_of(nlp, words, starts, spans), *examples(nlp, factory)[:2]]
+    evaluator = Evaluator(pipe_of(nlp).doc_model, dev)
+    scores, found = evaluator.scores(pipe_of(nlp).crf.theta), nlp.evaluate(dev)
+    found.pop("speed")
+    assert scores in (None, found)
+    crossing = factory != "crf_tagger" and any(start < at < end for start, end in spans for at in starts)
+    assert (scores is None) == (crossing or any(map(str.isspace, words)))
+
+
+def test_spans_where_nothing_is_known_do_not_count() -> None:
+    nlp = trained("crf_ner")
+    (example,) = examples(nlp)[:1]
+    gold = example.reference
+    theta = pipe_of(nlp).crf.theta
+    assert Evaluator(pipe_of(nlp).doc_model, [example])(theta) == 1
+    unknown = next(ent for ent in gold.ents)
+    gold.set_ents([ent for ent in gold.ents if ent != unknown], missing=[unknown], default="outside")
+    assert Evaluator(pipe_of(nlp).doc_model, [example])(theta) == 1
 
 
 # --- A corpus file read without docs gives what its docs give, and docs are made where they are needed --------------

@@ -14,7 +14,7 @@ from spacy.training import Corpus, Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
-from spacy_crfseq.pipeline.labels import gold_tags
+from spacy_crfseq.pipeline.labels import PartialTable, gold_tags
 from spacy_crfseq.pipeline.readers import (
     create_annotation_reader,
     create_conll_reader,
@@ -533,3 +533,24 @@ def test_stored_corpora_keep_weights(tmp_path: Path) -> None:
     DocBin(docs=gold, store_user_data=True).to_disk(tmp_path / "train.spacy")
     read = pipe_of(nlp).training.present().compile(pipe_of(nlp).doc_model, list(Corpus(tmp_path / "train.spacy")(nlp)))
     assert [example.weights[0] for example in read] == [1, 2, 0.5, 1, 1]
+
+
+# --- what one part of the knowledge about a token must not make of another ------------------------------------------
+
+
+def test_a_label_that_is_allowed_alone_is_not_taken_where_a_span_ends_before_it() -> None:
+    nlp = blank("crf_ner", scheme="IOB2")
+    gold = bare_doc(nlp, ["Ada", "Lovelace", "Byron", "met"])
+    allow(gold, "crf_ner", {2: ["I-PER"]}, [(0, 2, "PER")])
+    with pytest.raises(DataError, match=r"token 2 \('Byron'\).*leaves no label"):
+        nlp.initialize(lambda: [*examples(nlp), Example(bare_doc(nlp, words_of(gold)), gold)])
+
+
+def test_candidate_sets_follow_tags_that_are_others_of_the_same_number() -> None:
+    table = PartialTable(pipe_of(blank("crf_ner", scheme="IOB2")).annotation)
+    table.number(Partial(("PER",)))
+    table.number(Partial(None, barred=("O",)))
+    for tags in (["O", "B-PER", "I-PER", "B-LOC"], ["B-LOC", "O", "I-PER", "B-PER"], ["O", "B-PER", "I-PER", "B-LOC"]):
+        table.resolve(tags)
+        rows = [[tag.endswith("PER") for tag in tags], [tag != "O" for tag in tags]]
+        assert table.candidates.now[0].tolist() == rows

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from tests.pipeline.helpers import (
     pipe_of,
     registered,
     templates,
+    words_of,
 )
 from tests.pipeline.helpers import trained as trained_of_threads
 
@@ -406,3 +408,45 @@ def test_labels_made_inside_a_zone_stay() -> None:
         nlp.add_pipe("crf_ner").add_label("GADGETRY")
         nlp.add_pipe("crf_tagger").add_label("ZZTAG")
     assert {"GADGETRY", "ZZTAG"} <= set(nlp.vocab.strings)
+
+
+@pytest.mark.parametrize("ask", ["predict", "posterior"])
+def test_words_of_another_vocab_may_be_new(ask: str) -> None:
+    nlp = trained_of_threads("crf_ner", features=templates("LOWER[0]", "SHAPE[0]", "SUFFIX3[0]"))
+    pipe, known = pipe_of(nlp), bare_doc(nlp, ["Anna", "lives"])
+    new = bare_doc(spacy.blank("xx"), ["Wordsneverseen", "in", "Oslo"])
+    assert "Wordsneverseen" not in nlp.vocab.strings
+    answer = pipe.posterior([known, new])
+    alone = pipe.posterior([bare_doc(nlp, words_of(new))])
+    if ask == "predict":
+        np.testing.assert_array_equal(pipe.predict([known, new]).labels[2:], alone.all_labels)
+    np.testing.assert_allclose(answer.marginals()[1], alone.marginals()[0], atol=1e-6)
+
+
+ENTRANCES: dict[str, Callable[[CRFComponent, list[Doc]], Any]] = {
+    "predict": lambda pipe, docs: pipe.predict(docs),
+    "posterior": lambda pipe, docs: pipe.posterior(docs),
+    "the thinc model": lambda pipe, docs: pipe.model.predict(docs),
+    "fit": lambda pipe, docs: pipe.fit(examples(blank()), dev=examples(blank())),
+}
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+def test_tables_that_threads_share_grow_under_a_lock(entrance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nlp, pipe = trained()
+    free: list[bool] = []
+    encode = Encoder.encode
+
+    def watched(self: Encoder, *args: Any, **settings: Any) -> Any:
+        def ask() -> None:
+            free.append(pipe.doc_model.lock.acquire(blocking=False))
+
+        thread = threading.Thread(target=ask)  # its own thread could take the lock again
+        thread.start()
+        thread.join()
+        return encode(self, *args, **settings)
+
+    monkeypatch.setattr(Encoder, "encode", watched)
+    ENTRANCES[entrance](pipe, [bare_doc(nlp, ["Anna", "lives", "in", "Oslo"])])
+    assert free
+    assert not any(free)

@@ -278,3 +278,14 @@ def test_settings_are_checked() -> None:
         _component(spacy.blank("en"), other={"@crf_attributes": "spacy_crfseq.DocumentLabels.v1"})
     with pytest.raises(ConfigError, match="cannot minimise"):
         _component(spacy.blank("en"), optimizer={"@crf_optimizers": "spacy_crfseq.PassiveAggressive.v1"})
+
+
+def test_the_first_stage_knows_what_is_given_in_a_question(trained: tuple[CRFComponent, list[Example]]) -> None:
+    pipe, _ = trained
+    noted, asked = _new("Zoe"), _new("Zoe")
+    pipe.clamp(noted, spans=[Span(noted, 1, 2, "LOC")])
+    wanted = pipe.posterior([noted])
+    assert [span[:3] for span in wanted.spans()[0]] == [(1, 2, "LOC"), (5, 6, "LOC")]
+    for known in ({"spans": [Span(asked, 1, 2, "LOC")]}, {"allowed": {1: ["LOC"]}}):
+        answers = pipe.posterior([asked], **known)  # type: ignore[arg-type]
+        np.testing.assert_allclose(answers.marginals()[0], wanted.marginals()[0], atol=1e-6)

@@ -13,7 +13,9 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.pipeline import steps
+from spacy_crfseq.pipeline.build import aligned, penalty_factor
 from spacy_crfseq.potentials.layout import cells
+from spacy_crfseq.potentials.values import Values
 from spacy_crfseq.regularizers.none import NoRegularizer
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -344,3 +346,32 @@ def test_a_model_stored_early_has_all_features() -> None:
     steps.update(ner.training, new, {})
     again: Any = spacy.blank("en").add_pipe("crf_ner", config=config).from_bytes(ner.to_bytes())
     assert again.crf.layout.size == ner.crf.layout.size
+
+
+class Others(Values):
+    """Numbers of another kind."""
+
+
+def test_a_potential_of_another_kind_begins_with_zeros() -> None:
+    old = blank("crf_ner", **ALL, potentials={"more": registered("potentials", "Values")})
+    corpus = examples(old)
+    for example in corpus:
+        example.predicted._.crf_attributes = [[("length", 0.5)] for _ in example.predicted]
+    initialize(old, corpus)
+    source, model = pipe_of(old).doc_model, pipe_of(blank("crf_ner", **ALL)).doc_model
+    source.crf.added_views[0][:] = 1.0
+    model.set_tags(source.labels.tags)
+    for kind in (Others, Values):
+        model.use_method(model.method._replace(potentials={"more": kind()}))
+        crf = aligned(source, model)
+        assert type(crf.added[0]) is kind
+        assert crf.added_views[0].any() == (kind is Values)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "factor"), [(0, 5, 5.0), (5, 5, 5.0), (10, 5, 9.0), (5, 0, 21.0), (0, 0, 5.0)]
+)
+def test_the_penalty_grows_with_the_texts_behind_the_weights(before: int, now: int, factor: float) -> None:
+    source, model = (pipe_of(blank()).doc_model for _ in range(2))
+    source.n_sequences, model.n_sequences = before, now
+    assert penalty_factor(source, model) == factor

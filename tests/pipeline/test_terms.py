@@ -119,6 +119,17 @@ def test_features_of_texts_have_weights_for_all_labels() -> None:
     assert plain.doc_model.feature_names == pipe.doc_model.feature_names[: len(plain.doc_model.feature_names)]
 
 
+def test_features_of_labelled_texts_have_weights_for_the_labels_seen_there() -> None:
+    nlp, pipe = made(terms={"more": {"loss": LOG}}, keep_names=True, support="observed")
+    doc = Doc(nlp.vocab, words=["Zed", "saw", "Anna"], ents=["B-ORG", "O", "O"])
+    pipe.initialize(
+        lambda: examples(nlp), nlp=nlp, terms={"more": [Example(Doc(nlp.vocab, words=["Zed", "saw", "Anna"]), doc)]}
+    )
+    assert len(weights_of(pipe, "LOWER[0]=zed")) == 1  # seen with one label, there alone
+    assert len(weights_of(pipe, "LOWER[0]=anna")) == 2  # U-PER in the training corpus
+    assert len(weights_of(pipe, "LOWER[0]=oslo")) == 1
+
+
 def test_fit_adds_texts_that_initialize_had_none_of() -> None:
     nlp, pipe = made(keep_names=True)
     nlp.initialize(lambda: examples(nlp))
