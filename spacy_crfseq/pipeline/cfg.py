@@ -45,8 +45,8 @@ class Settings(dict[str, Any]):
         if key in _TYPES:
             write_configs(self._component, {key: value})
 
-    update = MutableMapping.update  # type: ignore[assignment]
-    setdefault = MutableMapping.setdefault  # type: ignore[assignment]
+    update = MutableMapping.update
+    setdefault = MutableMapping.setdefault
 
     def __ior__(self, other: Any) -> Settings:  # type: ignore[override,misc]
         self.update(other)

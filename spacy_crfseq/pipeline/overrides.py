@@ -34,7 +34,7 @@ def check_overrides(config: Mapping[str, Any], overrides: Mapping[str, Any], sec
     sections (Collection[str]): Further sections that the caller reads.
     RAISES ConfigError: Naming an override, and one that it is near.
     """
-    whole = Config(DEFAULT_CONFIG).merge(Config(config))
+    whole = Config(DEFAULT_CONFIG).merge(Config(dict(config)))
     text = whole.to_str(interpolate=False) + json.dumps(list(overrides.values()), default=str)
     named = {name.replace(":", ".") for name in re.findall(r"\$\{([^}]+)\}", text)}  # variables
     named.update(re.findall(r'"(corpora\.[^"\\]+)', text))
@@ -53,7 +53,10 @@ def check_overrides(config: Mapping[str, Any], overrides: Mapping[str, Any], sec
     for key in overrides:
         if not reads(key):
             fields = [f"{section}.{name}" for section in _SCHEMAS for name in _fields(section)]
-            near = get_close_matches(key, filter(reads, [*named, *_keys(whole), *fields]), n=1, cutoff=0.8)
+            section, _, *rest = [*key.split("."), ""]
+            siblings = [".".join([section, name, *rest[:-1]]) for name in whole.get(section, ())]
+            candidates = filter(reads, [*named, *_keys(whole), *fields, *siblings])
+            near = get_close_matches(key, candidates, n=1, cutoff=0.8)
             hint = f"Did you mean --{near[0]}?" if near else "Check its name."
             raise ConfigError(f"--{key} changes nothing: nothing in the config reads it. {hint}")
 

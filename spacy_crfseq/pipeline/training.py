@@ -37,7 +37,8 @@ from ..training.fit import fit as minimise
 from ..training.objective import Objective, Term
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Loss, Offsets, Optimizer, TextLoss
 from .build import Evaluator, begin_with, build_model, carry_over, check_source, label_factors
-from .doc_model import UNCALIBRATED, DocModel
+from .cfg import UNCALIBRATED
+from .doc_model import DocModel
 from .encode import TRAIN, Met, Plan, Texts, TrainingSet, find_texts, settings_of
 from .evidence import read_evidence, weight_of
 from .examples import Corpus

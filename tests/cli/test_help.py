@@ -91,7 +91,7 @@ def test_an_unknown_function_gets_the_nearest_one(near: str, run: Run) -> None:
     ("--components.crf_ner.regulariser x", "'regularizer'"),
     ("--components.crf_ner.regulariser.rho 3", "'regularizer'"),
     ("--components.crf_ner.regularizer.roh 3", "'rho'"),
-    ("--components.crf_nr.min_count 3", "'crf_ner'"),
+    ("--components.crf_nr.min_count 3", "--components.crf_ner.min_count"),
     ("--components.crf_ner.min_cuont 3", "'min_count'"),
     ("--components.crf_ner.factory crf_nr", "'crf_ner'"),
     ("--corpora.train.colums x", "'columns'"),

@@ -167,7 +167,7 @@ def test_a_pipeline(data: st.DataObject, file: str, model: Path, copy: Path) -> 
 @pytest.mark.parametrize(
     "entry",
     [
-        {"tags": None}, {"tags": [1]}, {"threshold": "O"}, {"temperature": 0}, {"scores": "x"}, {"calibration": [1]},
+        {"tags": None}, {"tags": [1]}, {"scheme": "IOB2"}, {"temperature": 0}, {"calibration": [1]},
         *({"calibration": {"PER": curve}} for curve in ([0.0, -1.0], [99, 1], [True, 1], [1])),
     ],
     ids=str,

@@ -15,6 +15,7 @@ class Different(NamedTuple):
 LOSS = "the loss of a regularised CRF has a minimum above zero"
 NETWORK = "a CRF has no neural network inside"
 TAGS = "the moves of a transition system are the tags of a CRF"
+STORED = "settings that are not there are refused; what is stored is learned"
 EXACT = "a CRF has exact probabilities in the place of a beam's"
 
 ADAPTED: dict[str, list[tuple[str, str, str]]] = {
@@ -45,6 +46,9 @@ ADAPTED: dict[str, list[tuple[str, str, str]]] = {
     "serialize.test_serialize_pipeline": [
         ('"update_with_oracle_cut_size": 111', '"threshold": 0.5', "a setting of the parser; this is one of ours"),
         ('cfg["update_with_oracle_cut_size"] == 111', 'cfg["threshold"] == 0.5', "the same"),
+        ('parser.cfg["foo"] = "bar"', 'parser.cfg["temperature"] = 2.0', STORED),
+        ('assert "foo" in new_parser.cfg', 'assert new_parser.cfg["temperature"] == 2.0', STORED),
+        ('assert "foo" not in new_parser.cfg', 'assert new_parser.cfg.get("temperature", 1.0) == 1.0', STORED),
     ],
 }
 """Text that is replaced in the source of a module: old, new, reason."""
