@@ -104,7 +104,8 @@ class CRFComponent(TrainablePipe):
         method.check(self.name)
         before = self.method
         self.doc_model.use_method(method)
-        write_configs(self, method.plain_changes(before))
+        if changes := method.plain_changes(before):
+            write_configs(self, changes)
 
     # Labels
 
