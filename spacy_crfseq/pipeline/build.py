@@ -10,7 +10,6 @@ from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IS_SPACE
 from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -268,7 +267,7 @@ def summary(source: DocModel, model: DocModel) -> str:
 
 
 def encode_allowed(model: DocModel, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
-    """Return Docs as numbers, the columns read, and the labels that tokens may have [T, L], None if all may."""
+    """Return the words of Docs as numbers, the columns read, and the labels they may have [W, L], None if all may."""
     encoded, columns = model.encode(docs)
     return encoded, columns, allowed_labels(model.labels, docs, columns)[0]
 
@@ -279,7 +278,8 @@ class Evaluator:
     def __init__(self, model: DocModel, dev: list[Example]) -> None:
         (self._crf, _), self._model, self._rules = model.trained(), model, model.rules
         self._encoded, columns, self._allowed = encode_allowed(model, [example.predicted for example in dev])
-        tags = known_tags([tag for example in dev for tag in gold_tags(model.annotation, example, model.name)])
+        tokens = (tag for example in dev for tag in gold_tags(model.annotation, example, model.name))
+        tags = known_tags([*columns.only_words(tokens)])
         names = [*self._crf.labels, *sorted({tag for tag in tags if tag is not None} - set(self._crf.labels))]
         numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
         self._gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
@@ -336,11 +336,11 @@ class Evaluator:
     def _is_plain(self, dev: list[Example], columns: DocColumns) -> bool:
         """Whether scores of Docs are those of labels: equal tokens and sentences, nothing unknown or decided before."""
         starts = [np.append(1, e.reference.to_array(["SENT_START"])[1:]) == 1 for e in dev if len(e.reference)]
-        offsets, spaces = self._encoded.offsets, (e.predicted.to_array([IS_SPACE]).any() for e in dev)
+        offsets = self._encoded.offsets
         return (
             bool(starts) and bool(self._known.all()) and not columns.state.any()
             and not self._model.cfg.get("threshold")
-            and all(map(same_words, dev)) and not any(spaces)
+            and all(map(same_words, dev)) and columns.gaps is None
             and np.array_equal(np.flatnonzero(np.concatenate(starts)), offsets[:-1])
             and self._n_spans(offsets) == self._n_spans(columns.doc_offsets)
         )  # fmt: skip

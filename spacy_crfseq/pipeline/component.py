@@ -34,6 +34,7 @@ from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line
 from .overrides import check_command_line
 from .prediction import ask, portions
 from .settings import Method
+from .structs import read_tokens
 from .tasks import Annotation, Prediction
 from .training import Training
 
@@ -167,8 +168,8 @@ class CRFComponent(TrainablePipe):
 
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
-        trained = self.doc_model.current()
-        answer, method = ask(trained, list(docs), preset=True), trained.method
+        trained, docs = self.doc_model.current(), list(docs)
+        answer, method = ask(trained, docs, preset=True), trained.method
         threshold = self.cfg.get("threshold", 0.0)
         scores = keep = None
         if threshold or self.cfg["scores"]:
@@ -177,11 +178,15 @@ class CRFComponent(TrainablePipe):
             labels, scores = answers.all_labels, answers.all_probabilities
             keep = scores >= threshold if threshold else None
         else:
-            labels = answer.posterior.decode(method.decoder, method.n_threads)
-        _, state, doc_offsets = answer.columns
+            labels = answer.tokens.decode(method.decoder, method.n_threads)
+        columns, state, spaces = answer.columns, answer.columns.state, None
+        if columns.gaps is not None:
+            state, spaces = read_tokens(docs, self.annotation.reads), columns.gaps.spaces
+            if scores is not None and self.annotation.scheme is None:
+                scores = columns.of_tokens(scores)
         return Prediction(
-            labels, answer.posterior.offsets, doc_offsets, state, answer.decided, keep,
-            scores if self.cfg["scores"] else None, self.name,
+            labels, answer.tokens.offsets, answer.doc_offsets, state, answer.decided, keep,
+            scores if self.cfg["scores"] else None, self.name, spaces,
         )  # fmt: skip
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
@@ -189,7 +194,7 @@ class CRFComponent(TrainablePipe):
         docs = list(docs)
         if list(map(len, docs)) != np.diff(scores.doc_offsets).tolist():
             raise DataError(f"{self.name}: a Doc was retokenized during its prediction; another thread must not do so.")
-        self.annotation.write(docs, scores, self.doc_model.labels.tags)
+        self.annotation.write(docs, scores, self.doc_model.labels.token_tags)
         me = ref(self)
         for number, doc in enumerate(docs):
             earlier = evidence.ANNOTATED.setdefault(doc, (me,))
@@ -254,7 +259,10 @@ class CRFComponent(TrainablePipe):
         evidence.write_evidence(doc, self.name, evidence.make_evidence(spans, allowed))
 
     def marginals(self, doc: Doc) -> Floats:
-        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`."""
+        """Return P(tag of token t | text) as [tokens, L], tags in the order of `tags`.
+
+        If a Doc has white space, more columns may follow: tags I- of types without them, which only white space has.
+        """
         return self.posterior([doc]).marginals()[0]
 
     def nbest(self, doc: Doc, k: int) -> list[Alternative]:

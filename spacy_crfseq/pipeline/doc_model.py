@@ -269,7 +269,10 @@ class DocModel:
             model.set_param(name, values)  # views of the same memory
 
     def _make_thinc(self) -> None:
-        """Make the thinc model for spaCy's tools, from Docs to emission scores, one array [tokens, L] per Doc."""
+        """Make the thinc model for spaCy's tools, from Docs to emission scores, one array [tokens, L] per Doc.
+
+        White space has zeros.
+        """
 
         def forward(model: Any, docs: list[Doc], is_train: bool) -> tuple[list[Floats], Callable[..., Any]]:
             return self._emissions(docs), lambda d_scores: []
@@ -353,7 +356,7 @@ class DocModel:
         return FeatureReader(encoder, strings, self.features, read, lambda: self.place.vocab)
 
     def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
-        """Return Docs as numbers, and the columns that were read; their vocab need not be the component's."""
+        """Return the words of Docs as numbers, and the columns read; their vocab need not be the component's."""
         encoder = self.encoder
         self.place.use(docs)
         columns = self.reader().read(docs, encoder.columns)
@@ -366,7 +369,8 @@ class DocModel:
             source = crf.posterior(encoded, self.labels.constraints).source
             parts = [source.scores(part).emissions for part in threads.shards(source.offsets, source.score_width)]
         whole = np.concatenate([np.zeros((0, len(self.labels.tags)), crf.theta.dtype), *parts])
-        return np.split(whole, columns.doc_offsets[1:-1])
+        offsets = columns.doc_offsets if columns.gaps is None else columns.gaps.doc_offsets
+        return np.split(columns.of_tokens(whole), offsets[1:-1])
 
     # Storage
 

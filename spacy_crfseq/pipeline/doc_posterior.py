@@ -1,6 +1,8 @@
 """The posterior distribution of the labels of Docs, as a component returns it.
 
-Everything is computed on demand.  It respects the scheme of the tags, whitespace outside of entities, and `evidence`.
+Everything is computed on demand.  It respects the scheme of the tags, and `evidence`.  White space is no position of
+the chain: inside of a span, it has the tag I-, elsewhere O.  Where tags make up no spans, it repeats the tag of the
+word before, or else of the word after it, and is not among `spans`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from spacy.tokens import Doc, Span
 
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
+from ..inference.spread import SpreadPosterior
 from ..schemes import SpanArrays, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
@@ -65,17 +68,23 @@ class DocPosterior:
     """Queries about some Docs; each list has one entry per Doc.
 
     doc_offsets (Offsets): [docs + 1] tokens.
-    tags (tuple[str, ...]): The L labels of the model, in the order of its numbers.
+    tags (tuple[str, ...]): The L labels of the model, in the order of its numbers; then, if a Doc has white space, tags
+        I- for it that the model does not have.
+    words (Posterior): P(labels | texts) of the words alone.
+    places (Offsets | None): [W] tokens of the words; None if all tokens are words.
     """
 
     def __init__(self, trained: Trained, answer: Answer) -> None:
-        self._trained, self._posterior, self.doc_offsets = trained, answer.posterior, answer.columns.doc_offsets
-        self.tags, self._scheme = trained.labels.tags, trained.labels.annotation.scheme
-        self._calibration = trained.calibration
-        self._exact = np.ones(len(self.offsets) - 1, np.bool_)
+        self._trained, self.words, self._posterior = trained, answer.posterior, answer.tokens
+        self.doc_offsets, self._word_offsets = answer.doc_offsets, answer.columns.doc_offsets
+        self._spread = spread = answer.spread
+        self.places = None if spread is None else spread.places
+        self.tags = trained.labels.tags if spread is None else trained.labels.token_tags
+        self._scheme, self._calibration = trained.labels.annotation.scheme, trained.calibration
+        self._exact = np.ones(len(self.words.offsets) - 1, np.bool_)
 
     @property
-    def distribution(self) -> Posterior:
+    def distribution(self) -> Posterior | SpreadPosterior:
         """P(labels | texts) of all Docs together.  RAISES ConfigError: If the model is normalised at each token."""
         check_global(self._trained.labels.component, self._trained.method.loss, "this question")
         return self._posterior
@@ -109,13 +118,13 @@ class DocPosterior:
 
     @cached_property
     def all_spans(self) -> SpanArrays:
-        """The predicted spans [S]; with plain tags, the tokens, whose types are the numbers of their tags."""
+        """The predicted spans [S]; with plain tags, the words, whose types are the numbers of their tags."""
         labels = self.all_labels
         if self._scheme is not None:
             return spans_of(labels, self.offsets, tag_table(self.tags, self._scheme))
-        tokens = np.arange(len(labels))
-        sequence = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-        return SpanArrays(sequence, tokens, tokens + 1, labels.astype(np.int64))
+        tokens = np.arange(len(labels)) if self.places is None else self.places
+        sequence = np.repeat(np.arange(len(self.words.offsets) - 1), np.diff(self.words.offsets))
+        return SpanArrays(sequence, tokens, tokens + 1, labels[tokens].astype(np.int64))
 
     @cached_property
     def all_probabilities(self) -> NDArray[np.float64]:
@@ -130,16 +139,24 @@ class DocPosterior:
         """Return the probabilities of `all_spans` [S] at another temperature; the spans stay the same."""
         spans = self.all_spans
         if self._scheme is None:
-            return self.distribution._replace(temperature=temperature).label_probabilities(self.all_labels)
+            _ = self.distribution  # which may refuse
+            return self.words._replace(temperature=temperature).label_probabilities(spans.type.astype(np.int32))
         return self._probabilities(temperature, self.all_labels, spans.start, spans.end)
 
     def _probabilities(self, temperature: float, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
         """Return the exact probabilities of spans [S], or those that the decoder has learned to correct."""
-        distribution, decoder = self.distribution._replace(temperature=temperature), self._trained.method.decoder
-        if not isinstance(decoder, LearnedDecoder) or not decoder.learned:
-            return distribution.span_probabilities(labels, starts, ends)
-        corrected = decoder.span_probabilities(distribution._replace(temperature=1.0), labels, starts, ends)
-        return calibrated(corrected, 0.0, 1 / temperature)  # the temperature divides their log-odds
+        tokens, decoder = self.distribution, self._trained.method.decoder
+        exact, words = self.words._replace(temperature=temperature).span_probabilities, self.words
+
+        def corrected(labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+            if not isinstance(decoder, LearnedDecoder) or not decoder.learned:
+                return exact(labels, starts, ends)
+            found = decoder.span_probabilities(words._replace(temperature=1.0), labels, starts, ends)
+            return calibrated(found, 0.0, 1 / temperature)  # the temperature divides their log-odds
+
+        if isinstance(tokens, SpreadPosterior):
+            return tokens.span_probabilities(labels, starts, ends, corrected)
+        return corrected(labels, starts, ends)
 
     # Doc by Doc
 
@@ -166,7 +183,7 @@ class DocPosterior:
         return np.minimum(self._sums(self.distribution.missing()), 1.0)
 
     def spans(self) -> list[list[Scored]]:
-        """Return the predicted spans; for a tagger, its tokens with their tags."""
+        """Return the predicted spans; for a tagger, its words with their tags."""
         arrays, names = self.all_spans, self._types
         bounds, starts, ends = (each.tolist() for each in by_doc(arrays, self.doc_offsets))
         each = zip(starts, ends, arrays.type.tolist(), self.all_probabilities.tolist(), strict=True)
@@ -174,8 +191,13 @@ class DocPosterior:
         return [scored[first:last] for first, last in pairwise(bounds)]
 
     def marginals(self) -> list[Floats]:
-        """Return P(tag of token t | text) as [tokens, L]."""
+        """Return P(tag of token t | text) as [tokens, L], L the number of `tags`."""
         return self._by_doc(self.distribution.marginals())
+
+    def word_marginals(self) -> list[Floats]:
+        """Return the marginals of each Doc without those of white space [words, L]."""
+        _ = self.distribution  # which may refuse
+        return np.split(self.words.marginals(), self._word_offsets[1:-1])
 
     def log_probabilities(self) -> NDArray[np.float64]:
         """Return the log-probability of each Doc's predicted labels [docs]."""
@@ -187,7 +209,9 @@ class DocPosterior:
 
     def nbest(self, k: int) -> list[list[Labelling]]:
         """Return the k best labellings of each Doc, or all there are.  RAISES ConfigError: If k is less than 1."""
-        labels, scores = self.distribution.nbest(k).merged(self.offsets, self._sequence_bounds)
+        _ = self.distribution  # which may refuse
+        labels, scores = self.words.nbest(k).merged(self.words.offsets, self._sequence_bounds)
+        labels = labels if self._spread is None else self._spread.labels(labels)
         return [
             [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc) if score > -np.inf]
             for (first, last), of_doc in zip(pairwise(self.doc_offsets.tolist()), scores.T.tolist(), strict=True)
@@ -222,7 +246,7 @@ class DocPosterior:
 
     @property
     def offsets(self) -> Offsets:
-        """Offsets [N + 1] of the sequences that make up the Docs."""
+        """Offsets [N + 1] of the sequences that make up the Docs, in tokens."""
         return self._posterior.offsets
 
     @property
@@ -231,7 +255,7 @@ class DocPosterior:
 
     @property
     def _sequence_bounds(self) -> NDArray[np.int64]:
-        return np.searchsorted(self.offsets, self.doc_offsets)
+        return np.searchsorted(self.words.offsets, self._word_offsets)
 
     def _sums(self, of_sequences: NDArray[np.float64]) -> NDArray[np.float64]:
         home = np.repeat(np.arange(len(self)), np.diff(self._sequence_bounds))

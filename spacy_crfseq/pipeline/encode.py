@@ -35,6 +35,7 @@ from .examples import Corpus, LabelledText, bare
 from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns, check_rows
 from .settings import TermSettings
+from .white_space import wordwise
 
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
@@ -203,9 +204,10 @@ class TrainingSet(NamedTuple):
         self.encoder.pinned = True
         columns = self.read(model, docs, self.encoder.columns, networks)
         encoded = self.encoder.encode(columns.text)
-        tags = [tag for example in examples for tag in gold_tags(model.annotation, example, model.name)]
+        tokens = (tag for example in examples for tag in gold_tags(model.annotation, example, model.name))
+        tags = [*columns.only_words(tokens)]
         gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
-        inputs = read_inputs(loss, docs, model.name) if isinstance(loss, TextLoss) else None
+        inputs = read_inputs(loss, columns.words(docs), model.name) if isinstance(loss, TextLoss) else None
         whole = Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs)
         if whole.has_candidates:
             self._resolve(model, loss)
@@ -313,10 +315,10 @@ class _Corpus:
         if self._labelled:
             # one Doc after another: lists that stay would let the garbage collector visit all Docs
             tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name), repeat(self._unaligned))
-            labels = self._numbered(chain.from_iterable(tags))
+            labels = self._numbered(columns.only_words(chain.from_iterable(tags)))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(loss := self._settings.loss, TextLoss):
-            self._inputs.append(read_inputs(loss, docs, model.name))
+            self._inputs.append(read_inputs(loss, columns.words(docs), model.name))
         self._n_docs += len(chunk)
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
@@ -338,6 +340,8 @@ class _Corpus:
         answers, functions = self._model.annotation.writes, self._model.read_by_functions
         absent = [i for i, name in enumerate(names) if name not in answers and not text.context[:, i].any()]
         missing = [names[i] for i in absent]
+        if absent or functions:
+            chunk = [*map(wordwise, chunk)]
         if absent:
             text = text._replace(context=text.context.copy())
             for example, (begin, end) in zip(chunk, pairwise(columns.doc_offsets.tolist()), strict=True):
@@ -384,9 +388,9 @@ def type_for(labels: Ints) -> np.dtype[Any]:
     return np.min_scalar_type(min(labels.min(initial=0), -1 - labels.max(initial=0)))
 
 
-def read_inputs(loss: TextLoss, docs: list[Doc], component: str) -> NDArray[Any]:
+def read_inputs(loss: TextLoss, docs: Sequence[Doc], component: str) -> NDArray[Any]:
     """Return what a loss reads from Docs [T, ...].  RAISES ConfigError: If it does not have a row for each token."""
-    inputs = loss.read(docs)
+    inputs = loss.read([*docs])
     check_rows(inputs, sum(map(len, docs)), f"{component}: the loss {part_name(loss)}")
     return inputs
 

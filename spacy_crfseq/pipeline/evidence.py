@@ -211,11 +211,15 @@ def _is_given(doc: Doc, component: str, start: int, end: int, label: str) -> boo
 
 
 def span_probability(pipe: Any, span: Span) -> float:
-    """Return the probability that a span is there, by one component; 0 across sentences."""
-    if crosses_sentences(span.doc, span.start, span.end):
+    """Return the probability that a span is there, by one component; 0 across sentences and for white space.
+
+    White space at its ends does not count.
+    """
+    words = [token.i for token in span if not token.is_space]
+    if not words or crosses_sentences(span.doc, words[0], words[-1] + 1):
         return 0.0
-    tags = pipe.annotation.tags_of_span(span.end - span.start, span.label_)
-    return float(pipe.posterior([span.doc]).probability(span.start, tags))
+    tags = pipe.annotation.tags_of_span(words[-1] + 1 - words[0], span.label_)
+    return float(pipe.posterior([span.doc]).probability(words[0], tags))
 
 
 def _stored_score(span: Span) -> float | None:
@@ -238,7 +242,7 @@ def _stored_score(span: Span) -> float | None:
 def token_score(token: Token) -> float | None:
     """Return the probability of a token's tag, as ``token._.crf_score``: stored, or computed by the tagger.
 
-    None means that the tagger does not have the tag, or that the tag was given by `clamp`.
+    None means that the tagger does not have the tag, that the tag was given by `clamp`, or that it is white space.
     RAISES ConfigError: If no trained crf_tagger works on this Doc, or if several do.
     """
     stored: dict[str, Any] = token.doc.user_data.get(SCORES_KEY, {})
@@ -252,7 +256,7 @@ def token_score(token: Token) -> float | None:
     if len(taggers) > 1:
         raise ConfigError(_ambiguous("token", taggers, "tag this document"))
     tag = taggers[0].annotation.tag_of(token)
-    if _is_given(token.doc, taggers[0].name, token.i, token.i + 1, tag):
+    if token.is_space or _is_given(token.doc, taggers[0].name, token.i, token.i + 1, tag):
         return None
     return float(taggers[0].posterior([token.doc]).probability(token.i, [tag])) if tag in taggers[0].tags else None
 

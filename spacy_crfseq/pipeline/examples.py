@@ -115,6 +115,7 @@ class DocBuilder:
     def __init__(self, vocab: Vocab, settings: CorpusSettings) -> None:
         self._vocab, self._settings, self._columns = vocab, settings, settings.layout.columns
         self._strings = strings = _Keys(vocab.strings.add)
+        self._words, self._spaces = _Keys(self._word_key), set[int]()
         self._keys = {"tag": strings, "lemma": strings, "pos": _Keys(_pos_key), "morph": _Keys(vocab.morphology.add)}
         self.invalid = self.first_invalid = 0
         self._draw = Random(1).random
@@ -123,7 +124,7 @@ class DocBuilder:
         """Yield a gold doc for each form of a doc made of these sentences."""
         settings = self._settings
         # keys are almost twice as fast as strings, and the garbage collector does not track tuples of numbers
-        orths = tuple(self._strings[word] for sentence in sentences for word in sentence.words)
+        orths = tuple(self._words[word] for sentence in sentences for word in sentence.words)
         blocks = {c: self._block(c, sentences) for c in self._columns if c in ATTRIBUTES or c == "ent"}
         given = [block for name, block in blocks.items() if name in settings.given]
         tree = self._tree(sentences)
@@ -166,7 +167,8 @@ class DocBuilder:
     def labelled(self, sentences: list[Sentence], inputs: Sequence[str], annotation: Annotation) -> LabelledText | None:
         """Return sentences as arrays, for arguments that `suits` has approved of; None where docs are needed.
 
-        These are needed for tags that are missing or negated, and for inputs that no sentence has, but gold docs may.
+        These are needed for tags that are missing or negated, for inputs that no sentence has, but gold docs may, and
+        for words that are white space.
         """
         name = annotation.column
         tags = {tag for c in {name, "ent"} for sentence in sentences for tag in sentence.columns.get(c, ())}
@@ -184,13 +186,21 @@ class DocBuilder:
             sizes = [len(sentence.words) for sentence in sentences]
             pairs = zip(spans[name], sizes, strict=True)
             gold = [tag for each, size in pairs for tag in encode(each, size, annotation.scheme)]
-        orths = np.array([self._strings[word] for sentence in sentences for word in sentence.words], np.uint64)
+        orths = np.array([self._words[word] for sentence in sentences for word in sentence.words], np.uint64)
+        if self._spaces and np.isin(orths, [*self._spaces]).any():
+            return None
         context = np.array([keys[column] for column in inputs], np.uint64).reshape(len(inputs), len(orths)).T
         offsets = np.cumsum([0, *(len(sentence.words) for sentence in sentences)])
         weights = np.array([self._settings.weight * self._weight([sentence]) for sentence in sentences])
         from ..features.encoder import Columns
 
         return LabelledText(Columns(orths, np.ascontiguousarray(context), offsets, {}), gold, weights)
+
+    def _word_key(self, word: str) -> int:
+        key = self._strings[word]
+        if word.isspace():
+            self._spaces.add(key)
+        return key
 
     def _weight(self, sentences: list[Sentence]) -> float:
         first = None

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
-from ..schemes import occurrence_rules
+from ..schemes import OUTSIDE, occurrence_rules
 from ..threads import cached_property
 from ..training.dataset import CandidateTable
 from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints, OccurrenceRules, Offsets
 from .alignment import Unaligned
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
 from .tasks import Annotation
+from .white_space import before, in_words, wordwise
 
 
 class LabelSet:
@@ -38,6 +39,34 @@ class LabelSet:
     def constraints(self) -> Constraints:
         """Which of the L tags may follow each other."""
         return self.annotation.constraints(self.tags)
+
+    @property
+    def plain(self) -> bool:
+        """Whether labels make up no spans."""
+        return self.annotation.scheme is None
+
+    @cached_property
+    def token_tags(self) -> tuple[str, ...]:
+        """The tags of all tokens: those of the model, and I- of types without it, for white space in their spans."""
+        inside = dict.fromkeys(f"I-{tag[2:]}" for tag in self.tags if not self.plain and tag[:2] == "L-")
+        return (*self.tags, *(tag for tag in inside if tag not in self.tags))
+
+    @cached_property
+    def between(self) -> Ints:
+        """The label [L] of white space, given that of the word after it, or before it if labels make up no spans.
+
+        It is inside of a span that goes on, and outside of all others.  Plain labels are repeated.
+        """
+        if self.plain:
+            return np.arange(len(self.tags), dtype=np.int32)
+        numbers = {tag: number for number, tag in enumerate(self.token_tags)}
+        insides = [f"I-{tag[2:]}" if tag[:2] in ("I-", "L-") else OUTSIDE for tag in self.tags]
+        return np.array([numbers.get(tag, self.nothing) for tag in insides], np.int32)
+
+    @property
+    def nothing(self) -> int:
+        """The label of a token without words around it."""
+        return self.tags.index(OUTSIDE) if OUTSIDE in self.tags and not self.plain else 0
 
     def rules(self, once: Sequence[str], order: Sequence[str]) -> OccurrenceRules | None:
         """Return the rules of these settings, see `schemes.occurrence_rules`; None if they are empty.
@@ -65,54 +94,70 @@ class LabelSet:
                 "given to initialize."
             ) from None
 
-    def restricted(
-        self, allowed: Bools | None, docs: Sequence[Doc], doc_offsets: Offsets, evidence: Mapping[int, DocEvidence]
-    ) -> Bools:
-        """Return which tags the tokens of Docs may have [T, L].
+    def restricted(self, docs: Sequence[Doc], word_offsets: Offsets, evidence: Mapping[int, DocEvidence]) -> Bools:
+        """Return which tags the words of Docs may have [W, L].
 
-        allowed (Bools | None): Those that they may have without the evidence, which is about Docs by their numbers.
+        word_offsets (Offsets): [docs + 1] starts of the Docs' words.
+        evidence (Mapping[int, DocEvidence]): About the tokens of Docs, by number.  Of labels given to white space
+            follows what the next word may have, if labels make up spans.
         RAISES DataError: If the evidence is impossible or contradicts itself.
         """
-        if allowed is None:
-            allowed = np.ones((int(doc_offsets[-1]), len(self.tags)), np.bool_)
+        allowed = np.ones((int(word_offsets[-1]), len(self.tags)), np.bool_)
         for number, of_doc in evidence.items():
-            self._restrict(allowed[slice(*doc_offsets[number : number + 2])], of_doc, docs[number])
+            self._restrict(allowed[slice(*word_offsets[number : number + 2])], of_doc, docs[number])
         return allowed
 
     def _restrict(self, allowed: Bools, evidence: DocEvidence, doc: Doc) -> None:
-        """Remove the labels that the evidence rules out from allowed [tokens, L]; errors as in `restricted`."""
-        taken: set[int] = set()
+        """Remove the labels that the evidence rules out from allowed [words, L]; errors as in `restricted`."""
+        words, taken = before(doc), set[int]()
         for span in dict.fromkeys(evidence.spans):  # a ruler and a user may give the same span
             where = f"{about(doc)}: the given span {span.start}-{span.end} {span.label_!r}"
             if not taken.isdisjoint(range(span.start, span.end)):
                 raise DataError(f"{where} overlaps another.")
             taken.update(range(span.start, span.end))
-            self._clamp(allowed, span, doc, where)
+            self._clamp(allowed, span, doc, words, where)
         for token, labels in evidence.allowed.items():
             if not 0 <= token < len(doc):
                 raise DataError(f"{about(doc)}: labels are given for token {token}, but it has {len(doc)} tokens.")
-            allowed[token] &= np.isin(np.arange(len(self.tags)), numbers_of(labels, self.annotation, self.tags))
-            if not allowed[token].any():
+            word, is_word = int(words[token]), words[token] < words[token + 1]
+            tags = self.tags if is_word else self.token_tags
+            possible = np.isin(np.arange(len(tags)), numbers_of(labels, self.annotation, tags))
+            if self.plain and not is_word:
+                continue
+            if not is_word:
+                follows = word < len(allowed) and not crosses_sentences(doc, token, _token_of(words, word) + 1)
+                possible = possible[self.between] if follows else possible[[self.nothing]]
+            if is_word or follows:
+                possible = allowed[word] = allowed[word] & possible
+            if not possible.any():
                 raise DataError(
                     f"{about(doc)}: no label is left for token {token}, {doc[token].text!r}: what is known of it "
                     "(restrict, given spans, entities that are set on the Doc already) contradicts itself."
                 )
 
-    def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc, where: str) -> None:
+    def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc, words: Offsets, where: str) -> None:
         start, end, label = span
         if not 0 <= start < end <= len(doc):
             raise DataError(f"{where} is not inside the {len(doc)} tokens.")
         if crosses_sentences(doc, start, end):
             raise DataError(f"{where} reaches over the end of a sentence, which no labelling can.")
-        wanted = self.annotation.tags_of_span(end - start, label)
+        first, after = int(words[start]), int(words[end])
+        if first == after:
+            raise DataError(f"{where} has no word, only white space.")
+        wanted = self.annotation.tags_of_span(after - first, label)
         unknown = [tag for tag in wanted if tag not in self.tags]
         if unknown:
             raise DataError(f"{where}: the model has no tag {unknown[0]!r}. {suggest(unknown[0], self.tags)}")
         numbers = [self.tags.index(tag) for tag in wanted]
-        allowed[start:end] = False
-        allowed[np.arange(start, end), numbers] = True
-        if end < len(doc):  # a sentence begins with none of these anyway
-            allowed[end] &= ~self.constraints.inside[numbers[-1]]
+        allowed[first:after] = False
+        allowed[np.arange(first, after), numbers] = True
+        if after < len(allowed):  # a sentence begins with none of these anyway
+            allowed[after] &= ~self.constraints.inside[numbers[-1]]
+
+
+def _token_of(words: Offsets, word: int) -> int:
+    """Return the token of a word, given the number of words before each token and before the end."""
+    return int(np.searchsorted(words, word, side="right")) - 1
 
 
 _rules = lru_cache(maxsize=16)(occurrence_rules)
@@ -203,15 +248,41 @@ def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
 def gold_tags(annotation: Annotation, example: Example, component: str, unaligned: Unaligned | None = None) -> Tags:
     """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
 
+    White space in a span is inside of it, other white space outside, or without a tag where tags make up no spans.
     A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
     under the name of the component, count where one gold token corresponds to one predicted token.
     unaligned (Unaligned | None): Receives what the predicted tokens cannot hold.
     RAISES DataError: If the knowledge about a token contradicts itself.
     """
+    annotation.check_gold(example.reference)
+    evidence, words = read_evidence(example.reference, component, ("user",)), wordwise(example)
+    if words is not example:
+        tags = _tags_of_words(annotation, words, in_words(evidence, example.reference), unaligned)
+        return _with_space(tags, example.predicted, annotation)
+    return _tags_of_words(annotation, example, evidence, unaligned)
+
+
+def _with_space(tags: Tags, doc: Doc, annotation: Annotation) -> Tags:
+    """Return the gold tags of all tokens of a Doc for those of its words."""
+    out: Tags = []
+    for word, after in pairwise(before(doc).tolist()):
+        near = tags[word] if word < len(tags) else next(reversed(tags), None)
+        if after > word:
+            out.append(near)
+        elif annotation.scheme is None or near is None:
+            out.append(None)
+        else:
+            goes_on = isinstance(near, str) and near[:2] in ("I-", "L-") and word < len(tags)
+            out.append(f"I-{str(near)[2:]}" if goes_on else OUTSIDE)
+    return out
+
+
+def _tags_of_words(
+    annotation: Annotation, example: Example, evidence: DocEvidence, unaligned: Unaligned | None
+) -> Tags:
     tags = annotation.gold_tags(example, same := same_words(example))
     if unaligned is not None and not same:
         unaligned.add(annotation, example, tags)
-    evidence = read_evidence(example.reference, component, ("user",))
     wrong = annotation.incorrect_spans(example, same)
     if not (evidence.spans or evidence.allowed or wrong):
         return tags

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from operator import attrgetter
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,33 +28,68 @@ from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets
 from ..inference.posterior import Posterior
+from ..inference.spread import Spread, SpreadPosterior
 from ..model import LinearChainCRF
-from ..types import MISSING, Bools, Hashes, Ints, LexemeFunction, OccurrenceRules, Offsets, TokenFunction
+from ..types import (
+    MISSING,
+    Bools,
+    Hashes,
+    Ints,
+    LexemeFunction,
+    NetworkPotential,
+    OccurrenceRules,
+    Offsets,
+    TokenFunction,
+)  # fmt: skip
 from .evidence import KEY, NO_EVIDENCE, DocEvidence, read_evidence
 from .labels import LabelSet
 from .settings import Method
 from .structs import read_tokens
+from .white_space import Gaps
 
 PORTION_TOKENS = 1 << 15
 """Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ZONE_BYTES = 8_000_000
 """What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
 TEXT = attrgetter("text")
-ALWAYS = ("ORTH", "SENT_START")
+T = TypeVar("T")
+ALWAYS = ("ORTH", "SENT_START", "IS_SPACE")
 """The token attributes that are read first."""
 
 
 class DocColumns(NamedTuple):
-    """Token columns of some Docs.
+    """Token columns of the W words of some Docs, the tokens that are no white space.
 
     text (Columns): Input of the encoder; a sequence is a sentence if sentence starts are set, else a Doc.
-    state (Hashes): [T, S] the columns in `Annotation.reads`.
-    doc_offsets (Offsets): [docs + 1] starts of the Docs' tokens.
+    state (Hashes): [W, S] the columns in `Annotation.reads`.
+    doc_offsets (Offsets): [docs + 1] starts of the Docs' words.
+    gaps (Gaps | None): Where the words are among the tokens; None if all tokens are words.
     """
 
     text: Columns
     state: Hashes
     doc_offsets: Offsets
+    gaps: Gaps | None = None
+
+    def words(self, docs: Sequence[Doc]) -> Sequence[Doc]:
+        """Return the Docs that were read, without white space."""
+        return docs if self.gaps is None else self.gaps
+
+    def of_words(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values [W, ...] of words, given those of all tokens [T, ...]."""
+        return values if self.gaps is None else values[self.gaps.places]
+
+    def only_words(self, values: Iterable[T]) -> Iterable[T]:
+        """Return the values [W] of words, given those of all tokens [T]."""
+        return values if self.gaps is None else compress(values, (~self.gaps.spaces).tolist())
+
+    def of_tokens(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values [T, ...] of all tokens, zeros for white space, given those of words [W, ...]."""
+        if self.gaps is None:
+            return values
+        out = np.zeros((len(self.gaps.spaces), *values.shape[1:]), values.dtype)
+        out[self.gaps.places] = values
+        return out
 
 
 class Trained(NamedTuple):
@@ -81,11 +116,26 @@ class Trained(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The distribution of the labels of Docs, what was read of these, and decisions of earlier components, by Doc."""
+    """The distribution of the labels of Docs, what was read of these, and decisions of earlier components, by Doc.
+
+    posterior (Posterior): Of the words.
+    spread (Spread | None): How what it says spreads over all tokens; None if these are all words.
+    """
 
     posterior: Posterior
     columns: DocColumns
     decided: dict[int, DocEvidence]
+    spread: Spread | None = None
+
+    @property
+    def doc_offsets(self) -> Offsets:
+        """Starts of the Docs' tokens [docs + 1]."""
+        return self.columns.doc_offsets if self.columns.gaps is None else self.columns.gaps.doc_offsets
+
+    @property
+    def tokens(self) -> Posterior | SpreadPosterior:
+        """The distribution of the labels of all tokens."""
+        return self.posterior if self.spread is None else SpreadPosterior(self.posterior, self.spread)
 
 
 class Place:
@@ -128,7 +178,8 @@ def ask(
         if place.use(docs).in_memory_zone:
             encoder.trim(ZONE_BYTES, crf.cached_bytes)
         posterior = crf.posterior(encoder.encode(columns.text), labels.constraints, allowed, temperature, rules)
-    return Answer(posterior, columns, decided)
+    spread = None if columns.gaps is None else columns.gaps.spread(columns.text.offsets, labels)
+    return Answer(posterior, columns, decided, spread)
 
 
 def allowed_labels(
@@ -138,12 +189,11 @@ def allowed_labels(
     given: Mapping[int, DocEvidence] | None = None,
     preset: bool = True,
 ) -> tuple[Bools | None, dict[int, DocEvidence]]:
-    """Return the labels that tokens may have [T, L], None for all, and decisions of earlier components, by Doc.
+    """Return the labels that words may have [W, L], None for all, and decisions of earlier components, by Doc.
 
     given, preset: As in `ask`; without `preset`, the notes about such decisions count.
     """
     annotation, tags = labels.annotation, labels.tags
-    allowed = annotation.allowed(columns.state, tags)
     decided = annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {}
     evidence = dict(decided)
     for number, more in (given or {}).items():
@@ -152,9 +202,7 @@ def allowed_labels(
         if KEY in doc.user_data:
             notes = read_evidence(doc, labels.component, ("user",) if preset else ("user", "preset"))
             evidence[number] = evidence.get(number, NO_EVIDENCE).and_(notes)
-    if evidence:
-        allowed = labels.restricted(allowed, docs, columns.doc_offsets, evidence)
-    return allowed, decided
+    return labels.restricted(docs, columns.doc_offsets, evidence) if evidence else None, decided
 
 
 def portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
@@ -202,19 +250,21 @@ class DocReader(NamedTuple):
         if self.features.doc_attributes:
             tags: Sequence[str] = () if self.first is None else self.first.labels.tags
             labels = self._first_labels(docs, text, given, preset)
-            text = with_labels(text, docs, self.features, labels, tags, self.strings)
+            text = with_labels(text, [*text.words(docs)], self.features, labels, tags, self.strings)
         return self.with_inputs(docs, text) if self.potentials else text
 
     def with_inputs(self, docs: Sequence[Doc], columns: DocColumns) -> DocColumns:
-        """Add the inputs of the added potentials."""
+        """Add the inputs of the added potentials; a network reads white space, too, as spaCy's own do."""
         inputs: list[NDArray[Any]] = []
         for name, potential in self.potentials.items():
             if potential is None:
                 inputs.append(np.zeros(len(columns.text.orths), np.int32))
                 continue
-            inputs.append(potential.read(docs))
-            what = f"{self.name}: the potential {name!r} ({type(potential).__name__})"
-            check_rows(inputs[-1], len(columns.text.orths), what)
+            everything = isinstance(potential, NetworkPotential)
+            texts = docs if everything else [*columns.words(docs)]
+            read, what = potential.read(texts), f"{self.name}: the potential {name!r} ({type(potential).__name__})"
+            check_rows(read, sum(map(len, texts)), what)
+            inputs.append(columns.of_words(read) if everything else read)
         return columns._replace(text=columns.text._replace(inputs=tuple(inputs)))
 
     def _first_labels(
@@ -226,7 +276,7 @@ class DocReader(NamedTuple):
             return np.full(n_tokens, MISSING, np.int32)
         held: list[Ints | None] = [None]
         if self.held_out:
-            held = [self.held_out.get(doc_key(doc)) for doc in docs]
+            held = [self.held_out.get(doc_key(doc)) for doc in columns.words(docs)]
         if any(of_doc is None for of_doc in held):
             own = first.reader.with_inputs(docs, columns)
             answer, method = ask(first, docs, given, preset=preset, columns=own), first.method
@@ -264,7 +314,7 @@ def read_docs(
     features: FeatureSet | None = None,
     strings: dict[int, str] | None = None,
 ) -> DocColumns:
-    """Return the columns of `docs`, read once.
+    """Return the columns of `docs` without white space, read once.
 
     columns, state (Sequence[str]): Token attributes that templates use, and those that the task uses.
     features (FeatureSet | None): Its token functions and attribute plug-ins are applied, except those that read labels.
@@ -274,7 +324,12 @@ def read_docs(
     """
     doc_offsets = np.zeros(len(docs) + 1, np.int64)
     np.cumsum(list(map(len, docs)), out=doc_offsets[1:])
-    table = read_tokens(docs, (*ALWAYS, *state, *columns))
+    names = (*ALWAYS, *state, *columns)
+    table = read_tokens(docs, names)
+    gaps = None
+    if table[:, 2].any():
+        gaps = Gaps(docs, table[:, 2] != 0)
+        table, doc_offsets, docs = gaps.columns(table, names), gaps.word_offsets, gaps
     starts = table[:, 1] == 1
     starts[doc_offsets[:-1][np.diff(doc_offsets) > 0]] = True
     offsets = np.append(np.flatnonzero(starts), len(table)).astype(np.int64)
@@ -283,14 +338,14 @@ def read_docs(
     if features is not None and (features.token_functions or features.doc_attributes):
         tokens = [token for doc in docs for token in doc] if features.token_functions else []
         sets = {
-            name: _token_sets(name, function, tokens, offsets, strings, features.numbers)
-            for name, function in features.token_functions.items()
+            block: _token_sets(block, function, tokens, offsets, strings, features.numbers)
+            for block, function in features.token_functions.items()
         }
         for block, plugin in features.doc_attributes.items():
             if isinstance(plugin, DocAttributes):
-                sets.update(_checked(block, plugin, plugin.read(block, docs, strings), int(offsets[-1])))
+                sets.update(_checked(block, plugin, plugin.read(block, [*docs], strings), int(offsets[-1])))
         text = text._replace(sets=sets)
-    return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets)
+    return DocColumns(text, table[:, len(ALWAYS) : first], doc_offsets, gaps)
 
 
 def with_labels(

@@ -23,6 +23,7 @@ from ..training.objective import Objective, Term
 from ..types import StepReport
 from .encode import TRAIN
 from .training import Training, bound, content_key, objective_of, terms_of, warn_of_missing_columns
+from .white_space import is_space
 
 MAX_CACHED_TOKENS = 5_000_000
 """Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
@@ -37,7 +38,9 @@ def update(training: Training, examples: Sequence[Example], losses: dict[str, fl
     """
     model = training.model
     model.trained()
-    if model.networks and not any(len(example.predicted) for example in examples):
+    docs = [example.predicted for example in examples]
+    words = ~is_space(docs)  # a network reads white space, too, but nothing is learned of it
+    if model.networks and not words.any():
         return
     with model.lock:
         batch = [(content_key(model, example), example) for example in examples]
@@ -52,16 +55,18 @@ def update(training: Training, examples: Sequence[Example], losses: dict[str, fl
             warn_of_missing_columns(model, data)
             if model.networks:
                 run.begin_without_networks(data.corpus.data)
-        docs = [example.predicted for example in examples]  # a network that fails must leave no examples behind
+        # a network that fails must leave no examples behind
         passes = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
         run.add(batch)
         training.data = data.without({TRAIN})
         run.sinks.append(losses)
         if passes:
-            given = {number: Given(emissions, number) for number, (emissions, _) in passes.items()}
+            given = {number: Given(emissions[words], number) for number, (emissions, _) in passes.items()}
             run.work(given)
-            for number, (_, backprop) in passes.items():
-                backprop(given[number].gradient)
+            for number, (emissions, backprop) in passes.items():
+                gradient = np.zeros_like(emissions, given[number].gradient.dtype)
+                gradient[words] = given[number].gradient
+                backprop(gradient)
 
 
 def finish_update(training: Training) -> None:

@@ -157,7 +157,7 @@ def read_tokens(docs: Sequence[Doc], names: Sequence[str]) -> Hashes:
     if n_tokens >= FEWEST and (where := _usable(docs)) and set(names).issubset(READABLE):
         return _read(_tokens(docs, where), names)
     table, begin = np.empty((n_tokens, len(names)), np.uint64), 0
-    for doc in docs:
+    for doc in docs if names else ():
         table[begin : begin + len(doc)] = doc.to_array([*names]).reshape(len(doc), len(names))
         begin += len(doc)
     return table

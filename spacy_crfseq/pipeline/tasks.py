@@ -39,6 +39,7 @@ class Prediction(NamedTuple):
     """Predicted labels [T] of Docs, in N sequences, with `offsets` [N + 1] and `doc_offsets` [docs + 1].
 
     state (Hashes): [T, S] the columns of `Annotation.reads`, as they were before the prediction.
+    spaces (Bools | None): [T] which tokens are white space; None if none are.
     preset (Mapping[int, DocEvidence]): Decisions of earlier components about Docs, by number.
     keep (Bools | None): [spans] which spans are probable enough; None for all.
     scores (Floats | None): [spans] probabilities to store, of tokens for a tagger; None to store none.
@@ -53,6 +54,7 @@ class Prediction(NamedTuple):
     keep: Bools | None = None
     scores: Floats | None = None
     name: str = ""
+    spaces: Bools | None = None
 
 
 class Annotation(ABC):
@@ -62,7 +64,7 @@ class Annotation(ABC):
     column (str): The column of corpus files that has the answers.
     score_name (str): The score of `nlp.evaluate` that counts, such as "ents_f".
     writes (frozenset[str]): Token attributes that hold the answers.
-    reads (tuple[str, ...]): Token attributes that `allowed` and `write` need; read with the text, once.
+    reads (tuple[str, ...]): Token attributes that `preset` and `write` need; read with the text, once.
     """
 
     scheme: str | None = None
@@ -127,14 +129,13 @@ class Annotation(ABC):
         """Return spans of predicted tokens that the gold Doc says are not there."""
         return []
 
-    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
-        """Return [T, L] which tags tokens may have given their `reads` [T, S], None if all may have all."""
-        return None
-
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
     ) -> dict[int, DocEvidence]:
-        """Return the decisions of earlier components about Docs, by number."""
+        """Return the decisions of earlier components about Docs, by number.
+
+        state, doc_offsets: Of the words of the Docs.
+        """
         return {}
 
     def spans_in(self, doc: Doc) -> Iterable[Span]:
@@ -197,7 +198,10 @@ class TokenTags(Annotation):
         keys = np.zeros(len(tags), np.uint64)
         for vocab in set(map(VOCAB, docs)):
             keys = self._values(vocab, tags)
-        values, scores = keys[prediction.labels], prediction.scores
+        values, scores, spaces = keys[prediction.labels], prediction.scores, prediction.spaces
+        if spaces is not None:
+            values[spaces] = self._of_space(docs)
+            scores = None if scores is None else np.where(spaces, np.nan, scores)
         if not self.overwrite:
             old = prediction.state[:, 0]
             kept = (old != 0) & (old != values)
@@ -207,6 +211,13 @@ class TokenTags(Annotation):
         if scores is not None:
             for doc, (begin, end) in zip(docs, pairwise(prediction.doc_offsets.tolist()), strict=True):
                 store_token_scores(doc, prediction.name, scores[begin:end])
+
+    def _of_space(self, docs: Sequence[Doc]) -> int:
+        """Return what white space has in spaCy: the tag "_SP", the part of speech SPACE, no morphological features."""
+        value = POS_IDS["SPACE"]
+        for vocab in set(map(VOCAB, docs)) if self.attr != "pos" else ():
+            value = add_strings([vocab], ["_SP"])[0] if self.attr == "tag" else vocab.morphology.add("")
+        return int(value)
 
     def tag_of(self, token: Token) -> str:
         return str(getattr(token, "morph" if self.attr == "morph" else f"{self.attr}_"))
@@ -346,10 +357,10 @@ class SpanGroups(Spans):
 
 
 class Entities(Spans):
-    """Entities as in spaCy: earlier entities and blocked tokens are kept, and none begins or ends on whitespace."""
+    """Entities as in spaCy: earlier entities and blocked tokens are kept."""
 
     writes = frozenset({"ENT_IOB", "ENT_TYPE"})
-    reads = ("IS_SPACE", "ENT_IOB")
+    reads = ("ENT_IOB",)
     column, score_name = "ent", "ents_f"
     _warned = False
 
@@ -361,7 +372,6 @@ class Entities(Spans):
             warnings.warn(f"{describe_stray(reference, stray[0])} All such tags are read so.", stacklevel=2)
 
     def gold_tags(self, example: Example, same_words: bool) -> Tags:
-        self.check_gold(example.reference)
         reference = example.reference
         if not same_words:
             try:
@@ -406,18 +416,10 @@ class Entities(Spans):
         table = {"L": "I", "U": "B"}
         return [table.get(tag[0], tag[0]) + tag[1:] if isinstance(tag, str) else tag for tag in known]
 
-    def allowed(self, state: Hashes, tags: Sequence[str]) -> Bools | None:
-        spaces = state[:, 0] != 0
-        if not spaces.any():
-            return None
-        allowed = np.ones((len(spaces), len(tags)), np.bool_)
-        allowed[spaces] = [tag == "O" or (self.scheme == "BILUO" and tag[0] == "I") for tag in tags]
-        return allowed
-
     def preset(
         self, docs: Sequence[Doc], state: Hashes, doc_offsets: Offsets, tags: Sequence[str]
     ) -> dict[int, DocEvidence]:
-        begins = np.flatnonzero(state[:, 1] == 3)
+        begins = np.flatnonzero(state[:, 0] == 3)
         if not len(begins):  # the common case
             return {}
         numbers = np.unique(np.searchsorted(doc_offsets, begins, side="right") - 1).tolist()
@@ -426,7 +428,8 @@ class Entities(Spans):
     def _preset(self, doc: Doc, tags: Sequence[str]) -> DocEvidence:
         outside, entities = _blocked(doc), []
         for entity in doc.ents:
-            known = set(self.tags_of_span(len(entity), entity.label_)) <= set(tags)
+            n_words = sum(not token.is_space for token in entity)
+            known = n_words > 0 and set(self.tags_of_span(n_words, entity.label_)) <= set(tags)
             if known and not crosses_sentences(doc, entity.start, entity.end):
                 entities.append(SpanLike(entity.start, entity.end, entity.label_))
             else:  # predicted spans must not overlap with it

@@ -44,6 +44,7 @@ from .evidence import read_evidence, weight_of
 from .examples import Corpus
 from .labels import PartialTable, gold_tags, known_tags
 from .prediction import doc_key
+from .white_space import words_of, wordwise
 
 N_SAMPLE = 10
 """Documents from which the sizes of neural networks are inferred."""
@@ -479,12 +480,12 @@ def posterior_of(model: DocModel, data: TrainingSet) -> Posterior:
 
 
 def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> Iterator[Example]:
-    """Yield examples with whole Docs for a first stage, and note the keys and sizes of their predicted Docs."""
+    """Yield examples with whole Docs for a first stage; note keys and sizes, in words, of their predicted Docs."""
     for example in examples:
         # what is no example is refused where it is encoded; an empty Doc is no document to learn from
-        if isinstance(example, Example) and len(example.predicted):
-            keys.append(doc_key(example.predicted))
-            sizes.append(len(example.predicted))
+        if isinstance(example, Example) and len(words := words_of([example.predicted])[0]):
+            keys.append(doc_key(words))
+            sizes.append(len(words))
             if APART in example.predicted.user_data:  # the second stage alone learns from sentences
                 whole = example.predicted.copy()
                 del whole.user_data[APART]
@@ -496,18 +497,19 @@ def _noted(examples: Iterable[Example], keys: list[int], sizes: list[int]) -> It
 
 
 def content_key(model: DocModel, example: Example) -> int:
-    """Return a hash of what training reads of an example: text, token columns, gold labels and weight."""
+    """Return a hash of what training reads of an example: words, token columns, gold labels and weight."""
+    evidence, weight = read_evidence(example.reference, model.name, ("user",)), weight_of(example.reference)
+    example = wordwise(example)
     reference = example.reference
     has_functions = bool(model.features.set_names)  # they may read anything, most likely these columns
     read = TOKEN_COLUMNS if has_functions else model.encoder.columns
-    evidence = read_evidence(reference, model.name, ("user",))
     return hash((
         example.predicted.to_array(["ORTH", "SENT_START", *read]).tobytes(),
         (hash_of(example.predicted), APART in example.predicted.user_data) if has_functions else 0,
         reference.to_array(["ORTH"]).tobytes(),
         model.annotation.gold_content(reference),
         repr((evidence.spans, sorted(evidence.allowed.items()))),
-        weight_of(reference),
+        weight,
     ))  # fmt: skip
 
 

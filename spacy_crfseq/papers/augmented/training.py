@@ -37,6 +37,7 @@ from ...pipeline.prediction import read_docs
 from ...pipeline.select import one_crf_of
 from ...pipeline.tasks import Prediction
 from ...pipeline.training import Training
+from ...pipeline.white_space import wordwise
 from ...potentials.tag_dictionary import without_restricted
 from ...regularizers.none import NoRegularizer
 from ...training.compatibility import check_global, part_name
@@ -436,12 +437,14 @@ class _Maker:
         return checked
 
     def _evidence(self, name: str, example: Example) -> Evidence:
+        gold = known_tags(gold_tags(self._pipe.annotation, example, self._pipe.name))
+        gold = [*read_docs([example.predicted], ()).only_words(gold)]
+        example = wordwise(example)
         if not same_words(example):
             raise DataError(
                 f"The data set {name!r}: {example.reference.text[:60]!r} has other tokens in its gold document than in "
                 "the predicted one, so that a loss cannot compare them. Use a reader that keeps the file's tokens."
             )
-        gold = known_tags(gold_tags(self._pipe.annotation, example, self._pipe.name))
         words = [token.text for token in example.reference]
         return Evidence(words, gold, example.reference, partial(self._annotated, example.predicted))
 

@@ -162,7 +162,8 @@ def propose(
     plan, strings, vocab = make_plan(parse(templates, BUILT_IN)), dict[int, str](), labelled[0].vocab
     encoder = Encoder(plan, make_plan([]), lexeme_reader(Place(vocab), lexical_names(plan), {}, strings))
     encoder.keep_names()
-    encoded = encoder.encode(read_docs(labelled, encoder.columns).text)
+    columns = read_docs(labelled, encoder.columns)
+    encoded, labels = encoder.encode(columns.text), [*columns.only_words(labels)]
     block = encoder.unigrams
     names = [_short(name) for name in feature_names(block, lambda value: text_of(value, strings, vocab))]
     encoder.freeze([encoded])

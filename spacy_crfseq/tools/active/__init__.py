@@ -154,8 +154,8 @@ MEASURES: Mapping[str, Callable[[DocPosterior, int], NDArray[np.float64]]] = {
     "entropy": lambda answers, _: answers.entropies(),
     "least-confidence": lambda answers, _: least_confidence(answers.log_probabilities()),
     "margin": lambda answers, _: _each(margin, _logs(answers, 2)),
-    "token-entropy": lambda answers, _: _each(lambda p: token_entropies(p).mean(), answers.marginals()),
-    "total-token-entropy": lambda answers, _: _each(lambda p: token_entropies(p).sum(), answers.marginals()),
+    "token-entropy": lambda answers, _: _each(lambda p: token_entropies(p).mean(), answers.word_marginals()),
+    "total-token-entropy": lambda answers, _: _each(lambda p: token_entropies(p).sum(), answers.word_marginals()),
     "nbest-entropy": lambda answers, nbest: _each(list_entropy, _logs(answers, nbest)),
 }
 """Each maps a posterior and the length of an N-best list to a value per Doc: the larger, the more useful the text."""

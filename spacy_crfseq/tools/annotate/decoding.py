@@ -108,8 +108,10 @@ def probabilities(pipe: CRFComponent, answers: DocPosterior, spans: Sequence[Spa
 
 
 def _tags(answers: DocPosterior, runs: bool) -> list[Scored]:
+    if not runs:
+        return answers.spans()[0]
     labels = answers.all_labels
-    bounds = [*(np.flatnonzero(labels[1:] != labels[:-1]) + 1 if runs else np.arange(1, len(labels))), len(labels)]
+    bounds = [*(np.flatnonzero(labels[1:] != labels[:-1]) + 1), len(labels)]
     starts, ends = np.array([0, *bounds[:-1]], np.int64), np.array(bounds, np.int64)
     values = answers.distribution.span_probabilities(labels, starts, ends).tolist()
     each = zip(starts.tolist(), ends.tolist(), values, strict=True)
@@ -117,9 +119,9 @@ def _tags(answers: DocPosterior, runs: bool) -> list[Scored]:
 
 
 def _other_tags(answers: DocPosterior) -> list[Scored]:
-    marginals, labels = answers.marginals()[0], answers.all_labels
-    places = np.argwhere(marginals >= LEAST).tolist()
-    return [Scored(t, t + 1, answers.tags[i], float(marginals[t, i])) for t, i in places if i != labels[t]]
+    marginals, words = answers.word_marginals()[0], answers.spans()[0]
+    places = [(words[n], i, float(marginals[n, i])) for n, i in np.argwhere(marginals >= LEAST).tolist()]
+    return [Scored(*word[:2], answers.tags[i], p) for word, i, p in places if answers.tags[i] != word.label]
 
 
 class Worth(NamedTuple):

@@ -187,12 +187,14 @@ def _observed(pipe: CRFComponent, docs: Iterable[Doc], features: Any) -> tuple[l
 
     RAISES DataError: If two features are one observation, as some characters are for Wapiti, which reads bytes.
     """
+    from ...pipeline.white_space import words_of
+
     own, lines, wanted = pipe.doc_model, features.imported.lines, _wanted(pipe)
     reader, plans = own.feature_reader(), own.features.plans()
     kinds = [features.observations(pairs) for pairs in (False, True)]
     homes: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for batch in minibatch(docs, BATCH):
-        sequences = [sequence for doc in batch for sequence in _sequences(doc)]
+        sequences = [sequence for doc in words_of(batch) for sequence in _sequences(doc)]
         for block, actives in enumerate(reader.active(batch)):
             of_kind, observe = kinds[block]
             seen = [observe(sequence, i) for sequence in sequences for i in range(len(sequence))]

@@ -164,16 +164,18 @@ class Explainer:
     ) -> Explanation:
         """Return the weights behind the labels of a Doc, compared with those of the second most probable labels.
 
-        tokens (Iterable[int] | None): The tokens to explain; None for all.
+        tokens (Iterable[int] | None): The tokens to explain; None for all words.
         against (str | None): Another label to compare with, a tag or the type of several tags: why not this one?
         preset (bool): As in `CRFComponent.posterior`.
         RAISES ConfigError: If the component has no model, or none of whole labellings.
-        RAISES DataError: If the model has no such label, or the Doc no such token.
+        RAISES DataError: If the model has no such label, or the Doc no such token, or it is white space.
         """
         wanted = None if tokens is None else sorted(set(tokens))
         answers = self.pipe.posterior([doc], preset=preset)
         if missing := [token for token in wanted or () if not 0 <= token < len(doc)]:
             raise DataError(f"There is no token {missing[0]}: the document has {len(doc)} tokens, counted from 0.")
+        if spaces := [token for token in wanted or () if doc[token].is_space]:
+            raise DataError(f"Token {spaces[0]} is white space, which has no label of its own. Ask for a word.")
         from ...pipeline.labels import numbers_of
 
         rivals = None if against is None else numbers_of([against], self.pipe.annotation, answers.tags)
@@ -183,20 +185,24 @@ class Explainer:
             self.pipe.name,
             [token.text for token in doc],
             [answers.tags[label] for label in labels.tolist()],
-            np.minimum(text.marginals[np.arange(len(doc)), labels], 1.0).tolist(),  # float32 leaves a rest
+            answers.distribution.label_probabilities(labels).tolist(),
             float(sum(amount for addends in text.predicted for _, _, amount in addends)),
             exp(min(0.0, float(answers.log_probabilities()[0]))),
-            [text.explain(token, rivals) for token in (range(len(doc)) if wanted is None else wanted)],
+            [text.explain(text.places.index(token), rivals) for token in (text.places if wanted is None else wanted)],
         )
 
 
 class _Text:
-    """A Doc, the addends of its predicted labelling by token, and its best labellings through other labels."""
+    """The words of a Doc, the addends of its predicted labelling by word, and its best labellings through other labels.
+
+    places (list[int]): The tokens of the words.
+    """
 
     def __init__(self, explainer: Explainer, doc: Doc, answers: DocPosterior, preset: bool) -> None:
-        reader, distribution = explainer.reader, answers.distribution
+        reader, distribution = explainer.reader, answers.words
+        self.places = list(range(len(doc))) if answers.places is None else answers.places.tolist()
         self.crf, self.weights = explainer.crf, explainer.weights
-        self.doc, self.tags, self.labels = doc, answers.tags, answers.all_labels
+        self.doc, self.tags, self.labels = doc, explainer.pipe.tags, answers.all_labels[self.places]
         self.marginals, self.allowed = distribution.marginals(), distribution.allowed
         source, offsets = distribution.source, distribution.offsets
         whole = (0, len(offsets) - 1)
@@ -204,13 +210,13 @@ class _Text:
         constrained = self.scores.constrained(distribution.constraints, distribution.allowed)
         self.best = BestThrough(constrained, offsets)
         self.firsts, self.lasts = set(offsets[:-1].tolist()), set((offsets[1:] - 1).tolist())
-        self.features: list[list[list[tuple[str, int]]]] = [[[] for _ in doc] for _ in range(2)]
+        self.features: list[list[list[tuple[str, int]]]] = [[[] for _ in self.places] for _ in range(2)]
         for number, block in enumerate(reader.active([doc], preset)):
             for active in block:
                 each = zip(active.tokens.tolist(), reader.names(number, active), active.features.tolist(), strict=True)
                 for token, name, feature in each:
                     self.features[number][token].append((name, feature))
-        self.predicted = [self.addends(token, self.labels) for token in range(len(doc))]
+        self.predicted = [self.addends(token, self.labels) for token in range(len(self.places))]
 
     def addends(self, token: int, labels: Ints) -> list[Addend]:
         """Return the addends of a token's score in a labelling."""
@@ -249,11 +255,11 @@ class _Text:
         if rival is not None and compared:
             others = self.best.labelling(token, rival, self.labels)
             changed = np.flatnonzero(others != self.labels).tolist()
-            changes = {other: tags[others[other]] for other in changed if other != token}
+            changes = {self.places[other]: tags[others[other]] for other in changed if other != token}
         contributions = self._contributions(token, others, compared)
         return TokenExplanation(
-            token,
-            self.doc[token].text,
+            self.places[token],
+            self.doc[self.places[token]].text,
             tags[label],
             min(1.0, float(self.marginals[token, label])),
             sum(amount for _, _, amount in self.predicted[token]),
@@ -294,7 +300,7 @@ class _Text:
             for (kind, name, amount), (_, other, rival) in zip(predicted, rivals, strict=True):
                 if amount != rival or (t == token and amount):
                     words = name if name == other else f"{name}, not {other}"
-                    contributions.append(Contribution(t, kind, words, amount, rival))
+                    contributions.append(Contribution(self.places[t], kind, words, amount, rival))
         return sorted(contributions, key=lambda addend: -abs(addend.difference))
 
 

@@ -178,7 +178,7 @@ def _refuse(reason: str, **given: Any) -> None:
 
 def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
     if not wanted:
-        return list(range(len(doc)))
+        return [token.i for token in doc if not token.is_space]
     words = {token.text for token in doc}
     by_word = [token.i for token in doc if token.text in wanted]
     by_number = [int(word) for word in wanted if word not in words and word.isdecimal() and int(word) < len(doc)]
