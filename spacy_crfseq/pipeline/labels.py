@@ -269,11 +269,11 @@ def _with_space(tags: Tags, doc: Doc, annotation: Annotation) -> Tags:
         near = tags[word] if word < len(tags) else next(reversed(tags), None)
         if after > word:
             out.append(near)
-        elif annotation.scheme is None or near is None:
+        elif annotation.scheme is None or not isinstance(near, str):
             out.append(None)
         else:
-            goes_on = isinstance(near, str) and near[:2] in ("I-", "L-") and word < len(tags)
-            out.append(f"I-{str(near)[2:]}" if goes_on else OUTSIDE)
+            goes_on = near[:2] in ("I-", "L-") and word < len(tags)
+            out.append(f"I-{near[2:]}" if goes_on else OUTSIDE)
     return out
 
 
