@@ -158,7 +158,7 @@ class TrainingSet(NamedTuple):
             kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
             raise kind(f"Component {model.name!r}: {error}") from None
         if portions is not None and isinstance(examples, Corpus):  # else it has counted the examples that it has read
-            examples.count(encoded.n_docs, encoded.data.encoded.n_tokens)
+            examples.count(encoded.n_docs, corpus.n_tokens)
         return encoded
 
     def encode_term(self, model: DocModel, plan: Plan, name: str) -> EncodedCorpus:
@@ -281,7 +281,10 @@ class _Texts:
 
 
 class _Corpus:
-    """A corpus that grows by chunks of examples."""
+    """A corpus that grows by chunks of examples.
+
+    n_tokens: So far, with white space.
+    """
 
     def __init__(self, model: DocModel, data: TrainingSet, settings: TermSettings, labelled: bool) -> None:
         self._model, self._set, self._encoder = model, data, data.encoder
@@ -293,7 +296,7 @@ class _Corpus:
         self._absent: dict[str, None] = {}
         self._present: set[str] = set()
         self._inputs: list[NDArray[Any]] = []
-        self._n_docs = 0
+        self._n_docs = self.n_tokens = 0
 
     def add(self, chunk: list[Example] | LabelledText) -> None:
         """Compile some examples, or some sentences of a file."""
@@ -302,6 +305,7 @@ class _Corpus:
             self._present.update(encoder.columns)
             self._append(chunk.text, chunk.text, self._numbered(chunk.tags), chunk.weights)
             self._n_docs += len(chunk.text.offsets) - 1
+            self.n_tokens += len(chunk.tags)
             return
         validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
@@ -320,6 +324,7 @@ class _Corpus:
         if isinstance(loss := self._settings.loss, TextLoss):
             self._inputs.append(read_inputs(loss, columns.words(docs), model.name))
         self._n_docs += len(chunk)
+        self.n_tokens += sum(map(len, docs))
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
         encoded = self._encoder.encode(text)

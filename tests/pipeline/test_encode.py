@@ -290,6 +290,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[int, dict[int, 
     "documents": ("crf_ner", {}, {"unit": "document"}, {}, [True]),
     "twice": ("crf_ner", {}, {"twice": True}, {}, [True] * 5),
     "joined": ("crf_ner", {}, {"joined": 0.5}, {}, [True] * 2),
+    "a word of white space": ("crf_ner", {}, {}, {2: {0: "\N{NO-BREAK SPACE}"}}, [False, True, False]),
 }
 
 

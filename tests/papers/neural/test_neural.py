@@ -321,3 +321,20 @@ def test_augmented_loss_training_keeps_the_network() -> None:
     fine_tune(nlp, "crf_tagger", [Source("gold", corpus)], Settings(rounds=2))
     assert parameters(network) == before
     assert (pipe.crf.theta != theta).any()
+
+
+def test_a_network_reads_white_space_and_learns_from_words() -> None:
+    nlp, corpus, optimizer = initialized(repeat=2)
+    pipe = nlp.get_pipe("crf_ner")
+    words = ["Anna", "\n", "lives", "in", "New", " ", "York", "."]
+    gold = Doc(nlp.vocab, words=words, ents=["B-PER", "O", "O", "O", "B-LOC", "I-LOC", "I-LOC", "O"])
+    blank = Example(Doc(nlp.vocab, words=["\n"]), Doc(nlp.vocab, words=["\n"]))
+    for batch in [[Example(Doc(nlp.vocab, words=words), gold), *corpus], [blank]] * 80:
+        nlp.update(batch, sgd=optimizer)
+    doc = nlp(Doc(nlp.vocab, words=words))
+    assert [(ent.start, ent.end, ent.label_) for ent in doc.ents] == [(0, 1, "PER"), (4, 7, "LOC")]
+    (emissions,) = pipe.model.predict([doc])
+    network = pipe.method.potentials["network"].read([doc])
+    kept = [token.i for token in doc if not token.is_space]
+    np.testing.assert_allclose(emissions[kept], network[kept], rtol=1e-5)
+    assert not emissions[[1, 5]].any()
