@@ -16,6 +16,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
+from ..inference.spread import Spread
 from ..schemes import OUTSIDE, occurrence_rules
 from ..threads import cached_property
 from ..training.dataset import CandidateTable
@@ -23,7 +24,7 @@ from ..types import MISSING, Bools, Candidates, Constraints, IncorrectSpan, Ints
 from .alignment import Unaligned
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, read_evidence
 from .tasks import Annotation
-from .white_space import before, in_words, wordwise
+from .white_space import Gaps, before, in_words, wordwise
 
 
 class LabelSet:
@@ -67,6 +68,11 @@ class LabelSet:
     def nothing(self) -> int:
         """The label of a token without words around it."""
         return self.tags.index(OUTSIDE) if OUTSIDE in self.tags and not self.plain else 0
+
+    def spread(self, gaps: Gaps, offsets: Offsets) -> Spread:
+        """Return how answers about words spread over all tokens; offsets: [N + 1] words of the sequences."""
+        source, bounds = gaps.sources(offsets, plain=self.plain)
+        return Spread(gaps.places, source, self.between, self.nothing, len(self.token_tags), self.plain, bounds)
 
     def rules(self, once: Sequence[str], order: Sequence[str]) -> OccurrenceRules | None:
         """Return the rules of these settings, see `schemes.occurrence_rules`; None if they are empty.

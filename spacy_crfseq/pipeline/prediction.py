@@ -178,7 +178,7 @@ def ask(
         if place.use(docs).in_memory_zone:
             encoder.trim(ZONE_BYTES, crf.cached_bytes)
         posterior = crf.posterior(encoder.encode(columns.text), labels.constraints, allowed, temperature, rules)
-    spread = None if columns.gaps is None else columns.gaps.spread(columns.text.offsets, labels)
+    spread = None if columns.gaps is None else labels.spread(columns.gaps, columns.text.offsets)
     return Answer(posterior, columns, decided, spread)
 
 

@@ -8,7 +8,7 @@ of the words alone.  `read_docs` leaves white space out of columns, `Gaps` out o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,9 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..features.noted import KEY as NOTED
-from ..inference.spread import Spread
 from ..types import Bools, Hashes, Offsets
 from .evidence import KEY, SCORES_KEY, DocEvidence, SpanLike
 from .structs import read_tokens
-
-if TYPE_CHECKING:
-    from .labels import LabelSet
 
 _COLUMNS = (
     "TAG", "POS", "MORPH", "LEMMA", "NORM", "DEP", "HEAD", "SENT_START", "ENT_IOB", "ENT_TYPE", "ENT_KB_ID", "ENT_ID",
@@ -106,13 +102,17 @@ class Gaps(Sequence[Doc]):
         """Return the rows [W] of a table of token attributes [T]; see `_carried`."""
         return _carried(table, names, self.spaces, self.doc_offsets)
 
-    def spread(self, offsets: Offsets, labels: LabelSet) -> Spread:
-        """Return how answers about words spread.  offsets: [N + 1] words of the sequences."""
+    def sources(self, offsets: Offsets, *, plain: bool) -> tuple[Offsets, Offsets]:
+        """Return the word that each token's label follows from [T], -1 for none, and the tokens of sequences [N + 1].
+
+        offsets (Offsets): [N + 1] words of the sequences.
+        plain (bool): Take the word before white space, or else the one after it, instead of the next of the sequence.
+        """
         tokens, n_words = np.arange(len(self.spaces)), len(self.places)
         behind = np.searchsorted(self.places, tokens)  # the word that a token is, or the next one
-        doc = np.searchsorted(self.doc_offsets, tokens, side="right") - 1
-        first, last = self.word_offsets[doc], self.word_offsets[doc + 1]
-        if labels.plain:
+        if plain:
+            doc = np.searchsorted(self.doc_offsets, tokens, side="right") - 1
+            first, last = self.word_offsets[doc], self.word_offsets[doc + 1]
             source = np.where(self.spaces & (behind > first), behind - 1, behind)
             source[last == first] = -1
         else:
@@ -120,13 +120,12 @@ class Gaps(Sequence[Doc]):
             opens[offsets] = True  # no span reaches into a sequence
             source = np.where(self.spaces & opens[behind], -1, behind)
         # white space before a sequence belongs to the one before, but not across Docs
-        starts = np.append(self.places, len(tokens))[offsets[:-1]]
         homes = np.searchsorted(self.word_offsets, offsets[:-1], side="right") - 1
         opening = self.word_offsets[homes] == offsets[:-1]
-        starts = np.where(opening, self.doc_offsets[homes], starts)
+        starts = np.where(opening, self.doc_offsets[homes], self.places[offsets[:-1]])
         starts[:1] = 0
         bounds = np.append(starts if len(starts) or not len(tokens) else 0, len(tokens)).astype(np.int64)
-        return Spread(self.places, source, labels.between, labels.nothing, len(labels.token_tags), labels.plain, bounds)
+        return source, bounds
 
 
 def _carried(table: Hashes, names: Sequence[str], spaces: Bools, doc_offsets: Offsets) -> Hashes:
@@ -160,8 +159,9 @@ def _without_space(doc: Doc, spaces: Bools) -> Doc:
     result = Doc(doc.vocab, words=words[:, 0].tolist(), spaces=words[:, 1].astype(bool).tolist())
     starts: Any = ["SENT_START"]
     left: Any = [name for name in _COLUMNS if name not in (*starts, *(() if doc.has_annotation("DEP") else ("HEAD",)))]
-    result.from_array(left, np.ascontiguousarray(words[:, [names.index(name) for name in left]]))
-    result.from_array(starts, np.ascontiguousarray(words[:, [names.index("SENT_START")]]))
+    for some in (left, starts):
+        values: Any = np.ascontiguousarray(words[:, [names.index(name) for name in some]])
+        result.from_array(some, values)
     result.has_unknown_spaces = doc.has_unknown_spaces
     result.cats, result.tensor = doc.cats, doc.tensor[~spaces] if len(doc.tensor) == len(doc) else doc.tensor
     result.user_data = _user_data(doc, result, spaces)
@@ -186,25 +186,22 @@ def _heads(relative: NDArray[np.int64], spaces: Bools) -> NDArray[np.int64]:
     for _ in range(int(spaces.sum())):
         heads = np.where(spaces[heads], heads[heads], heads)
     heads = np.where(spaces[heads], tokens, heads)
-    return number[heads] - number
+    out: NDArray[np.int64] = number[heads] - number
+    return out
 
 
 def _user_data(doc: Doc, words: Doc, spaces: Bools) -> dict[Any, Any]:
     """Return the user data of a Doc for a copy of its words; extension attributes are found by characters."""
-    data = {key: value for key, value in doc.user_data.items() if key not in (KEY, SCORES_KEY)}
+    data: dict[Any, Any] = {key: value for key, value in doc.user_data.items() if key not in (KEY, SCORES_KEY)}
     if data and NOTED in data and len(data[NOTED] or ()) == len(doc):
         data[NOTED] = [names for names, space in zip(data[NOTED], spaces.tolist(), strict=True) if not space]
     own = [key for key in data if isinstance(key, tuple) and len(key) == 4 and key[0] == "._." and key[2] is not None]
     if own:
         pairs = list(zip([token for token in doc if not token.is_space], words, strict=True))
         starts = {old.idx: new.idx for old, new in pairs}
-        ends = {None: None, **{old.idx + len(old): new.idx + len(new) for old, new in pairs}}
+        ends: dict[Any, Any] = {None: None, **{old.idx + len(old): new.idx + len(new) for old, new in pairs}}
         moved = {key: data.pop(key) for key in own}
-        data.update(
-            {
-                (*key[:2], starts[key[2]], ends[key[3]]): value
-                for key, value in moved.items()
-                if key[2] in starts and key[3] in ends
-            }
-        )
+        for (mark, name, start, end), value in moved.items():
+            if start in starts and end in ends:
+                data[mark, name, starts[start], ends[end]] = value
     return data

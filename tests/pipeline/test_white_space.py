@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.pipeline.evidence import span_probability
 from spacy_crfseq.pipeline.labels import gold_tags
+from spacy_crfseq.pipeline.white_space import words_of
 from spacy_crfseq.tools.explain import explain
 
 from .helpers import (
-    FACTORIES, LBFGS, SENTENCES, bare_doc, blank, examples, inputs, pipe_of, registered, templates, trained, triples,
+    FACTORIES,
+    LBFGS,
+    bare_doc,
+    blank,
+    examples,
+    inputs,
+    pipe_of,
+    registered,
+    templates,
+    trained,
+    triples,
 )  # fmt: skip
 
 GAPS = st.lists(st.sampled_from(["", "", "", "\n", "  ", "\t", "\n\n", "\xa0"]), min_size=13, max_size=13)
@@ -109,7 +119,7 @@ def found(nlp: Language, doc: Doc) -> dict[str, Any]:
         "entropy": answers.entropies().tolist(),
         "samples": answers.sample(3)[0][:, places].tolist(),
         "emissions": pipe.model.predict([doc])[0][places].tolist(),
-        "why": [(number[t.token], t.label, t.probability, t.score, t.rival, t.margin, len(t.unknown)) for t in why.tokens],
+        "why": [(number[t.token], *t[1:8], len(t.unknown)) for t in why.tokens],
         "contributions": [[(number[c.token], *c[1:]) for c in t.contributions] for t in why.tokens],
         "asked": [
             span_probability(pipe, Span(doc, places[a], places[b - 1] + 1, label))
@@ -206,12 +216,8 @@ def test_white_space_changes_nothing_that_update_learns(
 # What white space itself gets
 
 
-def ner(scheme: str) -> Language:
-    return learned_scheme(scheme)
-
-
 @cache
-def learned_scheme(scheme: str) -> Language:
+def ner(scheme: str) -> Language:
     return trained("crf_ner", scheme=scheme, scores=True)
 
 
@@ -223,7 +229,7 @@ def test_white_space_in_an_entity_is_inside_of_it_and_other_white_space_outside(
     assert [token.ent_iob_ for token in doc] == ["O", "B", "O", "O", "O", "O", "B", "I", "I", "O"]
     answers = pipe_of(nlp).posterior([doc.copy()])
     (labels,), (marginals,) = answers.labels, answers.marginals()
-    assert answers.tags[labels[7]] == "I-LOC" and answers.tags[labels[9]] == answers.tags[labels[0]] == "O"
+    assert [answers.tags[labels[i]] for i in (0, 7, 9)] == ["O", "I-LOC", "O"]
     np.testing.assert_allclose(marginals.sum(1), 1, rtol=1e-5)
     goes_on = [answers.tags.index(tag) for tag in ("I-LOC", "L-LOC") if tag in pipe_of(nlp).tags]
     assert marginals[7, answers.tags.index("I-LOC")] == pytest.approx(float(marginals[8, goes_on].sum()))
@@ -368,16 +374,10 @@ def test_notes_on_gold_docs_are_about_tokens_with_white_space() -> None:
 
 
 def test_a_copy_without_white_space_has_all_else() -> None:
-    from spacy_crfseq.pipeline.white_space import words_of
-
     nlp = learned("crf_ner", "plain")
-    for kind in (Doc, Span):
+    for kind in (Doc, Span, Token):
         if not kind.has_extension("white_space_test"):
             kind.set_extension("white_space_test", default=0)
-    from spacy.tokens import Token
-
-    if not Token.has_extension("white_space_test"):
-        Token.set_extension("white_space_test", default=0)
     doc = Doc(
         nlp.vocab, words=["\n", "Anna", " ", "saw", "Bob", "\n"], spaces=[False, False, False, True, False, False],
         tags=["_SP", "A", "_SP", "B", "C", "_SP"], pos=["SPACE", "PROPN", "SPACE", "VERB", "PROPN", "SPACE"],
@@ -396,6 +396,7 @@ def test_a_copy_without_white_space_has_all_else() -> None:
     assert [token.dep_ for token in words] == ["subj", "ROOT", "obj"]
     assert [str(token.morph) for token in words] == ["Case=Nom", "Tense=Past", ""]
     assert (words._.white_space_test, words[1]._.white_space_test, words[1:3]._.white_space_test) == (1, 2, 3)
-    assert words.cats == {"X": 1.0} and words.tensor.ravel().tolist() == [1, 3, 4]
+    assert words.cats == {"X": 1.0}
+    assert words.tensor.ravel().tolist() == [1, 3, 4]
     assert triples(words.spans["mine"]) == [(1, 3, "M")]
     assert words_of([words]) == [words]
