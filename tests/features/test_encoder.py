@@ -102,6 +102,64 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
         assert growing.state_names(growing.encode(sentences)) == known
 
 
+def test_every_token_of_a_word_counts_and_the_first_feature_stays() -> None:
+    growing = Growing(["LOWER[0]", "BRIEF_SHAPE[0]"])
+    encoded = growing.encode([Sentence(("a", "a", "b"), ("", "", ""))])
+    assert feature_names(growing.encoder.unigrams, growing.vocabulary.text_of)[0] == "LOWER[0]=a"
+    growing.encoder.freeze([encoded], 2)
+    growing.encoder.renumber([encoded])
+    assert growing.state_names(encoded) == [["BRIEF_SHAPE[0]=x", "LOWER[0]=a"]] * 2 + [["BRIEF_SHAPE[0]=x"]]
+
+
+@pytest.mark.parametrize("tags", [("N", ""), ("", "V"), ("N", "V"), ("", "")])
+def test_a_column_that_is_not_set_hides_no_other(tags: tuple[str, str]) -> None:
+    names = ["TAG[-1]|TAG[0]", "TAG[-1]", "TAG[0]"]
+    growing, sentences = Growing(names), [Sentence(("a", "b"), tags)]
+    assert [len(slot.templates) for slot in growing.encoder.unigrams.plan.column_slots] == [3]
+    assert growing.state_names(growing.encode(sentences)) == expected_names(sentences, names)
+
+
+def test_bags_that_are_kept_are_those_of_the_present_ids() -> None:
+    growing, words = Growing(["LOWER[0]", "SUFFIX2[0]"]), [Sentence((word,), ("",)) for word in ("ab", "cd")]
+    encoded = growing.encode(words)
+    growing.encoder.freeze([encoded])
+    keys = growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys
+    again = make_encoder(growing.vocabulary, ["LOWER[0]", "SUFFIX2[0]"], (), keys)
+
+    def ids(sentence: Sentence) -> list[int]:
+        (of_word,) = ids_of_tokens(again.encode(columns_of(growing.vocabulary, again, [sentence])).unigrams)
+        return sorted(of_word)
+
+    assert ids(words[0]) == [0, 2]
+    again.unigrams.number_as(keys[0][[1, 0, 3, 2]])  # the second word gets the ids that the first one had
+    assert (ids(words[0]), ids(words[1])) == ([1, 3], [0, 2])
+
+
+def test_texts_of_different_caches_cannot_be_joined() -> None:
+    sentences = [Sentence(("a",), ("",))]
+    parts = [Growing(["LOWER[0]", "BRIEF_SHAPE[0]"]).encode(sentences) for _ in range(2)]
+    with pytest.raises(ValueError, match="one encoder with the same caches"):
+        concatenate(parts)
+
+
+def test_words_and_their_values_stay_in_step_when_a_function_fails() -> None:
+    growing, whole = Growing(["LOWER[0]", "BRIEF_SHAPE[0]"]), Growing(["LOWER[0]", "BRIEF_SHAPE[0]"])
+    first, second = [Sentence(("ab",), ("",))], [Sentence(("C", "ab", "d"), ("", "", ""))]
+    growing.encode(first)
+    read = growing.encoder._lexicon._values_of
+
+    def fail(orths: Sequence[int]) -> np.ndarray:
+        raise KeyError(orths[0])
+
+    growing.encoder._lexicon._values_of = fail
+    with pytest.raises(KeyError):
+        growing.encode(second)
+    growing.encoder._lexicon._values_of = read
+    assert growing.state_names(growing.encode(second)) == expected_names(second, ["LOWER[0]", "BRIEF_SHAPE[0]"])
+    whole.encode(first)
+    assert growing.encoder.unigrams.index.size == (whole.encode(second), whole.encoder.unigrams.index.size)[1]
+
+
 @given(SENTENCES, TEMPLATE_LISTS)
 def test_a_stored_encoder_gives_the_same_ids(sentences: list[Sentence], templates: list[str]) -> None:
     growing = Growing(templates, ["TAG[0]"])

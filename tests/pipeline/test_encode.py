@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -330,3 +332,26 @@ def test_docs_are_made_where_features_read_them(tmp_path: Path) -> None:
     assert isinstance(pipe, CRFComponent)
     assert had_docs == []
     assert isinstance(next(create_conll_reader(tmp_path / "train.conll", COLUMNS).stream(blank())), Example)
+
+
+def test_the_model_learns_from_columns_as_they_are_and_knows_those_of_gold_docs() -> None:
+    """A column that only gold Docs have gives features that `annotating_components` may bring, but no input."""
+    nlp = blank("crf_ner", features=WITH_TAGS_OF_PORTIONS)
+    corpus = examples(nlp, "crf_ner")
+    assert not any(token.tag for example in corpus for token in example.predicted)
+    nlp.initialize(lambda: corpus)
+    pipe = pipe_of(nlp)
+    own = pipe.training.data.corpus
+    docs = [example.predicted for example in corpus], [example.reference for example in corpus]
+    for encoded, texts in zip((own.data.encoded, own.known), docs, strict=True):
+        assert ids_of_tokens(encoded.unigrams) == ids_of_tokens(pipe.doc_model.encode(texts)[0].unigrams)
+    assert ids_of_tokens(own.data.encoded.unigrams) != ids_of_tokens(own.known.unigrams)
+
+
+@given(st.lists(st.integers(-300, 300) | st.sampled_from([-129, -128, 127, 128, 32767, 32768]), max_size=4))
+def test_labels_are_stored_in_the_smallest_type_that_holds_them(labels: list[int]) -> None:
+    gold = np.array(labels, np.int32)
+    kind = encode.type_for(gold)
+    assert gold.astype(kind).tolist() == labels
+    smaller = [np.dtype(t) for t in (np.int8, np.int16, np.int32) if np.dtype(t).itemsize < kind.itemsize]
+    assert all(gold.astype(t).tolist() != labels for t in smaller)
