@@ -35,7 +35,7 @@ from .examples import Corpus, LabelledText, bare
 from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns, check_rows
 from .settings import TermSettings
-from .white_space import wordwise
+from .white_space import is_space, wordwise
 
 CHUNK_DOCS = 200
 """Documents compiled at a time."""
@@ -204,7 +204,8 @@ class TrainingSet(NamedTuple):
         self.encoder.pinned = True
         columns = self.read(model, docs, self.encoder.columns, networks)
         encoded = self.encoder.encode(columns.text)
-        tokens = (tag for example in examples for tag in gold_tags(model.annotation, example, model.name))
+        spaces = has_space(columns, examples)
+        tokens = (tag for example in examples for tag in gold_tags(model.annotation, example, model.name, spaces))
         tags = [*columns.only_words(tokens)]
         gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
         inputs = read_inputs(loss, columns.words(docs), model.name) if isinstance(loss, TextLoss) else None
@@ -318,7 +319,8 @@ class _Corpus:
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
         if self._labelled:
             # one Doc after another: lists that stay would let the garbage collector visit all Docs
-            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name), repeat(self._unaligned))
+            spaces, unaligned = repeat(has_space(columns, chunk)), repeat(self._unaligned)
+            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name), unaligned, spaces)
             labels = self._numbered(columns.only_words(chain.from_iterable(tags)))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(loss := self._settings.loss, TextLoss):
@@ -391,6 +393,11 @@ class _Corpus:
 def type_for(labels: Ints) -> np.dtype[Any]:
     """Return the smallest type of signed numbers that holds the labels."""
     return np.min_scalar_type(min(labels.min(initial=0), -1 - labels.max(initial=0)))
+
+
+def has_space(columns: DocColumns, examples: Sequence[Example]) -> bool:
+    """Whether predicted or gold Docs have white space, given the columns of the predicted ones."""
+    return columns.gaps is not None or bool(is_space([example.reference for example in examples]).any())
 
 
 def read_inputs(loss: TextLoss, docs: Sequence[Doc], component: str) -> NDArray[Any]:

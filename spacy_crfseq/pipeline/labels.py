@@ -251,17 +251,21 @@ def tags_after(annotation: Annotation, label: str, length: int) -> list[str]:
     return [tag for tag, goes_on in zip(tags, inside, strict=True) if goes_on]
 
 
-def gold_tags(annotation: Annotation, example: Example, component: str, unaligned: Unaligned | None = None) -> Tags:
+def gold_tags(
+    annotation: Annotation, example: Example, component: str, unaligned: Unaligned | None = None, spaces: bool = True
+) -> Tags:
     """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
 
     White space in a span is inside of it, other white space outside, or without a tag where tags make up no spans.
     A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
     under the name of the component, count where one gold token corresponds to one predicted token.
     unaligned (Unaligned | None): Receives what the predicted tokens cannot hold.
+    spaces (bool): Whether there may be white space; whoever has looked need not look again for each example.
     RAISES DataError: If the knowledge about a token contradicts itself.
     """
     annotation.check_gold(example.reference)
-    evidence, words = read_evidence(example.reference, component, ("user",)), wordwise(example)
+    evidence = read_evidence(example.reference, component, ("user",))
+    words = wordwise(example) if spaces else example
     if words is not example:
         tags = _tags_of_words(annotation, words, in_words(evidence, example.reference), unaligned)
         return _with_space(tags, example.predicted, annotation)
