@@ -38,7 +38,7 @@ class DocAttributes(Attributes, Protocol):
         """Return the names of the attributes."""
 
     def read(self, block: str, docs: Sequence[Any], strings: dict[int, str] | None = None) -> Mapping[str, TokenSets]:
-        """Return the values at all tokens of some Docs, for each name.
+        """Return the values at all tokens of some Docs, for each name; the Docs have no white space.
 
         strings (dict[int, str] | None): Filled with the texts of the values, where names of features are to be kept.
         """
