@@ -205,8 +205,8 @@ class TrainingSet(NamedTuple):
         columns = self.read(model, docs, self.encoder.columns, networks)
         encoded = self.encoder.encode(columns.text)
         spaces = has_space(columns, examples)
-        tokens = (tag for example in examples for tag in gold_tags(model.annotation, example, model.name, spaces))
-        tags = [*columns.only_words(tokens)]
+        of_examples = (gold_tags(model.annotation, example, model.name, spaces=spaces) for example in examples)
+        tags = [*columns.only_words(chain.from_iterable(of_examples))]
         gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
         inputs = read_inputs(loss, columns.words(docs), model.name) if isinstance(loss, TextLoss) else None
         whole = Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs)
