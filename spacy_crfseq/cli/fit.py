@@ -110,12 +110,14 @@ def fit(
     """
     if dask is not None and (cross_validate is not None or start is not None):
         raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
+    killed = output is not None and (output / CHECKPOINT).exists()  # which leaves the log to it
+    files = () if killed else (LOG,)
     if cross_validate is not None:
         if resume:
             raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
         if start is not None:
             raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
-        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
+        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, files)
         scored_folds = list(each_fold(setup, cross_validate, evaluate_every, patience))
         _print_folds(scored_folds, cross_validate)
         if len(scored_folds) < cross_validate:
@@ -125,7 +127,7 @@ def fit(
     if output is None:
         raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
     with nullcontext() if dask is None else connected(dask) as workers:
-        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say)
+        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, files)
         if start is not None:
             _begin_with(setup, start, output, force)
         if overlaps(setup.nlp.config.interpolate()):

@@ -131,16 +131,17 @@ def set_up(
     pipelines: Sequence[str],
     force: bool,
     say: Say = log,
+    files: Sequence[str] = (LOG,),
 ) -> Setup:
     """Create the pipeline and the corpora of a config file.
 
-    pipelines (Sequence[str]): Names of folders in `output`; none may replace one that the config reads.
+    pipelines, files (Sequence[str]): Names of what will be written in `output`; see `check_output_folder`.
     """
     config = load_config(config_path, overrides)
     if output is not None:
         components = config.interpolate().get("components", {}).values()
         sources = [str(block["source"]) for block in components if "source" in block]
-        check_output_folder(output, *sources, pipelines=pipelines, force=force)
+        check_output_folder(output, *sources, pipelines=pipelines, files=files, force=force)
     return set_up_from(config, say)
 
 

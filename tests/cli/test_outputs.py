@@ -2,12 +2,13 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.corpora.outputs import PIPELINE
-from tests.commands import Run, refused, worked
+from tests.commands import LBFGS, WAPITI, Run, refused, worked, write_config
 
 
 @pytest.fixture
@@ -15,6 +16,13 @@ def folder(trained: Path, corpus: Any, tmp_path: Path, monkeypatch: pytest.Monke
     """A folder with a model, texts, and a project with a config and data in it."""
     shutil.copytree(trained / "model-best", tmp_path / "model")
     shutil.copy(corpus.dev, tmp_path / "dev.conll")
+    shutil.copy(corpus.train, tmp_path / "train.conll")
+    (tmp_path / "model.wapiti").write_text(WAPITI)
+    write_config(tmp_path / "train.cfg", "crf_ner", components=LBFGS.format(name="crf_ner"))
+    (tmp_path / "sweep.cfg").write_text(
+        '[sweep]\nconfig = "train.cfg"\ncomponent = "crf_ner"\n[sweep.grid]\nregularizer.rho = [0.1, 1]\n'
+    )
+    (tmp_path / "tune.cfg").write_text('[fine_tune]\ncomponent = "crf_ner"\n[fine_tune.sets]\n')
     (tmp_path / "news.txt").write_text("Ada sees a dog .\n")
     (tmp_path / "log.jsonl").write_text("{}\n")
     (tmp_path / "project").mkdir()
@@ -95,3 +103,104 @@ def test_refused(run: Run, folder: Path, command: str, message: str) -> None:
 def test_a_text_is_no_file(run: Run, folder: Path) -> None:
     worked(run("explain", "model", "Ada\0" + "x" * 5000, "-p crf_ner -o page.html --limit 1 -t 0"))
     assert Path("page.html").is_file()
+
+
+# All commands
+
+
+class Row(NamedTuple):
+    """A command line, and all that it writes; a name that ends in a slash is a folder.
+
+    serves: Whether it goes on until it is stopped.
+    """
+
+    line: str
+    writes: tuple[str, ...] = ()
+    serves: bool = False
+
+
+MODELS = ("out/model-best/", "out/model-last/", "out/log.jsonl")
+REPORTED = "model dev.conll -f conll2003"
+SOURCES = "--paths.train train.conll --paths.dev dev.conll"
+WRITTEN = [
+    Row("active model news.txt -p crf_ner -o out.jsonl", ("out.jsonl",)),
+    Row("annotate news.txt --labels PER --no-classes -o out --port 0",
+        ("out/journal.jsonl", "out/.token", "out/model-best/", "out/train.spacy", "out/dev.spacy", "out/config.cfg",
+         "out/classes.tsv", "out/classes.log"), serves=True),
+    Row("annotate --review train.conll -f conll2003 -o out --port 0",
+        ("out/journal.jsonl", "out/.token", "out/train.conll", "out/suspects.json"), serves=True),
+    Row(f"calibrate {REPORTED} -o out", ("out/",)),
+    Row(f"compare model {REPORTED} --samples 20 -o out.html", ("out.html",)),
+    Row("convert dev.conll out.iob --from conll2003 --to iob", ("out.iob",)),
+    Row("convert dev.conll out.iob --from conll2003 --to iob --split 80,10,10",
+        ("out-train.iob", "out-dev.iob", "out-test.iob")),
+    Row("convert model.wapiti out --labels ent", ("out/",)),
+    Row("convert model out.wapiti -p crf_ner", ("out.wapiti",)),
+    Row("convert model out.crfsuite -p crf_ner", ("out.crfsuite", "out_items.py", "out_items.json")),
+    Row("debug-data dev.conll -f conll2003"),
+    Row(f"evaluate {REPORTED} -o out.json", ("out.json",)),
+    Row("explain model Ada -p crf_ner --token 0 -o out.html", ("out.html",)),
+    Row(f"find-regularization train.cfg -o out --steps 2 {SOURCES}", ("out/model-best/", "out/path.jsonl", "out/path.html")),
+    Row(f"fine-tune model tune.cfg -o out --paths.dev dev.conll", MODELS),
+    Row(f"fit train.cfg -o out {SOURCES}", MODELS),
+    Row("init-config out.cfg --task ner --lang en --format conll2003 --train train.conll", ("out.cfg",)),
+    Row("propose-features model dev.conll -f conll2003 -p crf_ner --raw news.txt -o out.tsv", ("out.tsv",)),
+    Row("prune model out", ("out/",)),
+    Row(f"report {REPORTED} --samples 20 -o out.html", ("out.html",)),
+    Row(f"self-train train.cfg --raw news.txt --rounds 1 -o out {SOURCES}", MODELS),
+    Row("serve model -p crf_ner -o out --port 0", ("out/",), serves=True),
+    Row("show model news.txt -p crf_ner -o out.html", ("out.html",)),
+    Row(f"sweep sweep.cfg -o out --jobs 1 {SOURCES}", ("out/model-best/", "out/sweep.jsonl", "out/sweep.html", "out/.runs/")),
+    Row("tag model news.txt -o out", ("out/news.jsonl",)),
+    Row("tag model news.txt -o out.conll --to conll", ("out.conll",)),
+    Row("top model -p crf_ner -o out.html", ("out.html",)),
+    Row("warmup"),
+    Row("weigh train.conll --target news.txt -f conll2003 -k 5 -o out.conll", ("out.conll",)),
+    Row("word-classes news.txt -o out.tsv --sizes 8,4 --min-count 1", ("out.tsv", "out-4.tsv")),
+]  # fmt: skip
+
+
+def test_every_command_has_a_row() -> None:
+    assert {row.line.split()[0] for row in WRITTEN} == {name for names in SECTIONS.values() for name in names}
+
+
+@pytest.mark.parametrize("row", [row for row in WRITTEN if not row.serves], ids=lambda row: row.line)
+def test_a_command_writes_what_its_row_says(row: Row, run: Run, folder: Path) -> None:
+    def paths() -> set[str]:
+        return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if ".tag" not in path.parts}
+
+    before = paths()
+    assert run(*row.line.split()).exit_code == 0
+    new = {path for path in paths() - before if (folder / path).is_file()}
+    assert [path for path in new if not any(path == name or path.startswith(f"{name}/") for name in names(row))] == []
+    assert [name for name in names(row) if not (folder / name).exists()] == [
+        name for name in names(row) if ".runs" in name
+    ]
+
+
+def names(row: Row) -> list[str]:
+    return [name.removesuffix("/") for name in row.writes]
+
+
+KINDS = {"tag model news.txt -o out.conll --to conll": ("file",)}  # a folder of this name takes the file
+PLACES = [
+    (row.line, place, kind)
+    for row in WRITTEN
+    for place in row.writes
+    for kind in KINDS.get(row.line, ("file", "folder"))
+]
+
+
+@pytest.mark.parametrize(("line", "place", "kind"), PLACES, ids=[f"{a.split()[0]}-{b}-{c}" for a, b, c in PLACES])
+def test_no_command_writes_over_what_it_has_not_written(
+    line: str, place: str, kind: str, run: Run, folder: Path
+) -> None:
+    foreign = Path(place)
+    if kind == "folder":
+        foreign = foreign / "mine.txt"
+    foreign.parent.mkdir(parents=True, exist_ok=True)
+    foreign.write_bytes(b"mine")
+    result = run(*line.split())
+    refused(result)
+    assert Path(place).name in " ".join(result.stderr.split())
+    assert foreign.read_bytes() == b"mine"

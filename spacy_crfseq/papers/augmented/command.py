@@ -77,7 +77,7 @@ def fine_tune(
     from .training import fine_tune as train
 
     model_folder(model)
-    check_output_folder(output, model, pipelines=(BEST, LAST), force=force)
+    check_output_folder(output, model, pipelines=(BEST, LAST), files=(LOG,), force=force)
     block, msg = _read_config(config_path, overrides or {}), printer()
     nlp = load_pipeline(model)
     block.setdefault("seed", nlp.config.interpolate()["training"].get("seed") or 0)

@@ -106,7 +106,7 @@ def find_regularization(
     """
     settings = Settings(first, last, steps, rho2, within)
     _check(settings)
-    setup = set_up(config_path, output, overrides or {}, [BEST], force, say)
+    setup = set_up(config_path, output, overrides or {}, [BEST], force, say, (LOG, PAGE))
     name = one_to_train(setup, component)
     untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
     _check_inputs(setup, name, untrained)

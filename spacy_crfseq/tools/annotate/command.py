@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import sys
@@ -19,6 +20,7 @@ from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import asked
 from ...corpora.lines import check_file
 from ...errors import ConfigError, suggest
+from ...files import replacing
 from ...pipeline.texts import names_of
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from .learning import Learner
     from .project import Item, Project
 
-PORT, HOST = 8341, "127.0.0.1"
+PORT, HOST, TOKEN = 8341, "127.0.0.1", ".token"
 TASKS = ("entities", "chunks", "tags", "fields")
 
 
@@ -98,10 +100,12 @@ def annotate(
     if not learner.plain and task in ("tags", "fields"):
         raise ConfigError(f"--task {task}: {learner.name} predicts spans, not tags of tokens.")
     task = ("tags" if task != "fields" else task) if learner.plain else ("chunks" if task == "chunks" else "entities")
-    settings = {"task": task, "component": learner.name, "model": model, "seed": seed, "review": review or None}
+    settings = {"task": task, "component": learner.name, "model": model, "seed": seed}
+    settings["review"] = texts[0].name if review else None
+    inputs = [*texts, *(each for each in (model, config, patterns) if each is not None)]
     if review:
         corpus = Corpus(learner, Source(texts[0], layout_of(texts[0], layout, nlp)))
-        return Review(output, learner, corpus, names_of(labels) or [], settings)
+        return Review(output, learner, corpus, names_of(labels) or [], settings, inputs)
     if not labels and not learner.pipe.labels and not (output / "journal.jsonl").exists():
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
     pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
@@ -113,7 +117,7 @@ def annotate(
         of_words += [part for name, value in given.items() if value for part in (name, value)]
     return Project(
         output, learner, pool, names_of(labels) or [], settings, guess=_phrases(learner, patterns),
-        classes=of_words,
+        classes=of_words, inputs=inputs,
     )  # fmt: skip
 
 
@@ -194,10 +198,18 @@ def _listen(port: int) -> socket.socket:
 
 
 def token_of(folder: Path) -> str:
-    """Return the token of a project's address: the same each time, in a file that only its owner can read."""
-    path = folder / ".token"
-    if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(16))
-    return path.read_text().strip()
+    """Return the token of a project's address: the same each time, in a file that only its owner can read.
+
+    RAISES ConfigError: If there is a file that holds something else.
+    """
+    path = folder / TOKEN
+    token = path.read_bytes().decode("utf8", "replace").strip() if path.exists() else ""
+    if token and not re.fullmatch(r"[\w-]{16,}", token, re.ASCII):
+        raise ConfigError(f"{path} is no token of 'annotate'. Remove it, and give the command again.")
+    if not token:  # or an empty one, which a full disk has left
+        token = secrets.token_urlsafe(16)
+        with replacing(path) as temporary:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(token)
+    return token

@@ -1,25 +1,28 @@
 """What a user has decided, on disk before anybody is told so: an append-only file of JSON lines.
 
-The state of a project is a fold over its entries: "begin", "label", "accept", "skip", "undo" and "model".  To undo is
-an entry, too, so nothing is ever lost.  A last line that a kill has torn is cut off.
+The state of a project is a fold over its entries: "begin", which is the first, "label", "accept", "skip", "undo" and
+"model".  To undo is an entry, too, so nothing is ever lost.  A last line that a kill has torn is cut off.  Entries come
+from a file that others may have changed and from requests, so each value in them is checked.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...corpora.outputs import cut_line
+from ...corpora.outputs import cut_line, whole_lines
 from ...errors import ConfigError, DataError, FormatError
 from ...schemes import Span
+from .values import flag, list_of, number, object_of, rows_of, string, whole
 
 FILE = "journal.jsonl"
 VERSION = 1
 LONGEST_LABEL = 80
+BEGIN = b'{"kind": "begin", '
+"""The first bytes of a journal."""
 
 
 class Pins(NamedTuple):
@@ -41,18 +44,19 @@ class Pins(NamedTuple):
     @classmethod
     def of(cls, value: Any, n_tokens: int) -> Pins:
         """Return what a JSON object says about a text.  RAISES DataError: If it is malformed or contradicts itself."""
-        try:
-            choices = {int(token): tuple(map(checked_label, labels)) for token, labels in value.get("choices", [])}
-            spans, wrong = _spans(value.get("spans", ())), _spans(value.get("wrong", ()))
-            outside, unknown = (tuple(sorted({int(t) for t in value.get(name, ())})) for name in ("outside", "unknown"))
-        except (AttributeError, TypeError, ValueError) as error:
-            raise error if isinstance(error, DataError) else DataError(f"This is no annotation: {error}") from None
-        for start, end, label in (*spans, *wrong):
-            if not 0 <= start < end <= n_tokens:
-                raise DataError(f"The span {start}-{end} {label!r} is not inside the {n_tokens} tokens of the text.")
+        said = object_of(value, "an annotation")
+        spans, wrong = (_spans(said.get(name, []), name, n_tokens) for name in ("spans", "wrong"))
+        outside, unknown = (
+            tuple(sorted({whole(token, name) for token in list_of(said.get(name, []), name)}))
+            for name in ("outside", "unknown")
+        )
+        choices = {
+            whole(token, "choices"): tuple(map(checked_label, list_of(labels, "choices")))
+            for token, labels in rows_of(said.get("choices", []), "choices", 2)
+        }
         if any(spans[i].end > spans[i + 1].start for i in range(len(spans) - 1)):
             raise DataError("Two spans overlap. Remove one of them.")
-        if any(not 0 <= token < n_tokens for token in (*outside, *unknown, *choices)):
+        if any(token >= n_tokens for token in (*outside, *unknown, *choices)):
             raise DataError(f"A token is given that is not among the {n_tokens} of the text.")
         return cls(spans, outside, unknown, choices, wrong)
 
@@ -60,9 +64,11 @@ class Pins(NamedTuple):
         """Return the object that `of` reads."""
         return {**self._asdict(), "choices": [[token, labels] for token, labels in self.choices.items()]}
 
-
-def _spans(values: Iterable[Any]) -> tuple[Span, ...]:
-    return tuple(sorted(Span(int(start), int(end), checked_label(label)) for start, end, label, *_ in values))
+    @property
+    def labels(self) -> set[str]:
+        """All labels that occur."""
+        chosen = {label for labels in self.choices.values() for label in labels}
+        return chosen | {span.label for span in (*self.spans, *self.wrong)}
 
 
 def checked_label(name: Any) -> str:
@@ -80,6 +86,19 @@ class Text(NamedTuple):
     words: tuple[str, ...]
     spaces: tuple[bool, ...] | None = None
 
+    @classmethod
+    def of(cls, value: Any) -> Text:
+        """Return the text that an entry holds.  RAISES DataError: If it is malformed."""
+        text = object_of(value, "text")
+        words, spaces = list_of(text.get("words"), "words"), text.get("spaces")
+        if not words or not all(isinstance(word, str) and word for word in words):
+            raise DataError("'words' must be strings that are not empty, at least one.")
+        if spaces is None:
+            return cls(tuple(words))
+        if len(list_of(spaces, "spaces")) != len(words):
+            raise DataError(f"'spaces' must be true or false for each of the {len(words)} words.")
+        return cls(tuple(words), tuple(flag(space, "spaces") for space in spaces))
+
 
 class Decision(NamedTuple):
     """An annotation that a user has accepted.
@@ -88,7 +107,7 @@ class Decision(NamedTuple):
     pins: Spans as accepted, whoever proposed them; tokens and spans that are known in part.
     by_user: The spans that the user has made or confirmed one by one; the others were predicted and accepted.
     predicted: What was shown first: spans with their probabilities; empty for the part that is held out.
-    model: The number of texts that the model had learned from.
+    model: The number of texts that the model had learned from; None if there was no model.
     held_out: Whether scores are computed on it.
     """
 
@@ -97,7 +116,7 @@ class Decision(NamedTuple):
     pins: Pins
     by_user: tuple[Span, ...] = ()
     predicted: Sequence[Any] = ()
-    model: int = 0
+    model: int | None = None
     held_out: bool = False
     seconds: float = 0.0
     actions: int = 1
@@ -111,21 +130,44 @@ class Decision(NamedTuple):
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Decision:
         """Return the decision of an entry.  RAISES DataError: If it is malformed."""
-        words, spaces = tuple(entry["text"]["words"]), entry["text"]["spaces"]
-        seconds, actions = float(entry["seconds"]), int(entry["actions"])
-        if not (math.isfinite(seconds) and seconds >= 0 <= actions):
-            raise DataError("Seconds and actions are numbers from 0 on.")
+        entry = object_of(entry, "a decision")
+        text = Text.of(entry.get("text"))
+        model = entry.get("model")
+        predicted = [
+            (*_span(row[:3], "predicted", len(text.words)), number(row[3], "predicted", 1.000001))
+            for row in rows_of(entry.get("predicted"), "predicted", 4)
+        ]
         return cls(
-            str(entry["key"]), Text(words, None if spaces is None else tuple(map(bool, spaces))),
-            Pins.of(entry["pins"], len(words)), _spans(entry["by_user"]), list(entry["predicted"]),
-            int(entry["model"]), bool(entry["held_out"]), seconds, actions, str(entry["id"]), bool(entry["reviewed"]),
-        )  # fmt: skip
+            string(entry.get("key"), "key"),
+            text,
+            Pins.of(entry.get("pins"), len(text.words)),
+            _spans(entry.get("by_user"), "by_user", len(text.words)),
+            predicted,
+            None if model is None else whole(model, "model"),
+            flag(entry.get("held_out"), "held_out"),
+            number(entry.get("seconds"), "seconds"),
+            whole(entry.get("actions"), "actions"),
+            string(entry.get("id"), "id"),
+            flag(entry.get("reviewed"), "reviewed"),
+        )
+
+
+def _span(row: Sequence[Any], name: str, n_tokens: int) -> Span:
+    start, end, label = whole(row[0], name), whole(row[1], name), checked_label(row[2])
+    if not start < end <= n_tokens:
+        raise DataError(f"The span {start}-{end} {label!r} is not inside the {n_tokens} tokens of the text.")
+    return Span(start, end, label)
+
+
+def _spans(value: Any, name: str, n_tokens: int) -> tuple[Span, ...]:
+    return tuple(sorted(_span(row, name, n_tokens) for row in rows_of(value, name, 3)))
 
 
 class State:
     """What the entries of a journal amount to.
 
     decisions: The present decision of each text by its key, in the order of acceptance.
+    skipped: The texts that were put aside, by their keys.
     curve: The scores of models: texts, F1 and its interval, texts held out, and actions up to there.
     """
 
@@ -133,54 +175,65 @@ class State:
         self.settings: dict[str, Any] = {}
         self.labels: list[str] = []
         self.decisions: dict[str, Decision] = {}
-        self.skipped: dict[str, None] = {}
+        self.skipped: dict[str, Text] = {}
         self.ids: set[str] = set()
         self.curve: list[dict[str, Any]] = []
-        self._stack: list[tuple[str, Decision | None]] = []
+        self._stack: list[tuple[str, Decision | Text]] = []
 
-    def apply(self, entry: Mapping[str, Any]) -> None:
-        """Take in an entry.  RAISES DataError: If it is malformed."""
-        kind = entry.get("kind")
-        try:
-            if kind == "begin":
-                self.settings = dict(entry["settings"])
-            elif kind == "label":
-                self.labels += [label for label in entry["names"] if label not in self.labels]
-            elif kind == "accept":
-                self._decide(Decision.of(entry))
-            elif kind == "skip":
-                self._stack.append((str(entry["key"]), self.decisions.get(entry["key"])))
-                self.skipped[str(entry["key"])] = None
-            elif kind == "undo":
-                self._undo()
-            elif kind == "model":
-                self.curve.append(dict(entry))
-            else:
-                raise DataError(f"unknown kind of entry {kind!r}")
-            self.ids.add(str(entry.get("id", "")))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"a malformed entry ({error!r})") from None
+    def apply(self, entry: Any) -> None:
+        """Take in an entry.  RAISES DataError: If it is malformed; then nothing changes."""
+        kind = object_of(entry, "an entry").get("kind")
+        id_ = string(entry.get("id", ""), "id")
+        if (kind == "begin") == bool(self.settings):
+            raise DataError('the first entry, and no other one, must be of the kind "begin".')
+        if kind == "begin":
+            settings = object_of(entry.get("settings"), "settings")
+            string(settings.get("task"), "task")
+            self.settings = dict(settings)
+        elif kind == "label":
+            names = list(map(checked_label, list_of(entry.get("names"), "names")))
+            self.labels = list(dict.fromkeys([*self.labels, *names]))
+        elif kind == "accept":
+            decision = Decision.of(entry)
+            self._decide(decision.key, decision)
+        elif kind == "skip":
+            self._decide(string(entry.get("key"), "key"), Text.of(entry.get("text")))
+        elif kind == "undo":
+            self._undo()
+        elif kind == "model":
+            self.curve.append(_point(entry))
+        else:
+            raise DataError(f"there is no entry of the kind {kind!r}.")
+        if id_:
+            self.ids.add(id_)
 
-    def _decide(self, decision: Decision) -> None:
-        self._stack.append((decision.key, self.decisions.pop(decision.key, None)))
-        self.decisions[decision.key] = decision
-        self.skipped.pop(decision.key, None)
+    def _decide(self, key: str, what: Decision | Text) -> None:
+        self._stack.append((key, what))
+        self._put(key, what)
+
+    def _put(self, key: str, what: Decision | Text) -> None:
+        self._drop(key)
+        if isinstance(what, Decision):
+            self.decisions[key] = what
+        else:
+            self.skipped[key] = what
+
+    def _drop(self, key: str) -> None:
+        self.decisions.pop(key, None)
+        self.skipped.pop(key, None)
 
     def _undo(self) -> None:
         if not self._stack:
             return
-        key, before = self._stack.pop()
-        self.skipped.pop(key, None)
-        self.decisions.pop(key, None)
-        if before is not None:
-            self.decisions[key] = before
+        key, _ = self._stack.pop()
+        self._drop(key)
+        if any(other == key for other, _ in self._stack):  # decided before: all in the order that it had
+            for each in self._stack:
+                self._put(*each)
 
-    def last(self) -> tuple[str, Decision | None] | None:
-        """Return the text that undoing would reopen, and its decision; None for a skipped one."""
-        if not self._stack:
-            return None
-        key = self._stack[-1][0]
-        return key, None if key in self.skipped else self.decisions.get(key)
+    def last(self) -> tuple[str, Decision | Text] | None:
+        """Return the text that undoing would reopen: its key, and its decision or, if it was skipped, itself."""
+        return self._stack[-1] if self._stack else None
 
     @property
     def learned(self) -> list[Decision]:
@@ -193,32 +246,45 @@ class State:
         return [decision for decision in self.decisions.values() if decision.held_out]
 
 
+def _point(entry: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("texts", "held_out", "actions"):
+        whole(entry.get(name), name)
+    by_label = object_of(entry.get("by_label"), "by_label")
+    for name, value in (*((name, entry.get(name)) for name in ("f1", "low", "high")), *by_label.items()):
+        if value is not None:
+            number(value, name, 1.000001)
+    return dict(entry)
+
+
 class Journal:
     """The file, and the state it stands for.
 
-    RAISES FormatError: On a line that is not an entry, before the last one.
+    RAISES FormatError: On a line that is not an entry, before the last one; the file stays as it is.
     RAISES ConfigError: If the file is of a later version.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self.state = path, State()
+        lines = whole_lines(path, BEGIN) if path.exists() else []
+        for line_number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line.decode("utf8"))
+                self.state.apply(entry)
+            except (ValueError, RecursionError) as error:
+                what = f"this is no entry of a journal of 'annotate' ({error})"
+                raise FormatError(path, line_number, f"{what}. Remove the line, or give another folder.") from None
+            if entry.get("version", VERSION) != VERSION:
+                raise ConfigError(f"{path} was written by another release, version {entry['version']}.")
         if path.exists():
             cut_line(path)
-            for number, line in enumerate(path.read_text(encoding="utf8").split("\n")[:-1], start=1):
-                try:
-                    entry = json.loads(line)
-                    self.state.apply(entry)
-                except (ValueError, AttributeError) as error:
-                    raise FormatError(path, number, f"this is no entry of a journal ({error}).") from None
-                if entry.get("version", VERSION) != VERSION:
-                    raise ConfigError(f"{path} was written by another release, version {entry['version']}.")
         self._file = path.open("ab", buffering=0)
+        self._size = os.fstat(self._file.fileno()).st_size
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Append an entry; it is on disk when this returns.
 
         RAISES OSError: If it cannot be written, such as on a full disk; then the file is as it was.
-        RAISES DataError: If it is malformed.
+        RAISES DataError: If it is malformed, or another program has changed or replaced the file.
         """
         line = json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n"
         try:
@@ -227,16 +293,28 @@ class Journal:
             raise DataError("Half a character, which no file can hold.") from None
         if entry["kind"] == "accept":
             Decision.of(entry)
-        size = os.fstat(self._file.fileno()).st_size
+        self._check_file()
         try:
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
             os.fsync(self._file.fileno())
         except OSError:
-            self._file.truncate(size)
+            self._file.truncate(self._size)
             raise
+        self._size += len(data)
         self.state.apply(json.loads(line))
+
+    def _check_file(self) -> None:
+        """Check that what is appended will be found under the name of the file, behind what was written last."""
+        here = os.fstat(self._file.fileno())
+        try:
+            there = self.path.stat()
+        except OSError:
+            there = None
+        if there is None or not os.path.samestat(here, there) or there.st_size != self._size:
+            what = "another program has changed, replaced or removed it. Nothing was saved: end the command"
+            raise DataError(f"{self.path}: {what}, put the right file there, and begin again.")
 
     def close(self) -> None:
         """Close the file."""

@@ -99,10 +99,15 @@ class Learner:
             raise ConfigError(f"The config has more to train than {self.name}: {', '.join(others)}. Give --model.")
         self._block = {key: value for key, value in nlp.get_pipe_config(self.name).items() if key != "factory"}
         self._factory = nlp.get_pipe_meta(self.name).factory
-        self.source: CRFComponent | None = None
-        if model:
-            made: Any = nlp.create_pipe(self._factory, self.name, config=self._block)
-            self.source = made.from_bytes(self.pipe.to_bytes())
+        self.source = self._copy(self.pipe) if model else None
+
+    def first(self) -> CRFComponent | None:
+        """Return what predicts before there are decisions: the component of the trained pipeline, if there is one."""
+        return None if self.source is None else self._copy(self.source)
+
+    def _copy(self, pipe: CRFComponent) -> CRFComponent:
+        made: Any = self.nlp.create_pipe(self._factory, self.name, config=self._block)
+        return made.from_bytes(pipe.to_bytes())  # type: ignore[no-any-return]
 
     def use_classes(self, path: Path) -> None:
         """Let features read the classes of words of a file."""
@@ -148,7 +153,11 @@ class Learner:
     def gold(self, decision: Decision, doc: Doc | None = None) -> Doc:
         """Return an annotated Doc, a new one if none is given; what is not known is missing."""
         doc, pins, task = doc or self.doc(decision.text), decision.pins, self.pipe.annotation
-        spans = [DocSpan(doc, start, end, label) for start, end, label in pins.spans]
+        old: Any = doc.ents if isinstance(task, Entities) else ()
+        if isinstance(task, SpanGroups) and task.spans_key in doc.spans:
+            old = doc.spans[task.spans_key]
+        kept = {(span.start, span.end, span.label_): span for span in old}  # with its ids
+        spans = [kept.get(span) or DocSpan(doc, *span) for span in pins.spans]
         missing = missing_tokens(pins)
         allowed: dict[int, Sequence[str]] = dict(pins.choices)
         if isinstance(task, Entities):

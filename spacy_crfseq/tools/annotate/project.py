@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...corpora.outputs import locked_folder
+from ...corpora.outputs import check_output_file, check_output_pipeline, locked_folder
 from ...errors import ConfigError, CrfError, DataError
 from ...pipeline.doc_posterior import Scored
 from ...schemes import Span
 from .decoding import Decoding, Worth, decode, worth
 from .journal import FILE, VERSION, Decision, Journal, Pins, State, Text, checked_label
-from .learning import AHEAD, ENOUGH, Learner, expected_gain, time_model
+from .learning import AHEAD, BEST, CONFIG, DEV, ENOUGH, TRAIN, Learner, expected_gain, time_model
 from .pool import Pool, bands, text_of
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ SAMPLE, QUEUE = 400, 40
 """Texts that are ranked after each training, and the number of those that are kept."""
 SAVE_EVERY = 5.0
 """Seconds between two models on disk, at least."""
-CLASSES = "classes.tsv"
-"""The file of classes of words."""
+CLASSES, CLASSES_LOG = "classes.tsv", "classes.log"
+"""The file of classes of words, and what the command that learns them says."""
 TABS = 8
 """Pages that hold a text at the same time."""
 
@@ -56,7 +56,7 @@ class ConflictError(CrfError):
 
 
 class Model(NamedTuple):
-    """A trained component and the number of texts that it has learned from."""
+    """A trained component and the number of texts that it has learned from, beside those of a trained pipeline."""
 
     pipe: CRFComponent
     texts: int
@@ -77,7 +77,8 @@ class Project:
     settings: What must be the same when the folder is opened again: the task, the seed and more.
     guess: Spans of a text, and others that may be there, before there is a model, such as those of phrases.
     classes: Arguments of `word-classes`, which learns classes of words from the texts meanwhile; None for no classes.
-    RAISES ConfigError: If another process has it open, or the settings differ.
+    inputs: Files and pipelines that are read, which must not be among those that are written.
+    RAISES ConfigError: If another process has it open, the settings differ, or a new project would write over a file.
     """
 
     corrected: Path | None = None
@@ -93,6 +94,7 @@ class Project:
         *,
         guess: Callable[[Item], Decoding] | None = None,
         classes: Sequence[str] | None = None,
+        inputs: Sequence[str | Path] = (),
     ) -> None:
         self.folder, self.learner, self.pool, self.random = folder, learner, pool, Random(settings["seed"])
         self._guess = guess
@@ -101,14 +103,17 @@ class Project:
         self._wake.set()
         self._open.enter_context(locked_folder(folder))
         try:
+            check_output_file(folder / FILE, *inputs, force=True)
             self.journal = Journal(folder / FILE)
             self._open.callback(self.journal.close)
+            self._check_outputs(inputs)
             self._begin(settings, labels)
         except BaseException:
             self._open.close()
             raise
-        self.model: Model | None = None
-        self.trouble = ""
+        first = learner.first()
+        self._first = self.model = None if first is None else Model(first, 0)
+        self._troubles = dict[str, str]()
         self._in_hand: OrderedDict[str, Item] = OrderedDict()
         self._queue: list[int] = []
         self._seen: set[int] = set()
@@ -122,6 +127,21 @@ class Project:
     def state(self) -> State:
         """What has been decided."""
         return self.journal.state
+
+    @property
+    def trouble(self) -> str:
+        """What has failed in the background and not worked since."""
+        return " ".join(self._troubles.values())
+
+    def outputs(self) -> list[str]:
+        """Return the names of what is written beside the journal."""
+        return [BEST, TRAIN, DEV, CONFIG, CLASSES, CLASSES_LOG]
+
+    def _check_outputs(self, inputs: Sequence[str | Path]) -> None:
+        begun = bool(self.state.settings)
+        for path in (self.folder / name for name in self.outputs()):
+            check = check_output_pipeline if path.name == BEST else check_output_file
+            check(path, *inputs, force=begun, instead="It is not of this project. Give another folder.")
 
     def _begin(self, settings: dict[str, Any], labels: Sequence[str]) -> None:
         before = self.state.settings
@@ -145,8 +165,9 @@ class Project:
         """Run the command `word-classes`; without it, or with too few words, there are no classes."""
         command = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *arguments]
         settings = ["-o", str(self.folder / CLASSES), "--sizes", "200", "--min-count", "3", "--n-threads", "1"]
+        settings.append("--force")  # an earlier run may have been stopped
         slowly = ["nice"] if shutil.which("nice") else []
-        with (self.folder / CLASSES).with_suffix(".log").open("wb") as log:
+        with (self.folder / CLASSES_LOG).open("wb") as log:
             streams: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             self._process.append(subprocess.Popen([*slowly, *command, *settings], start_new_session=True, **streams))
         if self._process[0].wait() == 0:
@@ -158,10 +179,10 @@ class Project:
         for process in self._process:
             process.terminate()
         self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-            self._save()
-        self._open.close()
+        with self._open:
+            if self._thread.is_alive():
+                self._thread.join()
+                self._save()
 
     def settle(self, seconds: float = 60.0) -> bool:
         """Wait until the model has learned from all decisions; return whether it has."""
@@ -209,8 +230,12 @@ class Project:
         held_out = (total + 1) // HELD_OUT > held
         while self._queue and not held_out and number is None:
             first = self._queue.pop(0)
-            number = None if first in out or bands(self.pool.doc(first)) & self._seen else first
+            chosen = first in self.pool and first not in out and not bands(self.pool.doc(first)) & self._seen
+            number = first if chosen else None
         if number is None:
+            number = next(self.pool.draw(self.random, out), None)
+        if number is None:
+            self._do(self.pool.refresh)
             number = next(self.pool.draw(self.random, out), None)
         return None if number is None else Item(self.pool.key(number), self._ready(self.pool.doc(number)), held_out)
 
@@ -233,8 +258,12 @@ class Project:
         """Return what the page says about a text."""
         return ""
 
-    def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int]:
-        """Return what the model, if there is one, makes of a text under what the user says, and its number of texts."""
+    def decode(self, item: Item, pins: Pins) -> tuple[Decoding, int | None]:
+        """Return what the model makes of a text under what the user says, and its number of texts; None for no model.
+
+        RAISES DataError: On a label that the project does not have, and on what is impossible.
+        """
+        self._check_labels(pins)
         model = self.model
         if model is None or item.held_out:
             guess = self._guess(item) if self._guess is not None and not item.held_out else Decoding([], [])
@@ -243,11 +272,15 @@ class Project:
             shown += [span for span in guess.spans if taken.isdisjoint(range(span.start, span.end))]
             there = {span[:3] for span in shown}
             offers = [offer for offer in (*guess.spans, *guess.offers) if offer[:3] not in there]
-            return Decoding(sorted(shown), offers), 0
+            return Decoding(sorted(shown), offers), None
         for name in self.state.labels:  # one that the page has added since
             if name not in model.pipe.labels:
                 model.pipe.add_label(name)
         return decode(model.pipe, item.doc, pins, runs=self.learner.runs), model.texts
+
+    def _check_labels(self, pins: Pins) -> None:
+        for label in sorted(pins.labels.difference(self.state.labels)):
+            raise DataError(f"{label!r} is not among the labels. Add it first.")
 
     def accept(self, tab: str, entry: dict[str, Any]) -> None:
         """Write a decision; a second one with the same id is the first.
@@ -257,13 +290,12 @@ class Project:
         RAISES OSError: If it cannot be written.
         """
         with self._lock:
-            if entry.get("id") in self.state.ids:
+            if entry["id"] in self.state.ids:
                 return
-            item = self.item(tab, str(entry.get("key")), bool(entry.get("held_out")))
+            item = self.item(tab, entry["key"], entry.get("held_out") is True)
             text = text_of(item.doc)
-            for label in {span[2] for span in entry.get("pins", {}).get("spans", ())} - set(self.state.labels):
-                raise DataError(f"{label!r} is not among the labels. Add it first.")
-            decision = Decision.of({**entry, "key": item.key, "text": text._asdict(), "held_out": item.held_out})
+            decision = Decision.of({**entry, "text": text._asdict(), "held_out": item.held_out})
+            self._check_labels(decision.pins)
             self.journal.add({**decision.as_json(), "time": round(time.time(), 3)})
             self._seen |= bands(item.doc)
             self._done(tab)
@@ -272,7 +304,8 @@ class Project:
         """Put a text aside.  Raises as `accept`."""
         with self._lock:
             if id_ not in self.state.ids:
-                self.journal.add({"kind": "skip", "key": self.item(tab, key).key, "id": id_})
+                text = text_of(self.item(tab, key).doc)
+                self.journal.add({"kind": "skip", "key": key, "text": text._asdict(), "id": id_})
                 self._done(tab)
 
     def _done(self, tab: str) -> None:
@@ -291,16 +324,11 @@ class Project:
             last = self.state.last()
             if last is None:
                 return None
-            key, decision = last
+            key, what = last
             if any(item.key == key for other, item in self._in_hand.items() if other != tab):
                 raise ConflictError("The last text is open in another page.")
-            number = self.pool.number(key)
-            if decision is not None:
-                doc = self.learner.doc(decision.text)
-            elif number is not None:
-                doc = self.pool.doc(number)
-            else:
-                raise DataError("The text that was skipped last is not in the files any more.")
+            decision = what if isinstance(what, Decision) else None
+            doc = self.learner.doc(what.text if isinstance(what, Decision) else what)
             item = Item(key, self._ready(doc), decision is not None and decision.held_out, decision)
             self.journal.add({"kind": "undo", "key": key, "id": id_})
             self._done(tab)
@@ -322,7 +350,7 @@ class Project:
                 "labels": [{"name": name, "count": n, "f1": by_label.get(name)} for name, n in counts.items()],
                 "texts": len(state.learned), "held_out": len(state.held_out), "skipped": len(state.skipped),
                 "left": max(len(self.pool) - len(self._out(set())), 0),
-                "model": self.model.texts if self.model else 0, "f1": last.get("f1"), "low": last.get("low"),
+                "model": self.model.texts if self.model else None, "f1": last.get("f1"), "low": last.get("low"),
                 "high": last.get("high"), "curve": [[c["texts"], c["f1"], c["low"], c["high"]] for c in curve],
                 "advice": self.advice(), "trouble": self.trouble,
                 "seconds": sum(decision.seconds for decision in state.decisions.values()),
@@ -353,14 +381,15 @@ class Project:
                     self._do(self._save)
                     self._wake.wait()
 
-    def _do(self, work: Callable[[], None]) -> None:
+    def _do(self, work: Callable[[], object]) -> None:
+        name = work.__name__
         try:
             work()
-            self.trouble = ""
+            self._troubles.pop(name, None)
         except (CrfError, OSError) as error:
-            self.trouble = str(error)
+            self._troubles[name] = str(error)
         except Exception as error:  # the page must go on, and say so
-            self.trouble = f"The model could not be trained: {error!r}"
+            self._troubles[name] = f"The model could not be trained: {error!r}"
 
     def _warm_up(self) -> None:
         """Load the kernels before the first text is accepted."""
@@ -389,10 +418,10 @@ class Project:
                     self.journal.add({"kind": "model", **scored._asdict(), **counts})
             del pipe
             gc.collect()  # the model before, at once
-            if not self._wake.is_set():
-                self._rank()
         elif not learned:
-            self.model = None
+            self.model = self._first
+        if not self._wake.is_set():
+            self._rank()
 
     def _rank(self) -> None:
         """Choose the next texts from a sample."""
@@ -412,7 +441,7 @@ class Project:
 
     def _save(self) -> None:
         model = self.model
-        if model is not None:
+        if model is not None and model is not self._first:
             with self._lock:
                 learned, held_out = self.state.learned[: model.texts], self.state.held_out
             self.learner.save(self.folder, model.pipe, learned, held_out)

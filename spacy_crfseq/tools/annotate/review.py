@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE, lookup
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,12 @@ from ...corpora.columns import MISSING_ENTITY
 from ...corpora.conllu import COLUMNS as CONLLU
 from ...corpora.layouts import ANNOTATIONS, read_layout
 from ...corpora.lines import ZIPPED, opened
-from ...errors import ConfigError
+from ...errors import ConfigError, DataError
 from ...files import digest, replacing, write_json
 from ...pipeline.doc_posterior import Scored
 from ...pipeline.readers import read_examples
 from ...pipeline.texts import chunks_key, load_docs
-from ...schemes import OUTSIDE, Span, encode, find_invalid
+from ...schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid
 from ...training.dataset import folds
 from .._pages.judged import contradictions, log_odds, shown, spans_of_tags
 from .decoding import Decoding, decode, probabilities
@@ -38,9 +40,12 @@ from .journal import Decision, Pins
 from .learning import Learner, missing_tokens
 from .pool import Pool, Source, hash_of, text_of
 from .project import Item, Project
+from .values import string
 
 FOLDS, BATCH = 5, 500
 """Parts of the corpus, each of which is held out from a model; texts that are looked at together."""
+SUSPECTS = "suspects.json"
+"""The file of texts with likely errors."""
 RECENT = 20
 """Texts whose corrections are counted."""
 
@@ -48,7 +53,10 @@ RECENT = 20
 class Corpus(Pool):
     """The texts of an annotated file, in its order; copies of a text are kept apart.
 
+    A text is known by its words and its annotation in the file, so decisions stay with it when others are edited.
+
     decisions: Their annotation.
+    mark: The digest of the file; nothing is written of another one.
     RAISES CrfError: If the file cannot be read, or such a file not written.
     """
 
@@ -59,7 +67,15 @@ class Corpus(Pool):
             raise ConfigError(f"{self.path}: --review writes columns, CoNLL-U and .spacy; convert it first.")
         if self.column not in self.layout.columns:
             raise ConfigError(f"{self.path} has no column {self.column!r}. Name the columns: --format or --columns.")
+        self.mark = digest(source.path)
         super().__init__(learner.nlp, [source])
+        self._check_mark()
+
+    def _check_mark(self) -> None:
+        """Check, after the file was read once more, that it still is the one that was read first."""
+        if digest(self.path) != self.mark:
+            what = "the file has changed since the command has read it, so the corrected corpus was not written"
+            raise DataError(f"{self.path}: {what}. Decisions are saved: end the command and give it again.")
 
     def refresh(self) -> int:
         """Read the file at first."""
@@ -72,16 +88,16 @@ class Corpus(Pool):
             tags = gold_tags_of(pipe, example)
             spans = spans_of_tags(tags, plain=self.learner.plain)
             unknown = tuple(i for i, tag in enumerate(tags) if tag is None)
+            pins = Pins(tuple(_runs(spans) if self.learner.runs else spans), (), unknown)
             text = text_of(example.reference)
-            item = text.words, None if text.spaces is None else bytes(text.spaces)
-            number = hash_of(item)
+            number = hash_of(json.dumps([text, pins.as_json()]))
             while number in self._numbers:
                 number = (number + 1) % 2**64
             self._numbers[number] = len(self._texts)
-            self._texts.append(item)
-            pins = Pins(tuple(_runs(spans) if self.learner.runs else spans), (), unknown)
+            self._texts.append((text.words, None if text.spaces is None else bytes(text.spaces)))
             self.decisions.append(Decision(f"{number:016x}", text, pins))
             self._said[self.decisions[-1].key] = _said(pins)
+        self._present = frozenset(range(len(self._texts)))
         return len(self)
 
     def key(self, number: int) -> str:
@@ -99,50 +115,86 @@ class Corpus(Pool):
         return {key: pins for key, pins in new.items() if self._said.get(key, _said(pins)) != _said(pins)}
 
     def write(self, path: Path, decisions: Mapping[str, Decision]) -> None:
-        """Write the corpus with the annotation of some texts replaced, and all else as it is in the file."""
+        """Write the corpus with the annotation of some texts replaced, and all else as it is in the file.
+
+        RAISES DataError: If the file is not the one that was read first; then nothing is written.
+        """
         changed = self.changes(decisions)
         with replacing(path) as file:
             if self.layout.name == DOCBIN:
                 self._docbin(changed).to_disk(file)
             else:
-                file.write_bytes(self._lines(changed).encode(self.layout.encoding))
+                file.write_bytes(self._lines(changed))
+            self._check_mark()
 
     def _docbin(self, changed: Mapping[str, Pins]) -> DocBin:
-        docs = list(load_docs(self.path, self.learner.nlp.vocab))
-        for old, doc in zip(self.decisions, docs, strict=True):
+        """Return the Docs of the file, of which only those that have changed are packed anew."""
+        binary, docs = DocBin().from_disk(self.path), load_docs(self.path, self.learner.nlp.vocab)
+        for i, (old, doc) in enumerate(zip(self.decisions, docs, strict=True)):
             if old.key in changed:
-                self.learner.gold(old._replace(pins=changed[old.key]), doc)
-        attrs = DocBin().from_disk(self.path).attrs
-        return DocBin(attrs, any(doc.user_data for doc in docs), docs)
+                one = DocBin(store_user_data=True)
+                one.attrs = binary.attrs
+                one.add(self.learner.gold(old._replace(pins=changed[old.key]), doc))
+                for name in ("tokens", "cats", "span_groups"):
+                    getattr(binary, name)[i] = getattr(one, name)[0]
+                binary.user_data[i] = one.user_data[0] if doc.user_data else None
+                binary.strings |= one.strings
+        binary.store_user_data = any(data is not None for data in binary.user_data)
+        return binary
 
-    def _lines(self, changed: Mapping[str, Pins]) -> str:
+    def _lines(self, changed: Mapping[str, Pins]) -> bytes:
+        """Return the bytes of the file with other tags in some fields."""
         with opened(self.path) as file:
-            lines = file.read().decode(self.layout.encoding).split("\n")
+            data = file.read()
+        encoding = _plain_encoding(self.layout.encoding, data)
+        lines = data.decode(encoding).split("\n")
         sentences = list(read_layout(self.path, self.layout))
         conllu, scheme = self.layout.name == "conllu", self.layout.scheme
         at = 2 + CONLLU.index(self.column) if conllu else self.layout.columns.index(self.column)
-        if scheme == "IOB1" and not any(_stray(sentence.columns[self.column]) for sentence in sentences):
+        field = r"(?<![^\t])[^\t]*" if conllu else r"[^ \t\r]+"
+        if scheme == "IOB1" and all(
+            find_invalid(_known(sentence.columns[self.column]), "IOB2") is None for sentence in sentences
+        ):
             scheme = "IOB2"
         for sentence, old in zip(sentences, self.decisions, strict=True):
             if old.key not in changed:
                 continue
             tags, place = sentence.columns[self.column], sentence.line - 1
-            for tag in self._tags(changed[old.key], tags, scheme):
+            for before, tag in zip(tags, self._tags(changed[old.key], old.pins, tags, scheme), strict=True):
                 while conllu and re.match(r"\d+[-.]", lines[place]):  # a multiword token or an empty node
                     place += 1
-                field = list(re.finditer(r"[^\t\r]+" if conllu else r"[^ \t\r]+", lines[place]))[at]
-                lines[place] = lines[place][: field.start()] + tag + lines[place][field.end() :]
+                if tag != before:
+                    start, end = [match.span() for match in re.finditer(field, lines[place])][at]
+                    lines[place] = lines[place][:start] + tag + lines[place][end:]
                 place += 1
-        return "\n".join(lines)
+        try:
+            return "\n".join(lines).encode(encoding)
+        except UnicodeEncodeError as error:
+            label = error.object[error.start : error.end]
+            raise DataError(f"{self.path} is in {encoding}, which has no {label!r}. Take another label.") from None
 
-    def _tags(self, pins: Pins, old: list[str], scheme: str) -> list[str]:
-        """Return the tags of a text; where nothing is known, those of the file, if no other says so."""
-        tags = old.copy() if self.learner.plain else encode(pins.spans, len(old), scheme)
-        for start, end, label in pins.spans if self.learner.plain else ():
-            tags[start:end] = [label] * (end - start)
-        for token in missing_tokens(pins):
-            tags[token] = MISSING_ENTITY if self.column == "ent" else old[token]
-        return tags
+    def _tags(self, pins: Pins, before: Pins, old: list[str], scheme: str) -> list[str]:
+        """Return the tags of a text; those of the file stay where the user has changed nothing.
+
+        before: What they say.
+        """
+        if self.learner.plain:
+            tags = old.copy()
+            for start, end, label in set(pins.spans).difference(before.spans):
+                tags[start:end] = [label] * (end - start)
+            return tags
+        missing, tags = missing_tokens(pins), encode(pins.spans, len(old), scheme)
+        if self.column == "ent":
+            for token in missing:
+                tags[token] = MISSING_ENTITY
+        kept = old.copy()
+        for start, end, _ in set(pins.spans).symmetric_difference(before.spans):
+            kept[start:end] = tags[start:end]
+        for token in missing.symmetric_difference(before.unknown):
+            kept[token] = tags[token]
+        same = decode_lenient(_known(kept)) == list(pins.spans)
+        stays = find_invalid(_known(kept), scheme) is None or find_invalid(_known(old), scheme) is not None
+        return kept if same and stays else tags
 
 
 def _runs(tokens: list[Span]) -> list[Span]:
@@ -160,8 +212,23 @@ def _said(pins: Pins) -> tuple[Any, ...]:
     return pins.spans, pins.unknown, dict(pins.choices), pins.wrong
 
 
-def _stray(tags: list[str]) -> bool:
-    return find_invalid([OUTSIDE if tag == MISSING_ENTITY else tag for tag in tags], "IOB2") is not None
+def _known(tags: list[str]) -> list[str]:
+    return [OUTSIDE if tag == MISSING_ENTITY else tag for tag in tags]
+
+
+def _plain_encoding(encoding: str, data: bytes) -> str:
+    """Return the encoding in which the bytes of a file stay the same, with its byte order mark as a character.
+
+    RAISES DataError: If there is none.
+    """
+    big, name = data.startswith((BOM_UTF16_BE, BOM_UTF32_BE)), lookup(encoding).name
+    little = data.startswith((BOM_UTF16_LE, BOM_UTF32_LE)) or (not big and sys.byteorder == "little")
+    plain = {"utf-8-sig": "utf-8"}.get(name, name)
+    if name in ("utf-16", "utf-32"):
+        plain = f"{name}-{'le' if little else 'be'}"
+    if data.decode(plain).encode(plain) != data:
+        raise DataError(f"A file in {encoding} cannot be written again byte by byte. Convert it to utf8 first.")
+    return plain
 
 
 def likely_errors(learner: Learner, corpus: Corpus, path: Path) -> list[dict[str, Any]]:
@@ -170,9 +237,15 @@ def likely_errors(learner: Learner, corpus: Corpus, path: Path) -> list[dict[str
     path: The file that keeps them; it is used as long as the corpus stays the same.
     RAISES CrfError: If the models cannot be trained.
     """
-    mark = digest(corpus.path)
-    if path.exists() and (saved := json.loads(path.read_text(encoding="utf8")))["corpus"] == mark:
-        return saved["texts"]  # type: ignore[no-any-return]
+    mark = corpus.mark
+    with suppress(
+        OSError, ValueError, RecursionError, KeyError, TypeError
+    ):  # none yet, or damaged: they are found anew
+        saved = json.loads(path.read_text(encoding="utf8"))
+        for entry in saved["texts"] if saved["corpus"] == mark else ():
+            _ = string(entry["key"], "key"), string(entry["why"], "why"), _scored(entry)
+        if saved["corpus"] == mark:
+            return saved["texts"]  # type: ignore[no-any-return]
     texts, labels, found = corpus.decisions, corpus.labels(), list[dict[str, Any]]()
     parts = folds([decision.text.words for decision in texts], FOLDS)
     for held in tqdm(parts, unit=" folds", disable=None, leave=False, file=sys.stderr):
@@ -196,22 +269,40 @@ def likely_errors(learner: Learner, corpus: Corpus, path: Path) -> list[dict[str
     return found
 
 
+def _scored(entry: Mapping[str, Any]) -> Decoding:
+    """Return the spans of an entry of `likely_errors`.  Raises TypeError, KeyError or ValueError on a damaged one."""
+    return Decoding(*([Scored(*span) for span in entry[name]] for name in ("spans", "offers")))
+
+
 class Review(Project):
     """The state of a folder that holds a corrected corpus; nothing is learned."""
 
     corrected: Path
 
-    def __init__(self, folder: Path, learner: Learner, corpus: Corpus, labels: list[str], settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        learner: Learner,
+        corpus: Corpus,
+        labels: list[str],
+        settings: dict[str, Any],
+        inputs: Sequence[str | Path],
+    ) -> None:
         self.corpus, self.corrected = corpus, folder / corpus.path.name.removesuffix(ZIPPED)
-        if self.corrected.resolve() == corpus.path.resolve():
-            raise ConfigError(f"--output {folder} holds the corpus itself. Give another folder.")
-        self.suspects = {entry["key"]: entry for entry in likely_errors(learner, corpus, folder / "suspects.json")}
         names = list(dict.fromkeys([*labels, *corpus.labels()]))
-        super().__init__(folder, learner, corpus, names, settings, guess=self._suspect)
+        super().__init__(folder, learner, corpus, names, settings, guess=self._suspect, inputs=inputs)
+        try:
+            self.suspects = {entry["key"]: entry for entry in likely_errors(learner, corpus, folder / SUSPECTS)}
+        except BaseException:
+            self.close()
+            raise
+
+    def outputs(self) -> list[str]:
+        """Return the names of what is written beside the journal."""
+        return [self.corrected.name, SUSPECTS]
 
     def _suspect(self, item: Item) -> Decoding:
-        entry = self.suspects.get(item.key, {"spans": (), "offers": ()})
-        return Decoding(*([Scored(*span) for span in entry[name]] for name in ("spans", "offers")))
+        return _scored(self.suspects.get(item.key, {"spans": (), "offers": ()}))
 
     def note(self, item: Item) -> str:
         """Return why a text is shown."""
@@ -231,9 +322,16 @@ class Review(Project):
             return {**super().summary(), "review": True, "left": len(self._left())}
 
     def advice(self) -> str:
-        """Return how many of the texts before were errors."""
+        """Return how many of the texts before were errors, and how many decisions are of texts that have changed."""
         recent = dict(list(self.state.decisions.items())[-RECENT:])
-        return f"Of the last {len(recent)} texts, you have corrected {len(self.corpus.changes(recent))}."
+        corrected = f"Of the last {len(recent)} texts, you have corrected {len(self.corpus.changes(recent))}."
+        lost = sum(self.pool.number(key) is None for key in self.state.decisions)
+        gone = (
+            f" {lost:,} decisions are of texts that are no longer in the file, or annotated otherwise there."
+            if lost
+            else ""
+        )
+        return corrected + gone
 
     def _warm_up(self) -> None:
         pass

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from ...errors import CrfError
+from ...errors import CrfError, DataError
 from .exports import FORMATS, exported
 from .journal import Pins
 from .project import ConflictError, Item, Project
+from .values import object_of, string
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parent / "page"
 FILES = {"": "index.html", "page.js": "page.js", "text.js": "text.js", "style.css": "style.css"}
 HOSTS = ("127.0.0.1", "localhost")
-LARGEST = 4 << 20
-"""Bytes of a request, at most."""
+LARGEST = 32 << 20
+"""Bytes of a request, at most: each of 100,000 tokens may have a label, which is sent thrice."""
+REQUIRED = {"next": ("tab",), "decode": ("tab", "key"), "accept": ("tab", "key", "id"), "skip": ("tab", "key", "id"),
+            "undo": ("tab", "id"), "state": (), "label": ("name",)}  # fmt: skip
+"""The requests of the page, and the strings that they must have."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -91,8 +95,6 @@ def shown(project: Project, item: Item | None) -> dict[str, Any]:
 
 
 CHANGES: dict[str, Callable[[Project, dict[str, Any]], object]] = {
-    "next": lambda project, body: body["tab"],
-    "state": lambda project, body: None,
     "accept": lambda project, body: project.accept(body["tab"], body),
     "skip": lambda project, body: project.skip(body["tab"], body["key"], body["id"]),
     "undo": lambda project, body: project.undo(body["tab"], body["id"]),
@@ -106,7 +108,7 @@ def answer(project: Project, what: str, body: dict[str, Any]) -> dict[str, Any]:
         item = project.item(body["tab"], body["key"], body.get("held_out") is True)
         decoding, texts = project.decode(item, Pins.of(body["pins"], len(item.doc)))
         return {"spans": decoding.spans, "offers": decoding.offers, "model": texts}
-    done = CHANGES[what](project, body)
+    done = CHANGES[what](project, body) if what in CHANGES else None
     if what in ("state", "label") or (what == "undo" and done is None):
         return {"text": None, "state": project.summary()}
     shows = project.next(body["tab"], body.get("wanted", ""), body.get("held_out") is True and what == "next")
@@ -122,16 +124,16 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
 
     async def work(request: Request) -> Response:
         what = request.path_params["work"]
-        if what not in CHANGES and what != "decode":
+        if what not in REQUIRED:
             return JSONResponse({"error": "There is no such request."}, 404)
         try:
             body = await read_json(request)
-            for name in ("tab", "key", "id", "name", "wanted"):
-                if not isinstance(body.get(name, ""), str):
-                    raise CrfError(f"{name!r} must be a string.")
-            return JSONResponse(await run_in_threadpool(answer, project, what, body))
-        except (ConflictError, CrfError, OSError, KeyError) as error:
-            return failed(error)
+        except ClientDisconnect:
+            return Response()  # nobody reads it
+        for name in (*REQUIRED[what], "wanted"):
+            if not string(body.get(name, ""), name) and name != "wanted":
+                raise DataError(f"The request lacks {name!r}.")
+        return JSONResponse(await run_in_threadpool(answer, project, what, body))
 
     async def download(request: Request) -> Response:
         name = request.path_params["format"]
@@ -146,7 +148,8 @@ def make_app(project: Project, token: str, port: int) -> ASGIApp:
         Route("/export/{format}", download),
         Route("/{file:path}", page),
     ]
-    app = Starlette(routes=[Mount("/{token}", routes=routes)])
+    handlers: Any = {CrfError: failed, OSError: failed, Exception: failed}
+    app = Starlette(routes=[Mount("/{token}", routes=routes)], exception_handlers=handlers)
     return Guard(app, token, port)
 
 
@@ -154,25 +157,25 @@ async def read_json(request: Request) -> dict[str, Any]:
     """Return the object that a request carries.  RAISES CrfError: If it carries none."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise CrfError("Send JSON (Content-Type: application/json).")
-    data = b""
+    data = bytearray()
     async for part in request.stream():
         data += part
         if len(data) > LARGEST:
-            raise CrfError("The request is too large.")
+            raise DataError(f"The request has more than {LARGEST:,} bytes.")
     try:
-        body = json.loads(data)
+        return dict(object_of(json.loads(data), "the request"))
+    except DataError:
+        raise
     except (ValueError, RecursionError):
-        raise CrfError("The request is no JSON.") from None
-    if not isinstance(body, dict):
-        raise CrfError("The request is no JSON object.")
-    return body
+        raise DataError("The request is no JSON.") from None
 
 
-def failed(error: Exception) -> JSONResponse:
-    """Return an answer that says what went wrong."""
+def failed(request: Request, error: Exception) -> Response:
+    """Return an answer that says what went wrong; a fault of the program is in the terminal, too."""
     if isinstance(error, OSError):
         text = f"Nothing was saved: {error.strerror or error}. Make room, then accept the text again; it is still here."
         return JSONResponse({"error": text}, 507)
-    if isinstance(error, KeyError):
-        return JSONResponse({"error": f"The request lacks {error}."}, 400)
-    return JSONResponse({"error": str(error)}, 409 if isinstance(error, ConflictError) else 400)
+    if isinstance(error, CrfError):
+        return JSONResponse({"error": str(error)}, 409 if isinstance(error, ConflictError) else 400)
+    text = f"Nothing was saved: the program has failed ({error!r}). Please report this; the terminal has the details."
+    return JSONResponse({"error": text}, 500)

@@ -22,7 +22,7 @@ from ...cli.console import printer
 from ...cli.options import layout_of
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ...corpora.layouts import as_options, file_columns
-from ...corpora.outputs import check_output_file
+from ...corpora.outputs import check_own_file, check_page
 from ...errors import ConfigError, DataError
 from ...files import write_json, write_text
 from ...pipeline.select import load_pipeline
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.training import Example
 
+SPEED = "tokens_per_second"
 WARM_UP = 32
 MOST = 100
 """Rows of a table of tags: words have more lemmas."""
@@ -147,8 +148,8 @@ def evaluate(
     from ...pipeline.readers import read_gold
     from .._pages.html import render
 
-    check_output_file(output, file, corpus)
-    check_output_file(html, file, corpus, output)
+    check_own_file(output, file, corpus, own=lambda first: SPEED.encode() in first, what="an output")
+    check_page(html, file, corpus, output)
     if against is None:
         for name, value in {"component": component, "number": number, "samples": samples, "html": html}.items():
             if value is not None:
@@ -259,7 +260,7 @@ def _scores(
     speed = tokens / seconds if seconds else 0.0
     blocks.append(f"{tokens} tokens in {seconds:.2f} s: {speed:,.0f} tokens/s")
     metrics["token_label_acc"] = right / known if known else 0.0
-    return {**metrics, "tokens": tokens, "seconds": seconds, "tokens_per_second": speed}, blocks
+    return {"tokens": tokens, "seconds": seconds, SPEED: speed, **metrics}, blocks
 
 
 def _add_raw(metrics: dict[str, Any], nlp: Language, docs: Sequence[Doc], scored: Sequence[str]) -> str:

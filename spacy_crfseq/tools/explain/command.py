@@ -18,7 +18,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, cut, cut_name, printer
 from ...cli.options import first_texts
-from ...corpora.outputs import check_output_file
+from ...corpora.outputs import check_page
 from ...errors import ConfigError
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
@@ -136,7 +136,7 @@ def explain(
     """
     from .._pages.html import render, text_style
 
-    check_output_file(output, *([] if source is None else [source]), texts)
+    check_page(output, *([] if source is None else [source]), texts)
     if source is None:
         _refuse("needs a text, or a file of texts", token=tokens, limit=limit)
         number = number or (WEIGHTS if output is None else WEIGHTS_ON_PAGE)

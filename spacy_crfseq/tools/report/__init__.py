@@ -16,7 +16,7 @@ from ...cli.app import command
 from ...cli.console import printer
 from ...cli.options import gold_tags_of, layout_of
 from ...corpora import read_lines
-from ...corpora.outputs import check_output_file
+from ...corpora.outputs import check_page
 from ...errors import ConfigError, FormatError
 from ...files import write_json, write_text
 from ...pipeline.select import crfs_of, load_pipeline, model_folder
@@ -80,7 +80,7 @@ def report(
     from .._pages.html import made_of, render, text_style
     from .._pages.weights import largest_of_labels, named
 
-    check_output_file(output, file, train, corpus)
+    check_page(output, file, train, corpus)
     if card and model_folder(model) != Path(model):
         raise ConfigError(f"{model} is a package, so --card cannot change its model card.")
     nlp = load_pipeline(model)

@@ -17,7 +17,7 @@ from ...cli.app import command
 from ...cli.console import count_of, printer
 from ...cli.options import first_texts
 from ...corpora.layouts import TEXTS, asked, layout_by_ending
-from ...corpora.outputs import check_output_file
+from ...corpora.outputs import check_page
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from .._pages.judged import Tokens, tokens_of
@@ -69,7 +69,7 @@ def show(
     """
     from .._pages.html import render, text_style
 
-    check_output_file(output, source)
+    check_page(output, source)
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     kept, more = first_texts(nlp, source, layout, number)

@@ -29,7 +29,7 @@ from ...cli.app import command
 from ...cli.console import FAILED, INTERRUPTED, printer, say
 from ...cli.fit import suggest_next
 from ...corpora.layouts import check_choice
-from ...corpora.outputs import check_output_folder, locked
+from ...corpora.outputs import check_output_folder, check_page, locked
 from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, move, replace_folder, write_text
 from ...pipeline.project import (
@@ -137,7 +137,10 @@ def sweep(
     """
     load_optuna()
     check_choice("--sampler", sampler, SAMPLERS)
-    check_output_folder(output, pipelines=[BEST], force=force or (output / RESULTS).exists())
+    own = (output / RESULTS).exists()
+    check_output_folder(output, pipelines=[BEST], files=() if own else (PAGE, RUNS), force=force or own)
+    if own:
+        check_page(output / PAGE)
     source = read_grid(config_path, overrides or {}, load_config)
     if component is not None:
         source = source._replace(component=component)

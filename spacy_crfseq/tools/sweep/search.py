@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spacy.util import registry
 
-from ...corpora.outputs import cut_line
+from ...corpora.outputs import cut_line, whole_lines
 from ...errors import ConfigError, FormatError, suggest
 
 Place: TypeAlias = tuple[str, ...]
@@ -282,14 +282,14 @@ def read_results(file: Path) -> dict[str, Result]:
     """
     results: dict[str, Result] = {}
     if file.exists():
-        cut_line(file)
-        for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+        for number, line in enumerate(whole_lines(file, b'{"key": '), start=1):
             try:
                 result = Result(**json.loads(line))
             except (ValueError, TypeError) as error:
                 message = f"this is no result of a sweep ({error}). Give another --output, or move the file away."
                 raise FormatError(file, number, message) from error
             results[result.key] = result
+        cut_line(file)
     return results
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.schemes import Span
@@ -23,10 +26,19 @@ ENTRIES: list[dict[str, Any]] = [
     {"kind": "begin", "version": 1, "settings": {"task": "entities"}},
     {"kind": "label", "names": ["PER", "Å"]},
     accept("k1", "1", Span(0, 1, "PER"), seconds=2.5, actions=3),
-    {"kind": "skip", "key": "k2", "id": "2"},
+    {"kind": "skip", "key": "k2", "id": "2", "text": {"words": ["Bo"], "spaces": None}},
     accept("k3", "3", Span(2, 3, "Å"), held_out=True),
     {"kind": "undo", "key": "k3", "id": "4"},
-    {"kind": "model", "texts": 1, "held_out": 0, "f1": None},
+    {
+        "kind": "model",
+        "texts": 1,
+        "held_out": 0,
+        "actions": 3,
+        "f1": None,
+        "low": None,
+        "high": None,
+        "by_label": {"PER": 0.5},
+    },
     accept("k1", "5"),
 ]
 
@@ -54,26 +66,40 @@ def test_a_kill_at_any_byte_loses_at_most_the_entry_that_was_being_written(tmp_p
         path.write_bytes(whole[:size])
         again = Journal(path)
         assert seen(again.state) == fold(ENTRIES[: whole[:size].count(b"\n")])
-        again.add({"kind": "label", "names": ["NEW"]})
+        if again.state.settings:
+            again.add({"kind": "label", "names": ["NEW"]})
+            assert b"NEW" in path.read_bytes().splitlines()[-1]
         again.close()
-        assert b"NEW" in path.read_bytes().splitlines()[-1]
 
 
-def test_undoing_goes_back_decision_by_decision() -> None:
-    state = State()
-    for entry in ENTRIES:
-        state.apply(entry)
-    assert state.last() is not None
-    assert state.decisions["k1"].pins.spans == ()
-    state.apply({"kind": "undo"})
-    assert state.decisions["k1"].pins.spans == (Span(0, 1, "PER"),)
-    assert state.last() == ("k2", None)
-    state.apply({"kind": "undo"})
-    assert list(state.skipped) == []
-    state.apply({"kind": "undo"})
-    state.apply({"kind": "undo"})
-    assert state.decisions == {}
-    assert state.last() is None
+STEPS = st.lists(st.sampled_from(["accept", "skip", "undo"]).flatmap(
+    lambda kind: st.tuples(st.just(kind), st.sampled_from("abc"), st.integers(0, 9))), max_size=12)  # fmt: skip
+
+
+def step(kind: str, key: str, number: int) -> dict[str, Any]:
+    if kind == "accept":
+        return accept(key, str(number), actions=number)
+    return {"kind": kind, "key": key, "text": {"words": ["Bo"], "spaces": None}}
+
+
+@given(STEPS)
+@example([("skip", "a", 0), ("accept", "a", 0)])
+@example([("accept", "a", 0), ("accept", "b", 1), ("accept", "a", 2), ("undo", "a", 0)])
+def test_a_state_is_what_the_steps_that_were_not_undone_amount_to(steps: list[tuple[str, str, int]]) -> None:
+    state, kept = State(), list[tuple[str, str, int]]()
+    state.apply(ENTRIES[0])
+    for each in steps:
+        state.apply(step(*each))
+        kept = kept[:-1] if each[0] == "undo" else [*kept, each]
+    last = {key: (number, kind, actions) for number, (kind, key, actions) in enumerate(kept)}
+    decided = sorted((at, key, actions) for key, (at, kind, actions) in last.items() if kind == "accept")
+    assert [(key, each.actions) for key, each in state.decisions.items()] == [(k, n) for _, k, n in decided]
+    assert state.skipped.keys() == {key for key, (_, kind, _) in last.items() if kind == "skip"}
+    reopened = state.last()
+    assert (reopened is None) == (not kept)
+    if reopened is not None:
+        assert reopened[0] == kept[-1][1]
+        assert isinstance(reopened[1], Text) == (kept[-1][0] == "skip")
 
 
 @pytest.mark.parametrize("written", [0, 10])
@@ -111,12 +137,124 @@ def test_a_full_disk_leaves_the_file_as_it_was(written: int, tmp_path: Path, mon
     journal.close()
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"kind": "dance"}', '{"kind": "accept", "key": "a"}', '"x"', "\x00"])
-def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
+DAMAGED = [
+    b"{",
+    b"[]",
+    b"3",
+    b'"x"',
+    b"\x00",
+    b"\xff",
+    b"[" * 100_000,
+    b'{"kind": ' + b"9" * 5000 + b"}",
+    b'{"kind": "dance"}',
+    b'{"kind": ["label"]}',
+    b'{"kind": "begin", "settings": {"task": "tags"}}',
+    b'{"kind": "label", "names": [{"a": 1}]}',
+    b'{"kind": "label", "names": [[]]}',
+    b'{"kind": "label", "names": "PER"}',
+    b'{"kind": "label", "names": ["A"], "id": 3}',
+    b'{"kind": "model"}',
+    b'{"kind": "skip", "key": "a"}',
+    b'{"kind": "skip", "text": {"words": ["a"]}}',
+    b'{"kind": "accept", "key": "a"}',
+]
+
+
+@pytest.mark.parametrize("line", DAMAGED)
+def test_a_line_that_is_no_entry_is_named_and_the_file_stays(line: bytes, tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    path.write_text(json.dumps(ENTRIES[0]) + f"\n{line}\n", encoding="utf8")
-    with pytest.raises(FormatError, match=r"journal.jsonl:2: "):
+    content = json.dumps(ENTRIES[0]).encode() + b"\n" + line + b"\n" + b"half"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"journal.jsonl:2: .*Remove the line"):
         Journal(path)
+    assert path.read_bytes() == content
+
+
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    10**10,
+    1.5,
+    math.nan,
+    math.inf,
+    "",
+    "x",
+    "\ud800",
+    [],
+    [[]],
+    [[0]],
+    {},
+    {"a": 1},
+    [{}],
+]
+
+
+@given(st.data())
+def test_an_entry_with_a_damaged_value_is_refused_in_words_or_is_sound(data: st.DataObject) -> None:
+    entry: Any = json.loads(json.dumps(accept("k", "1", Span(0, 1, "PER"), predicted=[(0, 1, "PER", 0.5)], model=3)))
+    inside = entry
+    while isinstance(inside, (dict, list)) and inside:
+        keys = sorted(inside) if isinstance(inside, dict) else list(range(len(inside)))
+        key = data.draw(st.sampled_from(keys))
+        if data.draw(st.booleans()) or not isinstance(inside[key], (dict, list)) or not inside[key]:
+            inside[key] = data.draw(st.sampled_from(VALUES))
+            break
+        inside = inside[key]
+    try:
+        decision = Decision.of(entry)
+    except DataError:
+        return
+    assert Decision.of(json.loads(json.dumps(decision.as_json(), allow_nan=False))) == decision
+
+
+@pytest.mark.parametrize(
+    "content", [b"mine", b"mine\n", b'{"mine": 1}\n', b'{"kind": "label", "names": ["A"]}\n', b'{"k', b"\n"]
+)
+def test_a_foreign_file_of_that_name_stays_as_it_is(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(content)
+    if content == b'{"k':  # a kill while the first entry was written
+        Journal(path).close()
+        assert path.read_bytes() == b""
+        return
+    with pytest.raises(FormatError, match="has not been written by this command"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+def test_nothing_is_written_to_a_file_that_another_program_has_put_aside_or_changed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    copy = tmp_path / "copy"
+    journal = Journal(path)
+    journal.add(ENTRIES[0])
+    original = path.read_bytes()
+
+    def refused() -> None:
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(DataError, match=r"journal\.jsonl: another program has .* Nothing was saved"):
+            journal.add(ENTRIES[2])
+        assert journal.state.decisions == {}
+        assert (path.read_bytes() if path.exists() else None) == before
+
+    copy.write_bytes(original)
+    copy.replace(path)  # as git and clients of shared folders do
+    refused()
+    path.unlink()
+    refused()
+    journal.close()
+    path.write_bytes(original)
+    journal = Journal(path)
+    with path.open("ab") as file:
+        file.write(b'{"kind": "label", "names": ["X"]}\n')
+    refused()
+    path.write_bytes(original[:-3])
+    refused()
+    path.write_bytes(original)
+    journal.add(ENTRIES[2])
+    assert journal.state.decisions.keys() == {"k1"}
+    journal.close()
 
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:
@@ -133,13 +271,19 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
         ({"spans": [[0, 2, "PER"], [1, 3, "LOC"]]}, "overlap"),
         ({"spans": [[0, 1, "a b"]]}, "white space"),
         ({"spans": [[0, 1, ""]]}, "1 to 80"),
-        ({"spans": [[0, 1]]}, "no annotation"),
-        ({"spans": 3}, "no annotation"),
+        ({"spans": [[0, 1]]}, "must be"),
+        ({"spans": 3}, "must be"),
         ({"outside": [3]}, "not among the 3"),
-        ({"unknown": ["x"]}, "no annotation"),
+        ({"spans": [[0, "1", "PER"]]}, "whole number"),
+        ({"spans": [[0, 1.0, "PER"]]}, "whole number"),
+        ({"spans": [[0, 1, "PER", 0.5]]}, "lists of 3"),
+        ({"choices": [[0]]}, "lists of 2"),
+        ({"choices": {"0": ["A"]}}, "must be a list"),
+        ({"unknown": [True]}, "whole number"),
+        ({"unknown": ["x"]}, "must be"),
         ({"choices": [[0, ["O"]]]}, "O or -"),
-        ([], "no annotation"),
-        (None, "no annotation"),
+        ([], "must be"),
+        (None, "must be"),
     ],
 )
 def test_annotations_that_make_no_sense_are_refused(value: Any, message: str) -> None:
@@ -156,9 +300,12 @@ def test_labels_that_no_file_can_hold_are_refused(name: Any) -> None:
 
 def test_half_a_character_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
+    journal.add(ENTRIES[0])
+    before = journal.path.read_bytes()
     with pytest.raises(DataError, match="Half a character"):
         journal.add({"kind": "skip", "key": "\ud800", "id": "1"})
-    with pytest.raises(DataError, match="numbers from 0"):
+    with pytest.raises(DataError, match="number from 0"):
         journal.add({**accept("k", "1"), "seconds": -1})
+    journal.add({"kind": "label", "names": ["A"]})
     journal.close()
-    assert (tmp_path / "journal.jsonl").read_bytes() == b""
+    assert journal.path.read_bytes() == before + b'{"kind": "label", "names": ["A"]}\n'

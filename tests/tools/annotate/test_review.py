@@ -98,7 +98,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for texts, more, message in (
         ([path], {"layout": "conll2000"}, "no column 'ent'"),
         ([path, path], {}, "one corpus"),
-        ([path], {"output": tmp_path}, "holds the corpus itself"),
+        ([path], {"output": tmp_path}, "is read by this command"),
         ([path], {}, "only 1 different"),
     ):
         with pytest.raises((ConfigError, ValueError), match=message):

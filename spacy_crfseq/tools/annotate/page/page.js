@@ -46,21 +46,32 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // Send a request until there is an answer; it may come twice, which the server knows by its id.
 async function ask(work, body = {}) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tab, ...body }) };
   for (;;) {
+    let answer, content;
     try {
-      const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ tab, ...body }) };
-      const answer = await fetch(`api/${work}`, options);
-      const data = await answer.json();
-      if (answer.ok) {
-        say("");
-        return data;
-      }
-      say(data.error);
-      return { failed: answer.status };
+      answer = await fetch(`api/${work}`, options);
+      content = await answer.text();
     } catch {
       say("The server does not answer. Your work is kept in this page, which tries again. If the command has ended, give it again.");
       await wait(700);
+      continue;
     }
+    if (answer.ok) {
+      say("");
+      return JSON.parse(content);
+    }
+    say(explained(answer.status, content));
+    return { failed: answer.status };
+  }
+}
+
+// What an answer says that is no success, also one that the program did not make.
+function explained(status, content) {
+  try {
+    return JSON.parse(content).error;
+  } catch {
+    return `The server has failed (${status}). Nothing was saved; the terminal has the details.`;
   }
 }
 
@@ -91,8 +102,8 @@ function show(data) {
   state.tokens.forEach((token, i) => parts.push(token, ...(state.gaps[i] ? [state.gaps[i]] : [])));
   state.drawn = new Map();
   $("text").replaceChildren(...parts);
-  const kind = data.held_out ? "Drawn at random, without predictions: scores are computed on it." : data.model
-    ? `Chosen by the model that has learned from ${data.model} texts.` : "The model begins to predict after the first texts.";
+  const kind = data.held_out ? "Drawn at random, without predictions: scores are computed on it." : data.model === null
+    ? "The model begins to predict after the first texts." : `Chosen by ${named(data.model)}.`;
   $("kind").textContent = data.again ? "Accepted before; accept it again when it is right." : data.note || kind;
   draw();
   $("text").focus({ preventScroll: true });
@@ -143,6 +154,8 @@ function draw() {
   showDock();
   sessionStorage.setItem(SAVED, JSON.stringify(text.saved()));
 }
+
+const named = (model) => (model === 0 ? "the pipeline that you have given" : `the model that has learned from ${model} texts`);
 
 const words = (start, end) => {
   const text = state.text.words.slice(start, Math.min(end, start + 12)).join(" ");
@@ -299,13 +312,13 @@ function showState(now) {
   if (JSON.stringify(now.labels) !== JSON.stringify(state.labels)) showLabels(now.labels);
   $("progress").textContent = `${now.texts + now.held_out} texts${now.review ? "" : `, ${now.held_out} of them without predictions`}; ${now.left.toLocaleString("en")} left`;
   document.body.classList.toggle("review", Boolean(now.review));
-  $("model").textContent = now.trouble || (now.model ? `Model of ${now.model} texts` : "No model yet");
+  $("model").textContent = now.trouble || (now.model === null ? "No model yet" : now.model === 0 ? "The pipeline that you have given" : `Model of ${now.model} texts`);
   $("model").className = now.trouble ? "trouble" : "";
   const range = now.low === null || now.low === undefined ? "" : ` (${(100 * now.low).toFixed(0)} to ${(100 * now.high).toFixed(0)})`;
   $("score").textContent = now.f1 === null || now.f1 === undefined ? "Not known yet" : `F1 ${(100 * now.f1).toFixed(1)}${range}, ${(now.seconds / 60).toFixed(0)} minutes`;
   $("advice").textContent = now.advice;
   showCurve(now.curve.filter((point) => point[1] !== null));
-  if (now.model && state.text && !state.text.model && !state.text.heldOut) decodeAnew();
+  if (now.model !== null && state.text && state.text.model === null && !state.text.heldOut) decodeAnew();
   if (now.model < now.texts && !now.trouble && !now.review) refresh();  // until the model has learned from all
 }
 
