@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -275,10 +276,11 @@ class Journal:
                 raise FormatError(path, line_number, f"{what}. Remove the line, or give another folder.") from None
             if entry.get("version", VERSION) != VERSION:
                 raise ConfigError(f"{path} was written by another release, version {entry['version']}.")
+        self._file: FileIO | None = None
+        self._size = 0
         if path.exists():
             cut_line(path)
-        self._file = path.open("ab", buffering=0)
-        self._size = os.fstat(self._file.fileno()).st_size
+            self._size = path.stat().st_size
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Append an entry; it is on disk when this returns.
@@ -293,7 +295,9 @@ class Journal:
             raise DataError("Half a character, which no file can hold.") from None
         if entry["kind"] == "accept":
             Decision.of(entry)
-        self._check_file()
+        if self._file is None:
+            self._file = self.path.open("ab", buffering=0)
+        self._check(self._file)
         try:
             written = 0
             while written < len(data):
@@ -305,9 +309,9 @@ class Journal:
         self._size += len(data)
         self.state.apply(json.loads(line))
 
-    def _check_file(self) -> None:
+    def _check(self, file: FileIO) -> None:
         """Check that what is appended will be found under the name of the file, behind what was written last."""
-        here = os.fstat(self._file.fileno())
+        here = os.fstat(file.fileno())
         try:
             there = self.path.stat()
         except OSError:
@@ -318,4 +322,5 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()

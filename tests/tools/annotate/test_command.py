@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from spacy_crfseq.errors import ConfigError
+from spacy_crfseq.files import digest
+from spacy_crfseq.tools.annotate.command import token_of
 from tests.commands import Run, posix, refused, worked
 
 
@@ -84,3 +88,37 @@ def test_the_command_prints_an_address_and_ends_with_ctrl_c(texts: Path, tmp_pat
     assert addresses[0] == addresses[1]
     assert stat.S_IMODE((folder / ".token").stat().st_mode) == 0o600
     assert json.loads((folder / "journal.jsonl").read_text().splitlines()[0])["settings"]["task"] == "entities"
+
+
+@pytest.mark.parametrize("content", ["", "\n", "  "])
+def test_an_empty_token_is_written_anew(content: str, tmp_path: Path) -> None:
+    path = tmp_path / ".token"
+    path.write_text(content)
+    token = token_of(tmp_path)
+    assert len(token) >= 16
+    assert path.read_text() == token
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert token_of(tmp_path) == token
+    assert [path.name for path in tmp_path.iterdir()] == [".token"]
+
+
+@pytest.mark.parametrize("content", [b"my own notes", b"short", b"\xff" * 20, "ä".encode() * 20, b"a/../" * 5])
+def test_what_is_no_token_stays_and_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / ".token").write_bytes(content)
+    with pytest.raises(ConfigError, match="is no token"):
+        token_of(tmp_path)
+    assert (tmp_path / ".token").read_bytes() == content
+
+
+def test_inputs_are_never_outputs(run: Run, texts: Path, tmp_path: Path, trained: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("train.spacy", "journal.jsonl"):
+        shutil.copy(texts, folder / name)
+        refused(run("annotate", folder / name, "--format txt --labels A -o", folder), "is read by this command")
+        assert (folder / name).read_bytes() == texts.read_bytes()
+        (folder / name).unlink()
+    shutil.copytree(trained / "model-best", folder / "model-best")
+    before = digest(folder)
+    refused(run("annotate", texts, "-p crf_ner -o", folder, "--model", folder / "model-best"), "this command reads")
+    assert digest(folder) == before

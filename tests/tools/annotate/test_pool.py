@@ -34,6 +34,55 @@ def test_texts_are_kept_once_and_found_by_their_content(tmp_path: Path) -> None:
     assert pool.doc(3).text == "new"
 
 
+def present(pool: Pool) -> list[str]:
+    return sorted(pool.doc(number).text.strip() for number in pool.draw(Random(0), set()))
+
+
+GROWING = {
+    "a.txt": ("one\ntwo\n", "three and", " four\n", ["one", "three and four", "two"]),
+    "a.iob": ("one O\n\ntwo O\n\n", "three O\nand O\n", "four O\n\n", ["one", "three and four", "two"]),
+    "a.jsonl": ('{"text": "one"}\n', '{"text": "two"}', "\n", ["one", "two"]),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_half_a_text_of_a_file_that_grows_waits(name: str, tmp_path: Path) -> None:
+    begin, half, rest, wanted = GROWING[name]
+    path = tmp_path / name
+    path.write_text(begin)
+    pool = Pool(spacy.blank("xx"), [Source(path, RAW.get(path.suffix[1:], PRESETS["iob"]))])
+    before = present(pool)
+    with path.open("a") as file:
+        file.write(half)
+    assert pool.refresh() == 0
+    assert present(pool) == before
+    with path.open("a") as file:
+        file.write(rest)
+    assert pool.refresh() == 1
+    assert present(pool) == wanted
+    assert len(pool) == len(wanted)
+
+
+def test_an_unfinished_text_counts_once_the_file_stays_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo")  # complete, as nothing says otherwise
+    pool = Pool(spacy.blank("xx"), [Source(path, RAW["txt"])])
+    assert present(pool) == ["one", "two"]
+    key = pool.key(1)
+    path.write_text("one\ntwo and a half\nthree")
+    assert pool.refresh() == 1
+    assert present(pool) == ["one", "two and a half"]
+    assert pool.number(key) is None
+    assert pool.refresh() == 1
+    assert present(pool) == ["one", "three", "two and a half"]
+    path.write_text("three\n")
+    assert pool.refresh() == 0
+    assert (len(pool), present(pool)) == (1, ["three"])
+    path.write_text("three\ntwo\n")
+    assert pool.refresh() == 0
+    assert pool.number(key) == 1
+
+
 def test_words_of_a_corpus_stay_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.iob"
     path.write_text("don't B-X\ngo O\n\nU.S.A. O\n", encoding="utf8")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spacy_crfseq.cli import fit
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.files import digest
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import ConflictError, Project
@@ -133,6 +137,124 @@ def test_a_label_that_is_added_later_can_be_used_before_the_next_training(opened
     assert not item.held_out
     found, _ = project.decode(item, Pins.of({"spans": [[0, 1, "NEW"]]}, len(item.doc)))
     assert (0, 1, "NEW") in [span[:3] for span in found.spans]
+
+
+def test_a_skipped_text_that_has_left_its_file_can_be_reopened(opened: Open, texts: Path) -> None:
+    project = opened()
+    work(project, 2)
+    item = project.next("a")
+    assert item is not None
+    project.skip("a", item.key, "s")
+    project.close()
+    texts.write_text("Another text altogether .\n")
+    again = opened()
+    reopened = again.undo("b", "u")
+    assert reopened is not None
+    assert (reopened.key, [t.text for t in reopened.doc]) == (item.key, [t.text for t in item.doc])
+    again.accept("b", entry(reopened, 7))
+    assert len(again.state.decisions) == 3
+    for number in range(3):
+        assert again.undo("b", f"more{number}") is not None
+    assert again.undo("b", "none") is None
+
+
+def test_texts_that_are_added_when_all_are_done_are_shown(opened: Open, texts: Path) -> None:
+    texts.write_text("Ada met Bo .\n")
+    project = opened()
+    work(project, 1)
+    assert project.next("a") is None
+    with texts.open("a") as file:
+        file.write("Bo came to Oslo .\n")
+    item = project.next("a")
+    assert item is not None
+    assert item.doc[0].text == "Bo"
+    texts.unlink()
+    project.skip("a", item.key, "s")
+    assert project.next("a") is None
+    assert "texts.txt" in project.summary()["trouble"]
+
+
+def test_the_given_pipeline_predicts_from_the_first_text_on(opened: Open, texts: Path) -> None:
+    teacher = opened("teacher")
+    teacher.start()
+    work(teacher, 20)
+    assert teacher.settle()
+    teacher.close()
+    folder = teacher.folder / "model-best"
+    before = digest(folder)
+    project = opened(model=str(folder))
+    for started in (False, True):
+        if started:
+            project.start()
+            assert project.settle()
+        assert project.summary()["model"] == 0
+        item = project.next("a")
+        assert item is not None
+        decoding, model = project.decode(item, Pins())
+        assert model == 0
+        assert [span[:3] for span in decoding.spans] == [tuple(s) for s in gold([token.text for token in item.doc])]
+    assert not (project.folder / "model-best").exists()  # nothing has been learned
+    project.add_labels(["NEW"])
+    project.decode(item, Pins())
+    work(project, 2)
+    assert project.settle()
+    assert project.summary()["model"] == 2
+    for number in range(2):
+        project.undo("a", f"u{number}")
+    assert project.settle()
+    assert project.summary()["model"] == 0
+    assert digest(folder) == before
+    assert project.trouble == ""
+
+
+@pytest.mark.parametrize("call", ["next", "accept", "skip", "undo", "add_labels", "summary"])
+def test_requests_wait_while_another_one_writes(call: str, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = opened()
+    work(project, 1)
+    item, other = project.next("a"), project.next("b")
+    assert item is not None
+    assert other is not None
+    writes, goes_on, add = threading.Event(), threading.Event(), project.journal.add
+
+    def slow(data: Any) -> None:
+        writes.set()
+        assert goes_on.wait(20)
+        add(data)
+
+    monkeypatch.setattr(project.journal, "add", slow)
+    first = threading.Thread(target=project.accept, args=("a", entry(item, 1)))
+    first.start()
+    assert writes.wait(20)
+    calls: dict[str, Callable[[], object]] = {
+        "next": lambda: project.next("a"), "accept": lambda: project.accept("b", entry(other, 2)),
+        "skip": lambda: project.skip("b", other.key, "s"), "undo": lambda: project.undo("b", "u"),
+        "add_labels": lambda: project.add_labels(["NEW"]), "summary": project.summary,
+    }  # fmt: skip
+    done = threading.Event()
+    second = threading.Thread(target=lambda: (calls[call](), done.set()))
+    second.start()
+    assert not done.wait(0.2)
+    goes_on.set()
+    first.join()
+    second.join()
+    assert done.is_set()
+
+
+def test_what_is_refused_changes_nothing(opened: Open) -> None:
+    project = opened()
+    item = project.next("a")
+    assert item is not None
+    before, good = project.journal.path.read_bytes(), entry(item, 0)
+    pins: list[Any] = [{"spans": [[0, 99, "PER"]]}, {"wrong": [[0, 1, "X"]]}, {"choices": [[0, ["X"]]]}]
+    others: list[Any] = [{"seconds": "x"}, {"predicted": [[0, 1, "PER", math.nan]]}, {"by_user": 3}]
+    for bad in (*({"pins": each} for each in pins), *others):
+        with pytest.raises(DataError):
+            project.accept("a", {**good, **bad})
+        assert project.journal.path.read_bytes() == before
+        assert project.state.decisions == {}
+        assert project.next("a") is item
+    project.accept("a", good)
+    assert list(project.state.decisions) == [item.key]
 
 
 @posix
