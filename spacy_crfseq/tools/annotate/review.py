@@ -326,12 +326,8 @@ class Review(Project):
         recent = dict(list(self.state.decisions.items())[-RECENT:])
         corrected = f"Of the last {len(recent)} texts, you have corrected {len(self.corpus.changes(recent))}."
         lost = sum(self.pool.number(key) is None for key in self.state.decisions)
-        gone = (
-            f" {lost:,} decisions are of texts that are no longer in the file, or annotated otherwise there."
-            if lost
-            else ""
-        )
-        return corrected + gone
+        gone = f" Decisions on texts that are no longer in the file (or annotated otherwise there): {lost:,}."
+        return corrected + gone * bool(lost)
 
     def _warm_up(self) -> None:
         pass

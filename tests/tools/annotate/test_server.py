@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +29,7 @@ from spacy_crfseq.pipeline.readers import read_gold
 from spacy_crfseq.tools.annotate.exports import FORMATS
 from spacy_crfseq.tools.annotate.project import Project
 from spacy_crfseq.tools.annotate.server import LARGEST, make_app
+from tests.commands import posix
 from tests.tools.annotate.conftest import gold, work
 
 TOKEN, PORT = "secret", 8341
@@ -129,6 +137,7 @@ def test_foreign_pages_change_nothing(origin: str, client: TestClient, project: 
     [
         "", "[]", "{", "3", "null", '{"tab": "a"}', "[" * 100_000, '{"tab": "a", "key": "x", "id": "1"}',
         '{"tab": "a", "key": "x", "pins": {}}', '{"tab": ["a"], "key": 3, "pins": 3, "id": {}, "name": 4}',
+        '{"tab": "a", "key": "x", "id": "", "name": ""}', '{"tab": "", "key": "x", "id": "1", "wanted": 3}',
         '{"tab": "a", "name": "\\ud800"}', '{"tab": "a", "name": "a b"}', '{"tab": null, "key": null, "id": null}',
     ],
 )  # fmt: skip
@@ -140,6 +149,56 @@ def test_hostile_requests_are_refused_with_a_reason(what: str, body: str, client
         assert answer.status_code in (400, 404, 409)
         assert answer.json()["error"]
     assert project.journal.path.read_bytes() == before
+
+
+def test_a_fault_of_the_program_is_told_as_json_and_is_in_the_terminal(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "summary", lambda: 1 / 0)
+    app = make_app(project, TOKEN, PORT)
+    with TestClient(app, BASE, headers=HEADERS, raise_server_exceptions=False) as quiet:
+        answer = ask(quiet, "state")
+    assert answer.status_code == 500
+    assert "the program has failed (ZeroDivisionError" in answer.json()["error"]
+    with TestClient(app, BASE, headers=HEADERS) as client, pytest.raises(ZeroDivisionError):  # for the log
+        ask(client, "state")
+
+
+@posix
+def test_a_client_that_goes_away_leaves_no_traceback(texts: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "spacy",
+        "crfseq",
+        "annotate",
+        texts,
+        "--labels",
+        "A",
+        "--port",
+        "0",
+        "-o",
+        tmp_path / "p",
+    ]
+    process = subprocess.Popen([*command, "--no-classes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = re.search(r"http://127\.0\.0\.1:(\d+)/(\S+)/", process.stdout.readline())
+    assert address is not None
+    port, token = int(address[1]), address[2]
+    head = f"POST /{token}/api/next HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    for rest in ("Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{", "Content-Len"):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall((head + rest).encode())
+    body = b'{"tab": "a"}'
+    with socket.create_connection(("127.0.0.1", port)) as connection:  # asks, and reads no answer
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    request = urllib.request.Request(address[0] + "api/state", b"{}", {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        assert json.load(answer)["state"]["texts"] == 0
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (0, "")
 
 
 def test_a_request_that_is_too_large_is_refused(client: TestClient) -> None:
