@@ -24,7 +24,7 @@ export class Text {
 
   // Take in a decoding; spans that were not there before have moved.
   take({ spans, offers, model }) {
-    const hidden = new Set([...this.pins.unknown, ...this.pins.choices.map(([token]) => token)]);
+    const hidden = new Set([...this.pins.unknown, ...this.pins.outside, ...this.pins.choices.map(([token]) => token)]);
     const shown = spans.filter((span) => {
       for (let t = span[0]; t < span[1]; t++) if (hidden.has(t)) return false;
       return !this.pins.wrong.some((one) => same(one, span));
