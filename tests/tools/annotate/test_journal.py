@@ -309,3 +309,14 @@ def test_half_a_character_is_refused_before_anything_is_written(tmp_path: Path) 
     journal.add({"kind": "label", "names": ["A"]})
     journal.close()
     assert journal.path.read_bytes() == before + b'{"kind": "label", "names": ["A"]}\n'
+
+
+def test_spans_may_touch_and_what_contradicts_itself_is_refused() -> None:
+    touching = {"spans": [[1, 2, "LOC"], [0, 1, "PER"]], "unknown": [2], "wrong": [[0, 2, "PER"]]}
+    assert Pins.of(touching, 3).spans == (Span(0, 1, "PER"), Span(1, 2, "LOC"))
+    spans = {"spans": [[0, 2, "PER"]]}
+    for more in ({"unknown": [1]}, {"outside": [0]}, {"choices": [[1, ["A"]]]}, {"wrong": [[0, 2, "PER"]]}):
+        with pytest.raises(DataError, match="contradicts itself"):
+            Pins.of({**spans, **more}, 3)
+    with pytest.raises(DataError, match="contradicts itself"):
+        Pins.of({"choices": [[1, []]]}, 3)
