@@ -60,8 +60,14 @@ class Pins(NamedTuple):
         if any(token >= n_tokens for token in (*outside, *unknown, *choices)):
             raise DataError(f"A token is given that is not among the {n_tokens} of the text.")
         inside = {token for start, end, _ in spans for token in range(start, end)}
-        if not all(choices.values()) or not inside.isdisjoint((*outside, *unknown, *choices)) or set(spans) & set(wrong):
-            raise DataError("What is said contradicts itself: a span that is there and is not, or no label for a token.")
+        if (
+            not all(choices.values())
+            or not inside.isdisjoint((*outside, *unknown, *choices))
+            or set(spans) & set(wrong)
+        ):
+            raise DataError(
+                "What is said contradicts itself: a span that is there and is not, or no label for a token."
+            )
         return cls(spans, outside, unknown, choices, wrong)
 
     def as_json(self) -> dict[str, Any]:
