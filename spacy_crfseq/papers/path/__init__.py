@@ -209,12 +209,11 @@ def _choose_method(setup: Setup, name: str, rho2: float | None) -> float:
     optimizer, strengths = pipe.method.optimizer, pipe.method.regularizer.strengths
     if rho2 is None:
         rho2 = strengths.l2 if strengths is not None else 0.0
-    pipe.method = pipe.method._replace(regularizer=ElasticNet(1.0, rho2))
     if optimizer.online or not optimizer.penalties & {"elastic", "prox"}:
         printer().info(f"{type(optimizer).__name__} cannot follow a path: using OWLQN instead")
-        pipe.method = pipe.method._replace(optimizer=OWLQN(**NEAR))
+        optimizer = OWLQN(**NEAR)
         setup.nlp.get_pipe_config(name)["optimizer"] = {"@crf_optimizers": "spacy_crfseq.OWLQN.v1", **NEAR}
-    pipe.method.check(name)
+    pipe.method = pipe.method._replace(regularizer=ElasticNet(1.0, rho2), optimizer=optimizer)
     return rho2
 
 
