@@ -40,7 +40,23 @@ Kind: TypeAlias = Literal["times", "share", "value"]
 
 
 class Skip(Exception):  # noqa: N818
-    """A benchmark cannot run here; the text says why."""
+    """Something cannot run here; the text says why."""
+
+
+def data_folder() -> Path | None:
+    """Return the folder of the corpora, which the environment names; None if it does not."""
+    name = os.environ.get("CRFSEQ_DATA")
+    return Path(name) if name else None
+
+
+def corpus_file(data: Path | None, name: str) -> Path:
+    """Return a file of the corpora.  Raises Skip where it is missing."""
+    if data is None:
+        raise Skip("CRFSEQ_DATA is not set to the folder of the corpora")
+    path = data / name
+    if not path.exists():
+        raise Skip(f"{name} is not in the folder of the corpora, {data}")
+    return path
 
 
 @dataclass
@@ -85,12 +101,7 @@ class Options:
 
     def corpus(self, *parts: str) -> Path:
         """Return a file of the corpora.  Raises Skip where it is missing."""
-        if self.data is None:
-            raise Skip("CRFSEQ_DATA is not set to the folder of the corpora")
-        path = self.data.joinpath(*parts)
-        if not path.exists():
-            raise Skip(f"{Path(*parts)} is not in the folder of the corpora")
-        return path
+        return corpus_file(self.data, "/".join(parts))
 
     def limit(self, quick: int, full: int = 0) -> int:
         """Return how much data to use."""
@@ -253,7 +264,7 @@ def _version(package: str) -> str | None:
 
 
 def run(one: Benchmark, options: Options) -> dict[str, Any]:
-    """Run one benchmark; return its entry in the results."""
+    """Run one benchmark; return its entry in the results.  Raises Skip where it cannot run."""
     started, used = perf_counter(), _cpu_seconds()
     entry: dict[str, Any] = {
         "subject": one.subject,
@@ -263,10 +274,7 @@ def run(one: Benchmark, options: Options) -> dict[str, Any]:
         "clock": os.environ.get(CLOCK, "wall"),
         "machine": machine(),
     }
-    try:
-        entry["rows"] = [asdict(row) for row in one.work(options)]
-    except Skip as reason:
-        entry |= {"rows": [], "skipped": str(reason)}
+    entry["rows"] = [asdict(row) for row in one.work(options)]
     elapsed = perf_counter() - started
     entry["seconds"] = round(elapsed, 1)
     entry["cpu share"] = round((_cpu_seconds() - used) / elapsed, 2)  # well below 1 where others used the core too
@@ -284,10 +292,8 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, name: str, entry: dict[str, Any]) -> None:
-    """Put one entry into the file; an entry that was skipped replaces none that has figures."""
-    results = load(path)
-    if entry["rows"] or not results.get(name, {}).get("rows"):
-        results[name] = entry
+    """Put one entry into the file."""
+    results = load(path) | {name: entry}
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf8")

@@ -45,9 +45,7 @@ def number(value: float) -> str:
 
 
 def table(entry: Entry) -> str:
-    """Return the rows of a benchmark as a markdown table, notes below, or why there is none."""
-    if not entry["rows"]:
-        return f"Not run: {entry.get('skipped', 'it gave no figures')}."
+    """Return the rows of a benchmark as a markdown table, notes below."""
     compared = any(row["peer"] for row in entry["rows"])
     lines = [COMPARED if compared else PLAIN]
     notes: list[str] = []
@@ -79,8 +77,6 @@ def _crowded(entry: Entry) -> str:
 
 def summary(name: str, entry: Entry) -> str:
     """Return a few lines on one benchmark, for the terminal."""
-    if entry.get("skipped"):
-        return f"{name}: passed over, {entry['skipped']}"
     lines = [f"{name} ({entry['seconds']:.0f} s, {100 * entry['cpu share']:.0f} % of a core)"]
     for row in entry["rows"]:
         result, spread, target = shown(row)
@@ -117,10 +113,8 @@ def machines(results: dict[str, Entry]) -> str:
     """Return a line for each machine and set of packages that the figures come from."""
     groups: dict[str, list[str]] = {}
     for name, entry in results.items():
-        if entry["rows"]:
-            groups.setdefault(_describe(entry["machine"] | {"clock": entry.get("clock", "wall")}), []).append(
-                f"{name} ({entry['date'][:10]})"
-            )
+        described = _describe(entry["machine"] | {"clock": entry.get("clock", "wall")})
+        groups.setdefault(described, []).append(f"{name} ({entry['date'][:10]})")
     if not groups:
         return "Nothing has been measured yet."
     return "\n".join(f"- {text}. Benchmarks: {', '.join(names)}." for text, names in groups.items())

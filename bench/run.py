@@ -5,8 +5,8 @@
     python bench/run.py --report
 
 A JSON file keeps the results, one entry per benchmark, so that a run can be done in parts.  Each part rewrites
-docs/performance.md and docs/scaling.md from all results.  A benchmark whose corpus, peer or binary is missing is
-skipped with a message.
+the pages of docs/ from all results.  A benchmark whose corpus, peer or binary is missing is skipped with a message; if
+none can run, nothing is written and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -101,15 +101,22 @@ def _chosen(names: list[str]) -> list[_harness.Benchmark]:
 def _run(options: argparse.Namespace) -> None:
     from bench import report
 
-    data = os.environ.get("CRFSEQ_DATA")
     if options.quick and options.output == _parser().get_default("output"):
         options.output = options.output.with_name("quick.json")  # these figures are not to be kept
-    settings = _harness.Options(Path(data) if data else None, options.rounds, options.threads, options.quick)
+    settings = _harness.Options(_harness.data_folder(), options.rounds, options.threads, options.quick)
+    done = False
     for one in _chosen(options.only):
         _harness.say(f"{one.name}: about {one.minutes:g} minutes")
-        entry = _harness.run(one, settings)
+        try:
+            entry = _harness.run(one, settings)
+        except _harness.Skip as reason:
+            print(f"{one.name} is skipped: {reason}", file=sys.stderr, flush=True)
+            continue
         _harness.save(options.output, one.name, entry)
         print(report.summary(one.name, entry), flush=True)
+        done = True
+    if not done:
+        sys.exit("Nothing was run, and nothing is written.")
     if not options.quick:
         _report(options)
 

@@ -14,7 +14,6 @@ and has a JSON file in scripts/accuracy.  A cell that has one is not run again, 
 from __future__ import annotations
 
 import json
-import os
 import re
 import resource
 import subprocess
@@ -30,6 +29,7 @@ sys.path[:1] = [str(ROOT)]  # so that this checkout is run
 import typer  # noqa: E402
 from thinc.api import Config  # noqa: E402
 
+from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
 from spacy_crfseq.files import write_json, write_text  # noqa: E402
 from spacy_crfseq.prf import prf  # noqa: E402
 
@@ -96,28 +96,36 @@ def accuracy(
     if part not in PARTS:
         raise typer.BadParameter(f"--part is {' or '.join(PARTS)}, not {part}.")
     if not report:
-        data = os.environ.get("CRFSEQ_DATA")
-        if not data:
+        data = data_folder()
+        if data is None:
             raise typer.BadParameter("CRFSEQ_DATA is not set to the folder of the corpora.")
-        for name, row in _chosen(only or [], Path(data)):
+        done = False
+        for name, row in _chosen(only or [], data, part):
             typer.echo(f"{name}/{row}", nl=list_)
             if not list_:
-                typer.echo(f": {run_cell(name, row, Path(data), part, force=force)}")
+                typer.echo(f": {run_cell(name, row, data, part, force=force)}")
+            done = True
+        if not done:
+            typer.echo("Nothing was run, and nothing is written.", err=True)
+            raise typer.Exit(1)
         if list_:
             return
     write_text(PAGE, page())
     typer.echo(f"Wrote {PAGE}")
 
 
-def _chosen(only: Sequence[str], data: Path) -> Iterator[tuple[str, str]]:
+def _chosen(only: Sequence[str], data: Path, part: str) -> Iterator[tuple[str, str]]:
     """Yield the cells to run; the rows of a corpus come from its config."""
     known = set()
     for name, corpus in CORPORA.items():
         if only and not any(one.split("/")[0] == name for one in only):
             continue
-        missing = [file for file in (corpus.train, corpus.dev) if file and not (data / file).exists()]
-        if missing:
-            typer.echo(f"{name} is left out: {', '.join(missing)} not in {data}.", err=True)
+        try:
+            for file in filter(None, (corpus.train, corpus.dev, corpus.test if part == "test" else "")):
+                corpus_file(data, file)
+        except Skip as reason:
+            typer.echo(f"{name} is skipped: {reason}", err=True)
+            known.update(one for one in only if one.split("/")[0] == name)  # as far as can be seen
             continue
         config = make_config(name, "accurate", data, WORK / name / "accurate")
         names = [block for _, _, block in sources(config)]

@@ -12,18 +12,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import os
+import sys
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import spacy
-from spacy.language import Language
-from spacy.tokens import Doc
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:1] = [str(ROOT)]  # so that this checkout is run
 
-from spacy_crfseq.cli import fit
+import spacy  # noqa: E402
+from spacy.language import Language  # noqa: E402
+from spacy.tokens import Doc  # noqa: E402
+
+from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
+from spacy_crfseq.cli import fit  # noqa: E402
 
 PARTS = {"dev": slice(200, 500), "test": slice(500, None)}
 WORDS = [
@@ -73,8 +77,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=PARTS, default="dev", help="part of gold.xml that is scored [dev]")
     part = PARTS[parser.parse_args().part]
-    folder = Path(os.environ["CRFSEQ_DATA"]) / "anystyle"
-    core, gold = (list(ET.parse(folder / name).getroot()) for name in ("core.xml", "gold.xml"))
+    files = [corpus_file(data_folder(), f"anystyle/{name}.xml") for name in ("core", "gold")]
+    core, gold = (list(ET.parse(file).getroot()) for file in files)
     without = [one for one in core if one.find("note") is None]
     with TemporaryDirectory() as name:
         work = Path(name)
@@ -137,4 +141,7 @@ def scores(nlp: Language, references: Sequence[ET.Element]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Skip as reason:
+        sys.exit(f"{reason}.")

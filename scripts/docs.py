@@ -839,4 +839,6 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("Name a new folder for the pages: python scripts/docs.py build/pages")
     write(Path(sys.argv[1]))

@@ -51,6 +51,9 @@ def fetch(dest: Path, url: str, checksum: str) -> str:
 
 def problems(project: Path) -> Iterator[str]:
     """Fetch all assets of a project; print those that are there and yield what is wrong with the others."""
+    if not (project / "project.yml").exists():
+        yield f"There is no project.yml in {project.resolve()}: run this in the folder of the clone."
+        return
     for asset in srsly.read_yaml(project / "project.yml")["assets"]:
         folder, _, name = asset["dest"].rpartition("/")
         if wrong := fetch(project / asset["dest"], f"{SOURCES[folder]}/{name}", asset["checksum"]):

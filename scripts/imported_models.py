@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +26,7 @@ from spacy.tokens import Doc
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:1] = [str(ROOT)]
 
+from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
 from bench.corpora import Sentence, read_columns  # noqa: E402
 from bench.token_functions import word2features  # noqa: E402
 from spacy_crfseq import registry  # noqa: E402
@@ -42,11 +42,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--iterations", type=int, default=20, help="of L-BFGS [20]")
     iterations = parser.parse_args().iterations
-    if "CRFSEQ_DATA" not in os.environ:
-        sys.exit("Set CRFSEQ_DATA to the folder with the corpora.")
-    data = Path(os.environ["CRFSEQ_DATA"])
     with TemporaryDirectory() as folder:
-        for name, model, items_of, sentences in corpora(data, Path(folder), iterations):
+        for name, model, items_of, sentences in corpora(data_folder(), Path(folder), iterations):
             registry.features("scripts.imported", func=partial(token_function, items_of))
             target = Path(folder) / name
             nlp, saved = spacy.blank("en"), read_saved_model(model)
@@ -56,9 +53,11 @@ def main() -> None:
             print(f"{name}: {compared(model, target, items_of, sentences)}")
 
 
-def corpora(data: Path, folder: Path, iterations: int) -> Iterator[tuple[str, Path, Callable[..., Items], list[Any]]]:
+def corpora(
+    data: Path | None, folder: Path, iterations: int
+) -> Iterator[tuple[str, Path, Callable[..., Items], list[Any]]]:
     """Yield a name, the file of a model, the function that makes attributes of tokens, and what both tag."""
-    sentences = read_columns(data / "conll2000" / "train.txt")
+    sentences = read_columns(corpus_file(data, "conll2000/train.txt"))
     last = len(sentences) * 9 // 10
     trainer = pycrfsuite.Trainer(verbose=False, params={"c1": 0.1, "c2": 0.1, "max_iterations": iterations})
     vocab = spacy.blank("en").vocab
@@ -72,7 +71,7 @@ def corpora(data: Path, folder: Path, iterations: int) -> Iterator[tuple[str, Pa
         return
     import usaddress
 
-    texts = ("".join(one.itertext()) for one in ET.parse(data / "usaddress" / "labeled.xml").getroot())
+    texts = ("".join(one.itertext()) for one in ET.parse(corpus_file(data, "usaddress/labeled.xml")).getroot())
     addresses = [Sentence(words, [], []) for text in texts if (words := usaddress.tokenize(text))]
     yield "usaddress", Path(usaddress.MODEL_PATH), address_items, addresses
 
@@ -125,4 +124,7 @@ def compared(model: Path, pipeline: Path, items_of: Callable[..., Items], senten
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Skip as reason:
+        sys.exit(f"{reason}.")

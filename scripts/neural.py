@@ -35,6 +35,7 @@ from spacy.training import Example  # noqa: E402
 from spacy.training.batchers import minibatch_by_words  # noqa: E402
 from thinc.api import Config, compounding, fix_random_seed  # noqa: E402
 
+from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
 from spacy_crfseq.files import write_json, write_text  # noqa: E402
 from spacy_crfseq.pipeline.encode import reader_of  # noqa: E402
 
@@ -93,7 +94,9 @@ def component(corpus: str, system: str) -> dict[str, Any]:
     return block
 
 
-def run(corpus: str, system: str, seed: int, epochs: int, data: Path, limit: int | None = None) -> dict[str, float]:
+def run(
+    corpus: str, system: str, seed: int, epochs: int, data: Path | None, limit: int | None = None
+) -> dict[str, float]:
     """Train a system and return its scores in per cent, and the seconds of processor time of its training."""
     known = CORPORA[corpus]
     nlp, seconds = trained(corpus, system, seed, epochs, data, limit)
@@ -106,11 +109,14 @@ def examples(nlp: Language, part: str, limit: int | None) -> list[Example]:
     return list(islice(reader_of("", f"corpora.{part}", nlp).stream(nlp), limit))
 
 
-def trained(corpus: str, system: str, seed: int, epochs: int, data: Path, limit: int | None) -> tuple[Language, float]:
-    """Return a trained pipeline, and the seconds that it took."""
+def trained(
+    corpus: str, system: str, seed: int, epochs: int, data: Path | None, limit: int | None
+) -> tuple[Language, float]:
+    """Return a trained pipeline, and the seconds that it took.  Raises Skip where a file of the corpus is missing."""
     known = CORPORA[corpus]
     readers = {
-        part: {**known["reader"], "path": str(data / file)} for part, file in zip(PARTS, known["files"], strict=True)
+        part: {**known["reader"], "path": str(corpus_file(data, file))}
+        for part, file in zip(PARTS, known["files"], strict=True)
     }
     config = {
         "nlp": {"lang": known["lang"], "pipeline": ["one"]}, "components": {"one": component(corpus, system)},
@@ -129,7 +135,7 @@ def trained(corpus: str, system: str, seed: int, epochs: int, data: Path, limit:
     return nlp, process_time() - begun
 
 
-def speeds(data: Path, rounds: int = 7) -> dict[str, float]:
+def speeds(data: Path | None, rounds: int = 7) -> dict[str, float]:
     """Return the tokens that spaCy's `ner` and ours tag in a second of processor time, and the median ratio."""
     pipelines = [trained("conll2003", system, 0, 1, data, 1000)[0] for system in ("spacy", "SequentialLog")]
     texts = [[token.text for token in example.reference] for example in examples(pipelines[0], "train", 2000)]
@@ -178,17 +184,23 @@ def main(
     """Train the systems, and write the page."""
     results: dict[str, dict[str, float]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if speed:
-        results["speed"] = speeds(Path(os.environ["CRFSEQ_DATA"]))
+        results["speed"] = speeds(data_folder())
         write_json(RESULTS, results)
+    cells = [f"{corpus}/{system}" for corpus in CORPORA for system in SYSTEMS]
+    if unknown := {*(only or [])} - {*cells}:
+        raise typer.BadParameter(f"No cell is called {', '.join(sorted(unknown))}; there are {', '.join(cells)}.")
     for seed in range(0 if report or speed else seeds):
-        for cell in only or [f"{corpus}/{system}" for corpus in CORPORA for system in SYSTEMS]:
+        for cell in only or cells:
             corpus, system = cell.split("/")
             if f"{cell}/{seed}" not in results:
-                results[f"{cell}/{seed}"] = run(corpus, system, seed, epochs, Path(os.environ["CRFSEQ_DATA"]))
+                results[f"{cell}/{seed}"] = run(corpus, system, seed, epochs, data_folder())
                 write_json(RESULTS, results)
                 typer.echo(f"{cell}/{seed} {results[f'{cell}/{seed}']}")
     write_text(PAGE, page(results))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    try:
+        typer.run(main)
+    except Skip as reason:
+        sys.exit(f"{reason}.")

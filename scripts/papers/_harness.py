@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeAlias
 
-from bench._harness import Skip, machine, say
+from bench._harness import Skip, corpus_file, machine, say
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs" / "papers"
@@ -55,12 +55,7 @@ class Options:
 
     def corpus(self, name: str) -> Path:
         """Return a file of the corpora.  Raises Skip where it is missing."""
-        if self.data is None:
-            raise Skip("CRFSEQ_DATA is not set to the folder of the corpora")
-        path = self.data / name
-        if not path.exists():
-            raise Skip(f"{name} is not in the folder of the corpora")
-        return path
+        return corpus_file(self.data, name)
 
     def few(self, quick: int, full: int = 0) -> int:
         """Return how much of something to use."""
@@ -101,7 +96,7 @@ def config(name: str) -> dict[str, Any]:
 
 
 def run(one: Experiment, options: Options) -> Entry:
-    """Run one experiment; return its entry in the results."""
+    """Run one experiment; return its entry in the results.  Raises Skip where it cannot run."""
     started, used = perf_counter(), process_time()
     entry: Entry = {
         "about": one.about,
@@ -110,10 +105,7 @@ def run(one: Experiment, options: Options) -> Entry:
         "seed": options.seed,
         "machine": machine(),
     }
-    try:
-        entry["rows"] = one.work(options)
-    except Skip as reason:
-        entry |= {"rows": [], "skipped": str(reason)}
+    entry["rows"] = one.work(options)
     entry["seconds"] = round(perf_counter() - started, 1)
     entry["processor seconds"] = round(process_time() - used, 1)
     return entry
@@ -125,10 +117,8 @@ def load(folder: Path) -> Results:
 
 
 def save(folder: Path, name: str, entry: Entry) -> None:
-    """Write the results of one experiment; an entry that was skipped replaces none that has figures."""
+    """Write the results of one experiment."""
     path = folder / f"{name}.json"
-    if not entry["rows"] and path.exists() and json.loads(path.read_text(encoding="utf8"))["rows"]:
-        return
     folder.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf8")

@@ -344,27 +344,20 @@ def _named(prefix: str) -> list[str]:
 
 def runs(results: Results, prefix: str) -> str:
     """Return which experiments made a section, their command, seed and time."""
-    names = _named(prefix)
-    done = [name for name in names if found(results, name)]
-    lines = [f"`python scripts/papers/run.py --only {prefix}`"]
-    skipped: dict[str, list[str]] = {}
-    for name in names:
-        if "skipped" in results.get(name, {}):
-            skipped.setdefault(results[name]["skipped"], []).append(name)
-    lines += [f"not run, {reason}: {', '.join(those)}" for reason, those in skipped.items()]
+    done = [name for name in _named(prefix) if found(results, name)]
+    text = f"`python scripts/papers/run.py --only {prefix}`"
     if done:
         spent = sum(results[name]["processor seconds"] for name in done)
         seeds = sorted({results[name]["seed"] for name in done})
-        lines[0] += f", seed {', '.join(map(str, seeds))}, {spent / 60:.1f} minutes of one core"
-    return "; ".join(lines) + "."
+        text += f", seed {', '.join(map(str, seeds))}, {spent / 60:.1f} minutes of one core"
+    return f"{text}."
 
 
 def machines(results: Results) -> str:
     """Return a table with a line for each machine and set of packages that figures come from."""
     groups: dict[str, list[str]] = {}
     for name, entry in results.items():
-        if entry["rows"]:
-            groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
+        groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
     if not groups:
         return "Nothing has been run yet."
     return table(Table(["machine and versions", "experiments"], [[text, ", ".join(of)] for text, of in groups.items()]))

@@ -6,7 +6,8 @@
 
 Settings are config files in configs/papers.  Results are kept in a folder, one JSON file per experiment, so that a run
 can be done in parts; each part rewrites docs/papers.md and its figures from all results.  Experiments that lack a
-corpus or a plug-in are skipped with a message.  Two run in parallel, each on one thread.
+corpus or a plug-in are skipped with a message; if none can run, nothing is written and the exit code is 1.  Two run in
+parallel, each on one thread.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ sys.path[:1] = [str(ROOT)]  # so that this checkout is run, and scripts.papers a
 
 import typer  # noqa: E402
 
+from bench._harness import data_folder  # noqa: E402
 from scripts.papers import _harness  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "papers" / "results"
@@ -54,8 +56,10 @@ def papers(
             typer.echo(f"{one.name:20} about {one.minutes:g} min  {one.about}")
         return
     if not report:
-        data = os.environ.get("CRFSEQ_DATA")
-        _run(_chosen(only or []), _harness.Options(Path(data) if data else None, quick, seed), jobs, output)
+        options = _harness.Options(data_folder(), quick, seed)
+        if not _run(_chosen(only or []), options, jobs, output):
+            typer.echo("Nothing was run, and nothing is written.", err=True)
+            raise typer.Exit(1)
     from scripts.papers.page import write
 
     write(page, _harness.load(output))
@@ -76,18 +80,25 @@ def _chosen(names: list[str]) -> list[str]:
     return [one for one in known if not names or one.startswith(tuple(names))]
 
 
-def _run(names: list[str], options: _harness.Options, jobs: int, output: Path) -> None:
-    """Run experiments, the longest first, and save each when it is done."""
+def _run(names: list[str], options: _harness.Options, jobs: int, output: Path) -> bool:
+    """Run experiments, the longest first, and save each when it is done; return whether any could run."""
     os.environ.update(ONE_THREAD)  # read by the workers when they import numpy
     names = sorted(names, key=lambda name: -_harness.REGISTRY[name].minutes)
+    done = False
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=1) as pool:
         futures = {pool.submit(_work, name, options): name for name in names}
         for future in as_completed(futures):
-            name, entry = futures[future], future.result()
+            name = futures[future]
+            try:
+                entry = future.result()
+            except _harness.Skip as reason:
+                typer.echo(f"{name} is skipped: {reason}", err=True)
+                continue
             _harness.save(output, name, entry)
-            what = f"skipped: {entry['skipped']}" if "skipped" in entry else f"{entry['seconds']:.0f} s"
-            typer.echo(f"{name}: {what}")
+            typer.echo(f"{name}: {entry['seconds']:.0f} s")
+            done = True
+    return done
 
 
 def _work(name: str, options: _harness.Options) -> _harness.Entry:
