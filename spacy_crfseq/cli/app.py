@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from ..processes import end_with_starter
 
 
 def end_quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -114,3 +115,4 @@ def _options(
     ] = False,
 ) -> None:
     """Take the options of the group itself."""
+    end_with_starter()

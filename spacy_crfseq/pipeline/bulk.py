@@ -23,15 +23,14 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import tee
 from pathlib import Path
-from threading import Lock, Thread
-from time import sleep
+from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from spacy.tokens import Doc, DocBin
 from srsly import msgpack_dumps
 
-from .. import threads
+from .. import processes, threads
 from ..corpora import DOCBIN, Preset
 from ..corpora.lines import STDIN, opened
 from ..corpora.outputs import Counts, Output
@@ -53,8 +52,6 @@ RENEW_STRINGS = 2_000_000
 """Words and affixes in memory zones after which the pipeline is loaded anew."""
 OTHER_KEYS = "meta"
 """Key in ``doc.user_data`` of the other entries of a JSON line."""
-TICK = 0.5
-"""Seconds between two looks of a process at its parent."""
 
 
 class Settings(NamedTuple):
@@ -336,11 +333,5 @@ def in_processes(n_processes: int, function: Callable[[Part], Annotated], parts:
 
 def _begin_process(parent: int) -> None:
     """Leave Ctrl-C to the parent process, and end when that has ended."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            sleep(TICK)
-        os._exit(1)
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=watch, daemon=True).start()
+    processes.end_with(parent)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import processes
 from ...corpora.outputs import check_output_file, check_output_pipeline, locked_folder
 from ...errors import ConfigError, CrfError, DataError
 from ...pipeline.doc_posterior import Scored
@@ -163,13 +163,13 @@ class Project:
 
     def _learn_classes(self, arguments: Sequence[str]) -> None:
         """Run the command `word-classes`; without it, or with too few words, there are no classes."""
-        command = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *arguments]
+        command = ["word-classes", *arguments]
         settings = ["-o", str(self.folder / CLASSES), "--sizes", "200", "--min-count", "3", "--n-threads", "1"]
         settings.append("--force")  # an earlier run may have been stopped
         slowly = ["nice"] if shutil.which("nice") else []
         with (self.folder / CLASSES_LOG).open("wb") as log:
             streams: Any = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            self._process.append(subprocess.Popen([*slowly, *command, *settings], start_new_session=True, **streams))
+            self._process.append(processes.start([*command, *settings], *slowly, start_new_session=True, **streams))
         if self._process[0].wait() == 0:
             self._change()
 

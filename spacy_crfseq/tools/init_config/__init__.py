@@ -7,10 +7,10 @@ line; it would not accept the settings of the first.
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import shlex
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +20,14 @@ from importlib.util import find_spec
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from spacy import util
+from thinc.api import Config
 
+from ... import processes
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
@@ -225,7 +227,7 @@ def _render(settings: Settings, output: str) -> str:
     environment = Environment(
         loader=PackageLoader(__package__), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(json=json.dumps, quote=lambda value: shlex.quote(str(value)))
+    environment.filters.update(json=_value, quote=_quoted)
     layout, tasks = settings.layout, settings.tasks
     # a chunker sees a tagger's tags, or those of the corpus, which spaCy's reader does not pass on
     tagged = "tagger" in tasks or ("tag" in layout.columns and layout.name != DOCBIN and layout.form is None)
@@ -238,6 +240,29 @@ def _render(settings: Settings, output: str) -> str:
         parts_of_speech=settings.lang in WITH_PARTS and settings.lang in lookups_languages(PARTS),
         read=[column if column in learned else "_" for column in layout.columns],
     )  # fmt: skip
+
+
+def _value(value: Any) -> str:
+    """Return a value as a config has it.  RAISES ConfigError: If the config would be read otherwise."""
+    text = json.dumps(value)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()  # srsly fails at halves of characters
+        configs = f"[written]\nvalue = {text}", Config({"written": {"value": value}}).to_str(interpolate=False)
+        read = [util.load_config_from_str(config, interpolate=True)["written"]["value"] for config in configs]
+    except (ValueError, configparser.Error):  # which does not say where it comes from
+        read = []
+    if read != [value, value]:
+        what = "a $ begins a variable there" if "$" in text else "it would be read otherwise"
+        raise ConfigError(f"{value!r} cannot be written into a config: {what}. Give another name.")
+    return text
+
+
+def _quoted(value: object) -> str:
+    """Return an argument of a command as a comment has it.  RAISES ConfigError: If it is not one line of text."""
+    text = shlex.quote(str(value))
+    if len(text.splitlines()) > 1 or text.encode("utf8", "ignore").decode() != text:
+        raise ConfigError(f"{str(value)!r} cannot be written into a config: it is not one line of text. Rename it.")
+    return text
 
 
 def _classes(lang: str) -> dict[str, str]:
@@ -267,11 +292,11 @@ def learn_classes(texts: Sequence[Path], settings: Settings, output: Path) -> Pa
     of = blake2b("".join([settings.lang, *map(digest, files)]).encode(), digest_size=4).hexdigest()
     path = output.with_name(f"{output.stem}-classes-{of}.tsv")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path.with_name(f".{path.name}.lock"), path, inf):  # another process may be learning them
+    with locked(path.parent, path, inf):  # who comes second finds the classes of the first
         if not path.exists():
             resume = ["--resume"] if path.with_name(f".{path.name}.checkpoint").exists() else []
-            call = [sys.executable, "-m", "spacy", "crfseq", "word-classes", *map(str, files), "-o", str(path)]
-            if subprocess.run([*call, "--lang", settings.lang, *resume], stdout=STDERR).returncode:
+            call = ["word-classes", *map(str, files), "-o", str(path), "--lang", settings.lang, *resume]
+            if processes.call(call, stdout=STDERR):
                 raise ConfigError("--raw: no word classes were learned, see above.")
     return path
 
@@ -307,7 +332,7 @@ def _commented(text: str, template: str) -> str:
 def _places(text: str) -> Iterator[tuple[str, str]]:
     """Yield the lines of a config, each after its place: "section", "section.setting", "" of an empty line."""
     section = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         name = line.lstrip("#").partition(" = ")[0]
         if name.startswith("["):
             name = section = name.strip("[]")

@@ -2,15 +2,18 @@
 
 import itertools
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from threading import Barrier
 from time import sleep
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from spacy import util
 from spacy.schemas import ConfigSchemaTraining
 
@@ -294,11 +297,11 @@ def test_takes_up_what_is_installed(names: Any, lang: Any, of_tagger: Any, of_ne
 def test_raw_text_and_lists_of_the_user(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def in_process(call: list[str], stdout: int) -> SimpleNamespace:
-        calls.append([stdout, *call[4:]])
-        return SimpleNamespace(returncode=run(*call[4:], "--sizes", "9").exit_code)  # 500 take longer
+    def in_process(arguments: list[str], stdout: int) -> Any:
+        calls.append([stdout, *arguments])
+        return run(*arguments, "--sizes", "9").exit_code  # 500 take longer
 
-    monkeypatch.setattr(MODULE.subprocess, "run", in_process)
+    monkeypatch.setattr(MODULE.processes, "call", in_process)
     raw, train, lists, config = (tmp_path / name for name in ("raw.txt", "train.iob", "lists", "ner.cfg"))
     raw.write_text("\n".join(" ".join(f"w{i}" for i in range(k, 60)) for k in range(12)))
     train.write_text("Oslo B-LOC\nw1 O\n\n")
@@ -326,18 +329,60 @@ def test_two_runs_at_once_learn_the_classes_of_a_text_once(tmp_path: Path, monke
     """The second one would find the checkpoint of the first, and lose it when that is done."""
     calls, both = [], Barrier(2, timeout=60)
 
-    def learn(call: list[str], stdout: int) -> SimpleNamespace:
+    def learn(call: list[str], stdout: int) -> int:
         calls.append(call)
         sleep(0.5)
         Path(call[call.index("-o") + 1]).write_text("01\tw\t1\n")
-        return SimpleNamespace(returncode=0)
+        return 0
 
     def begin() -> Path:
         both.wait()
         return MODULE.learn_classes([tmp_path / "raw.txt"], settings(("ner",), "iob", "fast"), tmp_path / "ner.cfg")
 
-    monkeypatch.setattr(MODULE.subprocess, "run", learn)
+    monkeypatch.setattr(MODULE.processes, "call", learn)
     (tmp_path / "raw.txt").write_text("w\n")
     with ThreadPoolExecutor(2) as pool:
         paths = {run.result() for run in [pool.submit(begin) for _ in range(2)]}
     assert len(paths) == len(calls) == 1
+
+
+FORM = GOLD["xml"].form
+PLACES: dict[str, Callable[[Settings, str], Settings]] = {
+    "train": lambda made, text: made._replace(train=Path(text)),
+    "dev": lambda made, text: made._replace(dev=Path(text)),
+    "raw": lambda made, text: made._replace(raw=Path(text)),
+    "lists": lambda made, text: made._replace(lists=Path(text)),
+    "encoding": lambda made, text: made._replace(layout=made.layout._replace(encoding=text)),
+    "pattern": lambda made, text: made._replace(layout=GOLD["xml"]._replace(form=FORM._replace(pattern=text))),
+    "label": lambda made, text: made._replace(layout=GOLD["xml"]._replace(form=FORM._replace(rename={"a": text}))),
+}
+"""Texts of a user that are part of a config."""
+ODD = st.text(st.sampled_from("ab/ $\\{}\"'\n\r\t\x85\u2028\ud800[]=#%:.,"), max_size=12) | st.text(max_size=8)
+
+
+def values(config: Any) -> list[Any]:
+    """Return all values of a config that are no blocks, those of its lists and dictionaries one by one."""
+    if isinstance(config, dict):
+        return [value for item in config.items() for each in item for value in values(each)]
+    return [value for each in config for value in values(each)] if isinstance(config, list | tuple) else [config]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@given(text=ODD, output=ODD | st.just("a.cfg"))
+@example(text='x"\nz = 1\n[evil]\ny', output="a.cfg")
+@example(text="${system.seed}", output="a.cfg")
+@example(text="a.conll", output="x\n[evil]\n.cfg")
+@example(text="a\u2028b", output="a.cfg")
+@hypothesis_settings(max_examples=5)
+def test_any_text_of_a_user_is_written_as_it_is_or_refused_by_name(place: str, text: str, output: str) -> None:
+    base = settings(("tagger",), "conll2003", "fast")
+    try:
+        written = init_config(PLACES[place](base, text), output)
+    except ConfigError as error:
+        message = str(error)
+    else:
+        read = util.load_config_from_str(written.encode().decode(), interpolate=True)
+        assert list(read) == ["paths", "system", "nlp", "components", "corpora", "training", "initialize"]
+        assert {text, str(Path(text))} & {*values(read)}
+        message = repr(text)
+    assert any(repr(value) in message for value in (text, str(Path(text)), output, {"a": text}))
