@@ -1,17 +1,20 @@
-"""Processes that end with the one that started them, also if that was killed."""
+"""Processes that end with the one that started them, also if that was killed.
+
+As a program: ``python -m spacy_crfseq.processes PARENT COMMAND ...`` runs a command that ends with a process.
+"""
 
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
 from threading import Thread
 from time import sleep
+from types import TracebackType
 from typing import Any
 
-PARENT = "SPACY_CRFSEQ_PARENT"
-"""Environment variable of a command that another one has started: the process that it ends with."""
 TICK = 0.5
 """Seconds between two looks at the parent."""
 
@@ -21,8 +24,7 @@ def start(arguments: Sequence[str], *before: str, **settings: Any) -> subprocess
 
     before: A program that runs the command in its own process, such as nice.
     """
-    command = [*before, sys.executable, "-m", "spacy", "crfseq", *arguments]
-    return subprocess.Popen(command, env={**os.environ, PARENT: str(os.getpid())}, **settings)
+    return subprocess.Popen([*before, sys.executable, "-m", __name__, str(os.getpid()), *arguments], **settings)
 
 
 def call(arguments: Sequence[str], **settings: Any) -> int:
@@ -35,12 +37,6 @@ def call(arguments: Sequence[str], **settings: Any) -> int:
             raise
 
 
-def end_with_starter() -> None:
-    """End this process with the one that has called `start`, if any; not those that this one starts."""
-    if parent := os.environ.pop(PARENT, ""):
-        end_with(int(parent))
-
-
 def end_with(parent: int) -> None:
     """End this process when its parent has ended, at any time from now on."""
 
@@ -50,3 +46,16 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     Thread(target=watch, daemon=True).start()
+
+
+def _leave_to_parent(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Report an exception that nothing has caught; of Ctrl-C, the parent says something."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+
+
+if __name__ == "__main__":
+    sys.excepthook = _leave_to_parent  # until the commands are imported, which have their own
+    end_with(int(sys.argv[1]))
+    sys.argv[1:2] = ["crfseq"]
+    runpy.run_module("spacy", run_name="__main__", alter_sys=True)

@@ -17,7 +17,6 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from ..processes import end_with_starter
 
 
 def end_quietly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -115,4 +114,3 @@ def _options(
     ] = False,
 ) -> None:
     """Take the options of the group itself."""
-    end_with_starter()
