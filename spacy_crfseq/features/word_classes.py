@@ -83,7 +83,7 @@ class ClassTable:
         if not 0 <= n <= MOST * len(state["gaps"]):
             raise ValueError(f"{n} words in {len(state['gaps'])} bytes, of which each has at most {MOST}")
         hashes, numbers = np.cumsum(_unpack(state["gaps"], n), dtype=np.uint32), _unpack(state["numbers"], n)
-        if numbers.max(initial=0) >= max(len(names), 1):
+        if n and numbers.max() >= len(names):
             raise ValueError("a word has a class that is not there")
         return cls(hashes, numbers, names)
 
