@@ -1,6 +1,8 @@
 """The documentation: nothing registered is left out, its examples run, its links lead somewhere."""
 
+import ast
 import importlib
+import itertools
 import re
 import shlex
 import shutil
@@ -32,6 +34,50 @@ BY_HAND = [ROOT / "README.md", *sorted(file for file in DOCS.glob("*.md") if fil
 LINKED = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "assets/README")]
 """Pages that are not part of the site, whose links the strict build and scripts/check_links.py check."""
 COMMAND = re.compile(r"(?:python -m spacy crfseq|spacy-crfseq) (.+)")
+
+
+CELL = re.compile(r"(?<!\\)\|")
+NAMED = re.compile(
+    r"(?:[Mm]odules?|[Ff]iles?) `([\w./]+)`|`(?!spacy/)((?:[a-z]\w*/)+[\w.]*|\w+\.(?:py|html|css|jinja))`"
+)
+"""Modules and files in a text, by the word before them or by their form."""
+
+
+# Every page, generated or not
+
+
+def test_rows_of_a_table_have_as_many_cells_as_its_head(pages: dict[str, str]) -> None:
+    by_hand = {str(file.relative_to(ROOT)): read(file) for file in [*LINKED, *DOCS.glob("*.md")]}
+    wrong = []
+    for place, text in {**by_hand, **pages}.items():
+        lines = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL).splitlines()
+        for above, line in itertools.pairwise(lines):
+            if above.startswith("|") and line.startswith("|") and len(CELL.findall(above)) != len(CELL.findall(line)):
+                wrong.append(f"{place}: {line}")
+    assert wrong == []
+
+
+def test_modules_and_files_that_are_named_exist() -> None:
+    package = ROOT / "spacy_crfseq"
+    code = {file: ast.parse(read(file)) for file in package.rglob("*.py")}
+    texts = {DOCS / "design.md": read(DOCS / "design.md")}
+    folders = [ROOT / name for name in ("spacy_crfseq", "scripts", "bench", "tests", "docs", "configs", "examples")]
+    there = {"", *(f"/{path.relative_to(ROOT)}" for folder in folders for path in [folder, *folder.rglob("*")])}
+    for file, tree in code.items():
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+        texts[file] = "\n".join(str(node.value.value) for node in nodes)
+    missing = []
+    for file, text in texts.items():
+        names = {next(filter(None, groups)).rstrip("/") for groups in NAMED.findall(text)}
+        if file.name == "__init__.py":  # whose first text lists modules, or what is defined there
+            defined = {node.id for node in ast.walk(code[file]) if isinstance(node, ast.Name)}
+            defined |= {node.name for node in ast.walk(code[file]) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+            names |= {*re.findall(r"`(_\w+)`", ast.get_docstring(code[file]) or "")} - defined
+        for name in names:
+            ways = (f"/{name}", f"/{name.replace('.', '/')}.py")
+            if not any(path.endswith(ways) for path in there):
+                missing.append(f"{file.relative_to(ROOT)}: {name}")
+    assert missing == []
 
 
 # Generated pages
