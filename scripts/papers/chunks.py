@@ -5,14 +5,27 @@ Patterns of features, thresholds on trained weights, and sparse models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
-from scripts.papers.page import PUBLISHED, PUBLISHED_WORDS, Check, Table, checks, found, section, shown, table
+from scripts.papers.figures import drawn
+from scripts.papers.page import (
+    PUBLISHED,
+    PUBLISHED_WORDS,
+    Check,
+    Table,
+    against,
+    checks,
+    figure,
+    found,
+    section,
+    shown,
+    table,
+)
 from scripts.papers.tasks import Examples, Task, Trained, changed
 
 if TYPE_CHECKING:
@@ -29,6 +42,8 @@ SYMBOLS = {"ORTH": "x1", "LEMMA": "x2", "NORM": "x3"}
 PATTERNS = {"unigram": "(y,{})", "bigram": "(y',y,{})"}
 LARGEST = "all"
 """The pattern whose weights are cut, and that sparse models select from."""
+PRODUCT = "product"
+"""The pattern of products of all observations."""
 
 
 def read_columns(nlp: Language, path: Path, columns: Sequence[str], limit: int = 0) -> list[Any]:
@@ -89,7 +104,7 @@ class Corpus:
 
     def task(self, pattern: str, **component: Any) -> Task:
         """Return a task for a pattern of features, some settings of the component changed."""
-        chosen = self.settings["patterns"][pattern]
+        chosen = {**self.settings["patterns"], PRODUCT: self.settings["product"]["pattern"]}[pattern]
         features = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": chosen["templates"]}
         if chosen["bigram_templates"]:
             features["bigram_templates"] = chosen["bigram_templates"]
@@ -147,17 +162,43 @@ def _cut(corpus: Corpus, task: Task, theta: Floats, size: float) -> Row:
     return {"threshold": size, "active": task.active(left), "scores": scores}
 
 
-def run_sparse(corpus: Corpus) -> list[Row]:
-    """Return a row for each rho1 of a path: what remains of each pattern, and the words with the heaviest weights."""
+def run_sparse(corpus: Corpus, watched: str | None = None) -> list[Row]:
+    """Return a row for each rho1 of a path: what remains of each pattern, and the words with the heaviest weights.
+
+    watched (str | None): Part whose error is noted after each iteration.
+    """
     sparse = corpus.settings["sparse"]
     task = corpus.task(LARGEST, keep_names=True)
-    rows, theta = [], None
-    for rho1 in sparse["rho1"]:
-        trained = task.fit(changed(corpus.settings["methods"]["L1"], regularizer={"rho1": rho1}), start=theta)
-        theta = trained.theta
-        row = corpus.row(task, trained, rho1=rho1)
+
+    def error(theta: Floats) -> Row:
+        return {"error": round(100 - task.score(str(watched), theta), 3)}
+
+    rows = []
+    for rho1, trained in _along(corpus, task, sparse["rho1"], error if watched else None):
+        row = corpus.row(task, trained, rho1=rho1, **({"trace": trained.trace} if watched else {}))
         rows.append({**row, "kept": kept(task), "words": heaviest(task, sparse["words"])})
     return rows
+
+
+def run_product(corpus: Corpus) -> list[Row]:
+    """Return a row for each rho1 of a path, of the model that has products of all observations alone."""
+    task = corpus.task(PRODUCT)
+    return [
+        corpus.row(task, trained, rho1=rho1)
+        for rho1, trained in _along(corpus, task, corpus.settings["product"]["rho1"])
+    ]
+
+
+def _along(
+    corpus: Corpus, task: Task, path: Sequence[float], watch: Callable[[Floats], Row] | None = None
+) -> Iterator[tuple[float, Trained]]:
+    """Yield the models of a path of falling rho1, each begun where the last one ended."""
+    theta = None
+    for rho1 in path:
+        method = changed(corpus.settings["methods"]["L1"], regularizer={"rho1": rho1})
+        trained = task.fit(method, start=theta, watch=watch)
+        theta = trained.theta
+        yield rho1, trained
 
 
 def kept(task: Task) -> dict[str, list[int]]:
@@ -190,8 +231,20 @@ def patterns(options: Options) -> list[Row]:
 
 @experiment("chunks-sparse", "CoNLL-2000, what an L1 norm leaves of each pattern", 2)
 def sparse(options: Options) -> list[Row]:
-    """Return the rows of tables 7.3 and 7.5."""
-    return run_sparse(Corpus("chunks", options))
+    """Return the rows of tables 7.3 and 7.5, and of figure 7.10."""
+    return run_sparse(Corpus("chunks", options), watched="test")
+
+
+@experiment("product-chunks", "CoNLL-2000, products of word and part of speech under an L1 norm", 4)
+def product(options: Options) -> list[Row]:
+    """Return the rows of the first experiment of section 7.3.3."""
+    return run_product(Corpus("chunks", options))
+
+
+@experiment("product-names", "CoNLL-2003, products of word, part of speech and chunk under an L1 norm", 2)
+def product_of_names(options: Options) -> list[Row]:
+    """Return the rows of the first experiment of section 7.3.3."""
+    return run_product(Corpus("names", options))
 
 
 # The page
@@ -351,9 +404,70 @@ def sparse_section(results: Results) -> str:
         f"The error on the test part is {shown(row['errors']['test'])} %, the F1 {shown(row['f1']['test'])}. "
         f"OWL-QN stopped after {row['iterations']} iterations, optimality {shown(row['optimality'])}."
     )
-    return "\n\n".join(
-        [kept_table(row, "chunks"), scores, words_text(row, "chunks"), checks(kept_checks(row, "chunks"))]
-    )
+    trace = row.get("trace", [])
+    course = [note["error"] for note in trace]
+    wanted = [
+        *kept_checks(row, "chunks"),
+        Check(
+            "the error is stable after 30 iterations: it changes by less than 0.3 points until the last one",
+            lambda: max(course[29:]) - min(course[29:]) < 0.3,
+        ),
+        Check(
+            "weights left become fewer after the first iterations, as published",
+            lambda: trace[-1]["active"] < max(note["active"] for note in trace) / 2,
+        ),
+    ]
+    picture = figure("chunks-convergence", "Test error and weights left after each iteration") if trace else ""
+    parts = [kept_table(row, "chunks"), scores, words_text(row, "chunks"), checks(wanted), picture]
+    return "\n\n".join(filter(None, parts))
+
+
+@drawn("chunks-convergence", panels=2)
+def draw_convergence(axes: Any, results: Results) -> bool:
+    """Draw the error and the weights left after each iteration (figure 7.10)."""
+    rows = [row for row in found(results, "chunks-sparse") if "trace" in row]
+    for row in rows:
+        for panel, key in zip(axes, ("error", "active"), strict=True):
+            panel.plot([note["iteration"] for note in row["trace"]], [note[key] for note in row["trace"]])
+    axes[0].set(yscale="log", xlabel="iteration", ylabel="test error, %")
+    axes[1].set(yscale="log", xlabel="iteration", ylabel="weights left")
+    return bool(rows)
+
+
+@section("product")
+def product_section(results: Results) -> str:
+    """The first experiment of section 7.3.3."""
+    content, wanted = [], []
+    for name, title in (("chunks", "CoNLL-2000"), ("names", "CoNLL-2003")):
+        parts = [part for part in _config(name)["files"] if part != "train"]
+        published = {part: PUBLISHED["product"][name, part] for part in parts}
+        rows = found(results, f"product-{name}")
+        content += [
+            [title, row["rho1"], part, against(published[part], row["errors"][part]), row["f1"][part],
+             row["errors"]["train"], row["active"]["all"], row["size"], row["iterations"], row["optimality"]]
+            for row in rows for part in parts
+        ]  # fmt: skip
+        wanted += [
+            Check(
+                f"{title}, {part}: no rho1 comes within a fifth of the error of single observations",
+                lambda name=name, part=part, rows=rows: (
+                    min(row["errors"][part] for row in some(rows))
+                    > 1.2 * min(row["errors"][part] for row in some(found(results, f"{name}-sparse")))
+                ),
+            )
+            for part in parts
+        ]
+        wanted += [
+            Check(
+                f"{title}, {part}: the least error is within two points of the published one",
+                lambda part=part, rows=rows, published=published: (
+                    abs(min(row["errors"][part] for row in some(rows)) - published[part]) <= 2
+                ),
+            )
+            for part in parts
+        ]
+    head = ["corpus", "rho1", "part", "error %", "F1", "training error %", "weights left", "weights"]
+    return f"{table(Table([*head, 'iterations', 'optimality'], content))}\n\n{checks(wanted)}"
 
 
 def _config(name: str) -> dict[str, Any]:

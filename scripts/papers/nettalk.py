@@ -116,6 +116,18 @@ def methods(options: Options) -> list[Row]:
     return rows
 
 
+@experiment("nettalk-norms", "NetTalk, SGD with the L2 norm of table 3.2 and with that of the thesis", 1)
+def norms(options: Options) -> list[Row]:
+    """Return a row for each strength of the norm."""
+    settings = _harness.config("nettalk")
+    task = _task(options, settings, settings["model"])
+    rows = []
+    for rho in settings["norms"]["rho"]:
+        trained = task.fit(changed(settings["methods"]["SGD"], regularizer={"rho": rho}))
+        rows.append(task.row(trained, rho=rho, **_errors(task, trained.theta)))
+    return rows
+
+
 class Weights(NamedTuple):
     """The weights of (y,x) + (y',y,x).
 
@@ -432,6 +444,15 @@ def draw_methods(axes: Any, results: Results) -> bool:
         axes.set_ylim(top=min(60, axes.get_ylim()[1]))
         axes.legend()
     return bool(rows)
+
+
+@section("nettalk-norms")
+def norms_section(results: Results) -> str:
+    """Return the errors of SGD under two norms."""
+    rows = found(results, "nettalk-norms")
+    parts = [f"{part} error" for part in ("train", "dev", "test")]
+    head = ["rho of SGD", "training error %", "dev error %", "test error %", "optimality"]
+    return table(Table(head, [[row["rho"], *(row[part] for part in parts), row["optimality"]] for row in rows]))
 
 
 @section("nettalk-path")
