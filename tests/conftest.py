@@ -18,6 +18,8 @@ from hypothesis import settings
 from spacy.lang.xx import MultiLanguage
 from xdist.scheduler import LoadFileScheduling
 
+from spacy_crfseq import kernels
+
 COMPILING = (
     # large kernels of their own, while another process compiles what most tests need
     "tests/papers/boosting/test_boosting.py",
@@ -35,7 +37,8 @@ ORDER = (*COMPILING, "tests/cli/", "tests/tools/", "tests/papers/", "tests/test_
 # test fail; HYPOTHESIS_PROFILE=explore draws new and more ones
 settings.register_profile("spacy_crfseq", deadline=None, max_examples=40, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "spacy_crfseq"))
+settings.register_profile("uncompiled", deadline=None, max_examples=3, derandomize=True)
+settings.load_profile("uncompiled" if kernels.UNCOMPILED else os.environ.get("HYPOTHESIS_PROFILE", "spacy_crfseq"))
 
 # processes that tests start need not compile all modules anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import chain, hashing, lattice, lockstep, occurrences, paths, rows, spans, updates, vectors  # noqa: F401
 
-PLAIN = bool(os.environ.get("SPACY_CRFSEQ_PLAIN_NUMBA"))
+UNCOMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Whether Python runs all kernels, slowly, so that a debugger can step through them: the variable is numba's own."""
+PLAIN = UNCOMPILED or bool(os.environ.get("SPACY_CRFSEQ_PLAIN_NUMBA"))
 """Whether numba is used only as its documentation describes it: nothing private to it, and no code for LLVM.
 
 For versions of numba in which something else has changed.  Training takes up to three times as long, compiling twice.

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import cache, partial
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 from uuid import uuid4
 
@@ -118,6 +119,8 @@ def compile_kernel(function: Callable[..., Any]) -> Any:
     index: Any = getattr(own, "_cache_file", None)
     if own is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
         index._source_stamp = (index._source_stamp, _stamp(function.__module__))
+        index._load_index = partial(_intact, index._load_index, {})
+        index._load_data = partial(_intact, index._load_data, None)  # none makes numba compile
         own.save_overload = partial(_save, own.save_overload, index)
     made.append(compiled)
     return compiled
@@ -136,6 +139,14 @@ def _read_only(function: Callable[..., Any]) -> Any:
     finally:
         if ensure is not None:
             locator.ensure_cache_path = ensure
+
+
+def _intact(load: Callable[..., Any], nothing: Any, *name: str) -> Any:
+    """Return the content of a file of the cache, or `nothing` if it was cut short, as when a process was killed."""
+    try:
+        return load(*name)
+    except (UnpicklingError, EOFError, ValueError, LookupError, AttributeError, TypeError, ImportError):
+        return nothing
 
 
 def _save(save: Callable[..., None], index: Any, *compiled: Any) -> None:

@@ -5,10 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq import kernels
 from spacy_crfseq.kernels import blocks, lattice
 from spacy_crfseq.types import Scores
 from tests.kernels.helpers import largest, one_by_one
 from tests.problems import Problem, random_problem
+
+pytestmark = pytest.mark.skipif(kernels.UNCOMPILED, reason="blocks are written in LLVM")
 
 
 def in_blocks(problem: Problem, gradient: Scores) -> tuple[float, np.ndarray]:

@@ -32,6 +32,7 @@ def scaled(x):
 """
 
 
+COMPILED = pytest.mark.skipif(kernels.UNCOMPILED, reason="nothing is compiled")
 PRIVATE = pytest.mark.skipif(kernels.PLAIN, reason="numba alone does not")
 
 
@@ -80,6 +81,7 @@ def double(x: int) -> int:
 double.__module__ = "spacy_crfseq.kernels.double"
 
 
+@COMPILED
 def test_a_notice_says_once_that_kernels_are_compiled(caplog: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(_compile.NOTICE, "silent", True)
     monkeypatch.setattr(_compile, "folders", {"/opt/numba"})
@@ -137,6 +139,35 @@ def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypat
     monkeypatch.setattr(caching.IndexDataCacheFile, "save", fail)
     assert jit.kernel(double)(21) == 42
     assert not [*tmp_path.rglob("*.nb*")]
+
+
+@PRIVATE
+@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("writable", [True, False])
+def test_files_that_were_cut_short_are_compiled_again(
+    pattern: str, writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process, or a disk that was full, leaves an index or data that end anywhere."""
+
+    def refuse(_: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    jit.kernel(double)(21)
+    [file] = tmp_path.rglob(pattern)
+    whole = file.read_bytes()
+    if not writable:
+        monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", refuse)
+        monkeypatch.setattr(caching.IndexDataCacheFile, "_open_for_write", refuse)
+    for size in (0, 1, 15, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        kernel = jit.kernel(double)
+        assert kernel(21) == 42
+        if writable:
+            again = jit.kernel(double)
+            assert again(21) == 42
+            assert sum(again.compiled.stats.cache_hits.values()) == 1, "the damaged file was replaced"
+            file = max(tmp_path.rglob(pattern), key=lambda file: file.stat().st_mtime_ns)
 
 
 @pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])

@@ -1,5 +1,8 @@
 """Kernels that Python runs at first: they pass the tests of compiled ones, and label texts alike."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -64,3 +67,30 @@ def test_python_runs_until_much_is_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(jit, "_left", 3 * jit.LARGE)
     monkeypatch.setattr(jit, "sys", SimpleNamespace(modules={"numba": None}))
     assert not jit._python_suffices(3), "numba is here"
+
+
+PROGRAM = """
+import spacy
+from spacy.training import Example
+
+nlp = spacy.blank("en")
+ner = nlp.add_pipe("crf_ner")
+doc = nlp.make_doc("Ada Lovelace lived in London")
+example = Example.from_dict(doc, {"entities": [(0, 12, "PERSON"), (22, 28, "GPE")]})
+nlp.initialize(lambda: [example])
+ner.fit()
+print([(ent.text, ent.label_) for ent in nlp(doc.text).ents], ner.posterior([nlp.make_doc("Ada")]).labels)
+"""
+
+
+def test_python_trains_and_labels_where_numba_compiles_nothing() -> None:
+    """So that a debugger can step through kernels; their tests pass in the same way, with few examples each."""
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, check=True,
+            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
+        ).stdout
+        for disabled in "10"
+    ]  # fmt: skip
+    assert outputs[0] == outputs[1] != ""
+    assert "PERSON" in outputs[0]
