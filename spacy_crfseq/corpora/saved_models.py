@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct, error
@@ -40,6 +40,8 @@ _NAMES, _LENGTH = re.compile(rb"#qrk#(\d+)\n"), re.compile(rb"\s*(\d+):")
 _CRF = b"2"
 _KINDS = {"u": 1, "b": 2, "*": 3}
 """What observations score: labels (1), pairs of labels (2) or both, by their first letter."""
+UNREADABLE = (ValueError, LookupError, OverflowError, error)
+"""What models lead to that a format cannot hold, also in NumPy, codecs and struct."""
 _COLUMN = re.compile(r"%[xXtTmM]\[@?[+-]?\d+,(\d+)")
 _CUT = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -89,7 +91,7 @@ def read_saved_model(path: Path, encoding: str = "utf8") -> SavedModel | None:
 
 def check_transitions(n_labels: int, n_bytes: int) -> None:
     """RAISES ValueError: If the transitions of so many labels take far more memory than a model's file has bytes."""
-    needed, limit = 8 * n_labels**2, max(LEAST, MOST * n_bytes)
+    needed, limit = 8 * n_labels**2, _limit(n_bytes)
     if needed > limit:
         raise ValueError(
             f"the transitions of its {n_labels:,} labels would take {needed:,} bytes, and at most {limit:,} are taken "
@@ -119,7 +121,7 @@ def read_crfsuite_model(path: Path | str, encoding: str = "utf8") -> SavedModel:
         return _crfsuite_of(path.read_bytes(), encoding)
     except UnicodeDecodeError as error:
         raise ModelFileError(f"{path}: the names are not in {encoding} ({error}). Give --encoding.") from None
-    except (ValueError, LookupError) as error:  # of NumPy and codecs, too
+    except UNREADABLE as error:
         raise ModelFileError(f"{path}: this is no model of CRFsuite, or it is damaged: {error}.") from None
 
 
@@ -180,8 +182,38 @@ def write_crfsuite_model(path: Path, model: SavedModel, encoding: str = "utf8") 
     """Write a model without weights of pairs to a file, byte by byte as CRFsuite does.
 
     Weights of zero, and attributes without any other, are left out.
-    RAISES ModelFileError: If a name cannot be stored, or the model is too large for the format.
+    RAISES ModelFileError: If the format cannot hold the model, so that `read_crfsuite_model` would refuse the file or
+        return other names; nothing is written then.
     """
+    try:
+        data = _crfsuite_bytes(model, encoding)
+        names = [model.attributes.names[row] for row in _active(model.attributes)]
+        _check_same(_crfsuite_of(data, encoding), model.labels, names)
+    except UnicodeEncodeError as reason:
+        raise ModelFileError(f"{path}: a name is not in {encoding} ({reason}). Give --encoding utf8.") from None
+    except UNREADABLE as reason:
+        raise ModelFileError(f"{path}: CRFsuite cannot hold this model: {reason}.") from None
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def _active(table: NamedWeights) -> list[int]:
+    """Return the rows of a table that have a weight other than zero, in ascending order."""
+    return np.unique(table.rows[table.values != 0]).tolist()  # type: ignore[no-any-return]
+
+
+def _check_same(again: SavedModel, labels: Sequence[str], names: Iterable[str]) -> None:
+    """RAISES ValueError: If a model that was written and read again lacks a label, or an attribute with a weight."""
+    if lost := [label for label in labels if label not in again.labels]:
+        raise ValueError(f"the label {lost[0]!r} would become {again.labels[labels.index(lost[0])]!r}")
+    found = {*again.attributes.names, *again.pairs.names, *(again.patterns or ())}
+    if lost := [name for name in names if name not in found]:
+        raise ValueError(f"the attribute {lost[0]!r} would get another name")
+
+
+def _crfsuite_bytes(model: SavedModel, encoding: str) -> bytes:
+    if model.pairs.values.any():
+        raise ValueError("it has weights of label pairs with attributes")
     n, (names, rows, columns, values) = len(model.labels), model.attributes
     kept = np.unique(rows[values != 0])
     state, (before, after) = np.flatnonzero(values), np.nonzero(model.transitions)
@@ -193,23 +225,17 @@ def write_crfsuite_model(path: Path, model: SavedModel, encoding: str = "utf8") 
     features["weight"] = np.append(values[order], model.transitions[before, after])
     by_label = np.searchsorted(before, np.arange(n + 1)) + len(order)
     by_attribute = np.searchsorted(features["source"][: len(order)], np.arange(len(kept) + 1))
-    try:
-        chunks = [_CHUNK.pack(b"FEAT", _CHUNK.size + features.nbytes, len(features)) + features.tobytes()]
-        chunks += [_database(each, encoding) for each in (model.labels, [names[row] for row in kept.tolist()])]
-        places = [_HEADER.size, *(_HEADER.size + np.cumsum(list(map(len, chunks)))).tolist()]
-        for kind, bounds, n_empty in ((b"LFRF", by_label, 2), (b"AFRF", by_attribute, 0)):
-            gap = -places[-1] % 4
-            places[-1] += gap
-            chunks[-1] += bytes(gap)
-            chunks.append(_references(kind, bounds, n_empty, places[-1]))
-            places.append(places[-1] + len(chunks[-1]))
-        head = _HEADER.pack(CRFSUITE, places[-1], b"FOMC", 100, 0, n, len(kept), *places[:-1])
-    except UnicodeEncodeError as reason:
-        raise ModelFileError(f"{path}: a name is not in {encoding} ({reason}). Give --encoding utf8.") from None
-    except (ValueError, OverflowError, error) as reason:
-        raise ModelFileError(f"{path}: CRFsuite cannot hold this model: {reason}.") from None
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.writelines([head, *chunks])
+    chunks = [_CHUNK.pack(b"FEAT", _CHUNK.size + features.nbytes, len(features)) + features.tobytes()]
+    chunks += [_database(each, encoding) for each in (model.labels, [names[row] for row in kept.tolist()])]
+    places = [_HEADER.size, *(_HEADER.size + np.cumsum(list(map(len, chunks)))).tolist()]
+    for kind, bounds, n_empty in ((b"LFRF", by_label, 2), (b"AFRF", by_attribute, 0)):
+        gap = -places[-1] % 4
+        places[-1] += gap
+        chunks[-1] += bytes(gap)
+        chunks.append(_references(kind, bounds, n_empty, places[-1]))
+        places.append(places[-1] + len(chunks[-1]))
+    head = _HEADER.pack(CRFSUITE, places[-1], b"FOMC", 100, 0, n, len(kept), *places[:-1])
+    return b"".join([head, *chunks])
 
 
 def _database(names: Sequence[str], encoding: str) -> bytes:
@@ -289,14 +315,24 @@ def read_wapiti_model(path: Path | str) -> SavedModel:
     """
     path = check_file(path)
     try:
-        limit = max(LEAST, MOST * path.stat().st_size) if path.suffix == ZIPPED else -2
+        size = path.stat().st_size
         with opened(path) as file:
-            data = file.read(limit + 1)
-        if 0 <= limit < len(data):
-            raise ValueError(f"it is packed, and has more than {limit:,} bytes")
+            data = file.read(_limit(size) + 1 if path.suffix == ZIPPED else -1)
+        if path.suffix == ZIPPED:
+            _check_unpacked(len(data), size)
         return _wapiti_of(data)
-    except (ValueError, LookupError, OverflowError) as error:
+    except UNREADABLE as error:
         raise ModelFileError(f"{path}: this is no model of Wapiti, or it is damaged: {error}.") from None
+
+
+def _limit(size: int) -> int:
+    return max(LEAST, MOST * size)
+
+
+def _check_unpacked(length: int, size: int) -> None:
+    """RAISES ValueError: If a packed file of `size` bytes has far more of them unpacked."""
+    if length > _limit(size):
+        raise ValueError(f"it is packed, and has more than {_limit(size):,} bytes")
 
 
 def _wapiti_of(data: bytes) -> SavedModel:
@@ -344,12 +380,14 @@ def _wapiti_model(
     check_names(labels, names)
     if "" in (*labels, *names):
         raise ValueError("a label or an observation is empty")
-    n, kinds = len(labels), np.array([_KINDS.get(name[0], 0) for name in names])
+    if wrong := [text for text in patterns if text[:1].lower() not in _KINDS]:
+        raise ValueError(f"the pattern {wrong[0][:40]!r} begins with none of u, b and *")
+    n, kinds = len(labels), np.array([_KINDS.get(name[0], 0) for name in names], np.int64)
     own, paired = kinds & 1 > 0, kinds & 2 > 0
     if not (own | paired).all():
         raise ValueError(f"the observation {names[(own | paired).argmin()][:40]!r} begins with none of u, b and *")
     ends = np.cumsum(n * own + n * n * paired)
-    if len(places) and not 0 <= places.min() <= places.max() < ends[-1]:
+    if len(places) and not 0 <= places.min() <= places.max() < ends.max(initial=0):
         raise ValueError("it has weights of observations that are not there")
     if not np.isfinite(values).all():
         raise ValueError("some of its weights are no finite numbers; train it again")
@@ -358,7 +396,7 @@ def _wapiti_model(
     of_pair = ~own[rows] | (columns >= n)
     columns -= n * (of_pair & own[rows])
     constant = {text for text in patterns if "%" not in text}  # there at every token
-    everywhere = paired & np.array([name in constant for name in names])
+    everywhere = paired & np.array([name in constant for name in names], np.bool_)
     steps, transitions = of_pair & everywhere[rows], np.zeros(n * n)
     np.add.at(transitions, columns[steps], values[steps])
 
@@ -375,17 +413,32 @@ def write_wapiti_model(path: Path, model: SavedModel) -> None:
 
     Weights of zero, and observations without any other, are left out.  A pattern "b" is added for transitions, if
     there is no pattern of pairs without macros.
-    RAISES ModelFileError: If the model has no patterns, or no pattern can make the name of an attribute.
+    RAISES ModelFileError: If the format cannot hold the model, so that `read_wapiti_model` would refuse the file or
+        return other names; nothing is written then.
     """
-    n, patterns = len(model.labels), list(model.patterns or ())
+    try:
+        data, names = _wapiti_bytes(model)
+        packed = gzip.compress(data, mtime=0) if path.suffix == ZIPPED else data
+        if path.suffix == ZIPPED:
+            _check_unpacked(len(data), len(packed))
+        _check_same(_wapiti_of(data), model.labels, names)
+    except UNREADABLE as reason:
+        raise ModelFileError(f"{path}: Wapiti cannot hold this model: {reason}.") from None
+    with replacing(path) as temporary:
+        temporary.write_bytes(packed)
+
+
+def _wapiti_bytes(model: SavedModel) -> tuple[bytes, list[str]]:
+    """Return the content of a file, and the names of the observations in it."""
     if model.patterns is None:
-        raise ModelFileError(f"{path}: Wapiti computes attributes from columns by patterns, but this model has none.")
+        raise ValueError("it computes attributes from columns by patterns, but this model has none")
+    n, patterns = len(model.labels), list(model.patterns)
     steps = np.flatnonzero(model.transitions)
-    constant = next((text for text in patterns if "%" not in text and text[0] in "b*"), "b")
+    constant = next((text for text in patterns if "%" not in text and text[:1] in ("b", "*")), "b")
     patterns += [constant] if len(steps) and constant not in patterns else []
     everywhere = NamedWeights([constant], np.zeros_like(steps), steps, model.transitions.ravel()[steps])
     tables = [(2, everywhere), (1, model.attributes), (2, model.pairs)]  # 1: kinds of labels, 2: of pairs
-    active = [table.names[row] for _, table in tables for row in np.unique(table.rows[table.values != 0]).tolist()]
+    active = [table.names[row] for _, table in tables for row in _active(table)]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(active))}
     kinds = np.array([_KINDS.get(name[:1], 0) for name in numbers], np.int64)
     widths = n * (kinds & 1) + n * n * (kinds >> 1)
@@ -395,7 +448,7 @@ def write_wapiti_model(path: Path, model: SavedModel) -> None:
         homes = np.array([numbers.get(name, -1) for name in table.names], np.int64)[rows]
         if (kinds[homes] & kind == 0).any():
             name = table.names[rows[np.argmax(kinds[homes] & kind == 0)]]
-            raise ModelFileError(f"{path}: {name!r} is no observation of Wapiti, which begin with u, b or *.")
+            raise ValueError(f"{name!r} is no observation, which begin with u, b or *")
         places = starts[homes] + columns + (n * (kinds[homes] & 1) if kind == 2 else 0)
         for place, value in zip(places.tolist(), values.tolist(), strict=True):
             weights[place] = weights.get(place, 0.0) + value  # pairs may have the pattern of transitions, too
@@ -404,9 +457,7 @@ def write_wapiti_model(path: Path, model: SavedModel) -> None:
     for names in (model.labels, [*numbers]):
         parts += [b"#qrk#%d\n" % len(names), *map(_string, names)]
     parts += [f"{place}={_hexadecimal(value)}\n".encode() for place, value in sorted(weights.items())]
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        data = b"".join(parts)
-        file.write(gzip.compress(data, mtime=0) if path.suffix == ZIPPED else data)
+    return b"".join(parts), [*numbers]
 
 
 def _string(text: str) -> bytes:

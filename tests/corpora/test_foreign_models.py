@@ -143,6 +143,77 @@ def test_what_cannot_be_written(files: Files, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+NAMES = st.sampled_from(
+    ["", "A", "B-X", "u", "u:w=x", "b", "b:t=y", "*:p=z", "x:1", "a\0b", "\ud800", "é", "\\xc3\\xa9", "\\xc3", "1:a,", "\n", "\t", "|"]
+) | st.text(max_size=4)  # fmt: skip
+WEIGHTS = st.sampled_from([0.0, 0.5, -2.0, 1e-310, 1e300, np.inf, -np.inf, np.nan])
+
+
+@st.composite
+def models(draw: st.DrawFn) -> SavedModel:
+    """Draw a model of any names and weights, most of which no format can hold."""
+    labels, n = draw(st.lists(NAMES, max_size=3)), 0
+    n = len(labels)
+
+    def table(width: int) -> NamedWeights:
+        names = draw(st.lists(NAMES, max_size=3))
+        cells = draw(st.lists(st.integers(0, len(names) * width - 1), unique=True)) if names and width else []
+        rows, columns = np.divmod(np.array(cells, np.int64), max(1, width))
+        return NamedWeights(names, rows, columns, np.array([draw(WEIGHTS) for _ in cells], np.float64))
+
+    steps = np.array([draw(WEIGHTS) for _ in range(n * n)]).reshape(n, n)
+    pairs = draw(st.sampled_from([NO_WEIGHTS, table(n * n)]))
+    return SavedModel(labels, table(n), pairs, steps, draw(st.none() | st.lists(NAMES, max_size=3)))
+
+
+@settings(max_examples=200)
+@given(
+    model=models(),
+    name=st.sampled_from(["one.crfsuite", "one.wapiti", "one.wapiti.gz"]),
+    of=st.sampled_from(["utf8", "latin1", "none"]),
+)
+def test_a_writer_refuses_what_its_reader_would_not_return(model: SavedModel, name: str, of: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        binary = name.endswith(".crfsuite")
+        try:
+            write_crfsuite_model(path, model, of) if binary else write_wapiti_model(path, model)
+        except ModelFileError as error:
+            assert str(path) in str(error)
+            assert not list(Path(folder).iterdir())
+            return
+        again = read_crfsuite_model(path, of) if binary else read_wapiti_model(path)
+    assert again.labels == model.labels
+    patterns = [*(model.patterns or ())]
+    assert binary or again.patterns in (patterns, [*patterns, "b"])
+    assert active(again.attributes) == active(model.attributes)
+    # transitions may have the pattern of pairs of labels
+    wholes = [
+        each.transitions.ravel()
+        + sum((vector_of(each, name) for name in (again.patterns or ())), np.zeros(each.transitions.size))
+        for each in (again, model)
+    ]
+    np.testing.assert_array_equal(*wholes)
+    rest = [
+        {key: value for key, value in active(each.pairs).items() if key[0] not in (again.patterns or ())}
+        for each in (again, model)
+    ]
+    assert rest[0] == rest[1]
+
+
+def active(table: NamedWeights) -> dict[tuple[str, int], float]:
+    return {key: value for key, value in as_dict(table).items() if value}
+
+
+def vector_of(model: SavedModel, name: str) -> np.ndarray:
+    """Return the weights of pairs of labels [L * L] of an attribute."""
+    weights = np.zeros(model.transitions.size)
+    for (other, column), value in as_dict(model.pairs).items():
+        if other == name:
+            weights[column] += value
+    return weights
+
+
 def test_a_packed_model_of_any_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_models, "LEAST", 1 << 10)
     path = tmp_path / "model.gz"

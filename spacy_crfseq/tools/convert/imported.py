@@ -104,6 +104,8 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     known = {"overwrite": True} if labels == "tag" else {}  # features may read the tags of other components
     pipe: Any = nlp.add_pipe(FACTORIES[labels], config={**known, **settings})
     own, n, tables = pipe.doc_model, len(model.labels), (model.attributes, model.pairs)
+    if not model.labels:
+        raise ModelFileError("The model has no labels, so there is nothing to predict.")
     if "" in (*model.labels, *model.attributes.names):
         raise ModelFileError("The model has a label or an attribute without a name, which a pipeline cannot have.")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,20 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_crfseq import registry
-from spacy_crfseq.corpora.saved_models import SavedModel, read_crfsuite_model, read_wapiti_model
-from spacy_crfseq.errors import ConfigError, DataError, FormatError, NotFittedError
+from spacy_crfseq import CRF, registry
+from spacy_crfseq.corpora.saved_models import (
+    NO_WEIGHTS,
+    SavedModel,
+    read_crfsuite_model,
+    read_saved_model,
+    read_wapiti_model,
+    write_crfsuite_model,
+    write_wapiti_model,
+)
+from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError, NotFittedError
 from spacy_crfseq.features.entries import CRFsuiteItems
 from spacy_crfseq.features.template_file import WapitiPatterns
-from spacy_crfseq.tools.convert.imported import import_model, model_of, settings_for
+from spacy_crfseq.tools.convert.imported import import_model, import_pipeline, model_of, settings_for
 
 WORDS = ["Ada", "saw", "the", "Élan", "of", "Oslo", "42", "x"]
 LABELS = ["O", "B-X", "I-X"]
@@ -245,3 +254,39 @@ def test_training_goes_on_from_an_imported_model(model: Path) -> None:
     pipe.fit()
     label = pipe.tags.index("B-X")
     assert sum(pipe.marginals(doc)[:, label].sum() for doc in docs) > sum(one[:, label].sum() for one in before)
+
+
+@pytest.mark.parametrize("patterns", [None, [], ["b"], ["u:%x[0,0]", "b"], ["*:t=%x[0,0]"]])
+@pytest.mark.parametrize("labels", [[], ["A"], ["A", "B"]])
+@pytest.mark.parametrize("step", [0.0, 1.0])
+def test_models_of_little_or_nothing(
+    labels: list[str], patterns: list[str] | None, step: float, tmp_path: Path
+) -> None:
+    """Without attributes, without transitions, with one label: they work like others.  Without labels: refused."""
+    model = SavedModel(labels, NO_WEIGHTS, NO_WEIGHTS, np.full((len(labels),) * 2, step), patterns)
+    path = tmp_path / "model"
+    if not labels:
+        for make in (partial(write_wapiti_model if patterns else write_crfsuite_model, path), _imported):
+            with pytest.raises(ModelFileError, match="no labels"):
+                make(model)
+        assert not list(tmp_path.iterdir())
+        return
+    (write_crfsuite_model if patterns is None else write_wapiti_model)(path, model)
+    again = read_saved_model(path)
+    assert again is not None
+    nlp = _imported(again)
+    docs = [nlp.make_doc(text) for text in ("a b", "")]
+    for doc in docs:
+        doc._.crf_attributes = [["a"] for _ in doc]
+    assert [token.tag_ for token in nlp(docs[0])] == [labels[0]] * 2
+    first, last = nlp.get_pipe("crf_tagger").posterior(docs).marginals()
+    assert len(last) == 0
+    np.testing.assert_allclose(first, 1 / len(labels))
+    if patterns is None:
+        assert list(CRF(model_filename=str(path)).predict([[["a"]], []])) == [[labels[0]], []]
+
+
+def _imported(model: SavedModel) -> Language:
+    nlp = spacy.blank("xx")
+    import_pipeline(nlp, model, "tag", columns=() if model.patterns is None else ("word",))
+    return nlp
