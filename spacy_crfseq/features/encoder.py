@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .index import BagStore, Growable, HashIndex, Packed
-from .items import PADDED
+from .items import PADDED, escaped
 from .templates import Part, Plan, column_names, lexical_names, pad_names, pad_values, seeds_of
 from .token_sets import TokenSets
 
@@ -584,5 +584,9 @@ def feature_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
 def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
     """Return the names [M] of features of a template, given the values [parts, M] behind them."""
     pads = dict(zip(pad_values(plan.width).tolist(), pad_names(plan.width), strict=True))
-    name = plan.templates[template].name
-    return [f"{name}={'|'.join(pads.get(v) or text_of(v) for v in column)}" for column in values.T.tolist()]
+    name, parts = plan.templates[template].name, plan.templates[template].parts
+
+    def text(value: int, part: Part) -> str:
+        return pads.get(value) or escaped(text_of(value), part.attribute, len(parts) > 1)
+
+    return [f"{name}={'|'.join(map(text, column, parts))}" for column in values.T.tolist()]

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
@@ -91,6 +92,7 @@ TABLES: dict[str, dict[str, str]] = {}
 def items(words: Sequence[str], **columns: Sequence[str]) -> list[list[str]]:
     """Return the attributes of each word of a sentence.
 
+    words: The tokens without those that are white space, which are no items and have no labels.
     columns: What other programs found out about the words, by the name of a column, such as TAG; "" if unknown.
     RAISES ValueError: If a column of the templates is missing, or has another length.
     """
@@ -103,7 +105,8 @@ def items(words: Sequence[str], **columns: Sequence[str]) -> list[list[str]]:
     for i in range(len(words)):
         attributes = [START] * (i == 0) + [END] * (i == len(words) - 1)
         for template in TEMPLATES:
-            parts = [_value(values[name], name, i + offset) for name, offset in template]
+            several = len(template) > 1
+            parts = [_value(values[name], name, i + offset, several) for name, offset in template]
             if all(parts):
                 names = "|".join(f"{name}[{offset}]" for name, offset in template)
                 attributes.append(f"{names}={'|'.join(map(str, parts))}")
@@ -111,9 +114,21 @@ def items(words: Sequence[str], **columns: Sequence[str]) -> list[list[str]]:
     return result
 
 
-def _value(values: Sequence[str | None], name: str, place: int) -> str | None:
+def escaped(value: str, name: str, several: bool) -> str:
+    """Return the value of an attribute as it stands in names, which differ if values do.
+
+    A backslash stands before a word that looks like the value beyond an end of a sentence; of several values, also
+    before each bar, which joins them, and each backslash.
+    """
+    if several:
+        return re.sub(r"[\\|]|^(?=_B[+-]\d)", r"\\\g<0>", value)
+    return re.sub(r"^(?=\\*_B[+-]\d)", r"\\", value) if name in PADDED else value
+
+
+def _value(values: Sequence[str | None], name: str, place: int, several: bool) -> str | None:
     if 0 <= place < len(values):
-        return values[place]
+        value = values[place]
+        return value and escaped(value, name, several)
     beyond = f"_B{place}" if place < 0 else f"_B+{place - len(values) + 1}"
     return beyond if name in PADDED else None
 

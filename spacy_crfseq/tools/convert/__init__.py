@@ -117,7 +117,8 @@ def convert_file(
     A CRF of a pipeline becomes a model of CRFsuite (an OUTPUT that ends in .crfsuite) or of Wapiti (.wapiti, also
     .wapiti.gz), which predicts the same labels there. If its features are templates, a model of CRFsuite
     comes with a Python module without dependencies, whose function items(words) returns the attributes. For Wapiti,
-    they must be a template file. What a format cannot hold is named, with the setting to train with instead.
+    they must be a template file. Leave tokens out that are white space: they are no items. What a format cannot hold is
+    named, with the setting to train with instead.
 
     \b
     Example:

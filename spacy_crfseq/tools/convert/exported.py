@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -66,7 +67,8 @@ def export_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Ex
     """
     own, crf, n = pipe.doc_model, pipe.crf, len(pipe.tags)
     plans, features = own.features.plans(), own.method.features
-    given = all(one.parts[0].attribute in plan.functions for plan in plans for one in plan.templates)
+    firsts = [(plan, one.parts[0]) for plan in plans for one in plan.templates]
+    given = all(part.attribute in plan.functions and part.offset == 0 for plan, part in firsts)
     patterns = _patterns(pipe, features, given) if wapiti else None
     _check(pipe, given, wapiti)
     observed = wapiti and isinstance(features, TemplateFile)
@@ -226,11 +228,20 @@ def _sequences(doc: Doc) -> Iterator[Sequence[Any]]:
 
 
 def _weights(pipe: CRFComponent, block: int, names: Sequence[set[str]]) -> NamedWeights:
-    """Return the weights of the features of a block under their names, those of several under each of them."""
+    """Return the weights of the features of a block under their names, those of several under each of them.
+
+    RAISES DataError: If two features have the same name, so that each would get the weights of both.
+    """
     layout, views = pipe.crf.layout, pipe.crf.views
     rows, weights = (layout.bigrams, views.bigrams) if block else (layout.unigrams, views.unigrams)
     numbers: dict[str, int] = {}
     owners = [[numbers.setdefault(name, len(numbers)) for name in sorted(each)] for each in names]
+    if sum(map(len, owners)) > len(numbers):
+        twice, _ = Counter(name for each in names for name in each).most_common(1)[0]
+        raise DataError(
+            f"{pipe.name!r}: two features have the name {twice!r}, under which other programs would add their weights. "
+            "Let token functions return names of their own."
+        )
     sizes, flat = [len(each) for each in owners], [number for each in owners for number in each]
     places, values = cells(rows)[weights != 0], weights[weights != 0].astype(np.float64)
     feature, column = np.divmod(places, max(1, rows.width))

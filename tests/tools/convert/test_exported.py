@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.training import Example
 
 from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.errors import ConfigError, DataError
@@ -178,3 +179,67 @@ def test_items_are_those_of_spacy(text: str) -> None:
     for name, function in items.LEXEME_FUNCTIONS.items():
         value = getattr(lexeme, name.lower() if name.startswith("IS_") else f"{name.lower()}_")
         assert (function(text) or "") == (value if isinstance(value, str) else "1" if value else ""), name
+
+
+WORDS = [
+    "a",
+    "b",
+    "c|a",
+    "|",
+    "\\",
+    "\\|",
+    "_B+1",
+    "_B-1",
+    "\\_B+1",
+    "_B",
+    "x\\_B+1",
+    "_START",
+    "LOWER[0]=a",
+    "a\tb",
+    "a:b",
+    "=",
+    '"',
+    "é",
+]
+
+
+@pytest.mark.parametrize("keep_names", [False, True])
+def test_words_that_look_like_parts_of_names(keep_names: bool, tmp_path: Path) -> None:
+    """Bars that join values, backslashes before them, and markers beyond the ends of a sentence."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    features = templates("LOWER[0]", "LOWER[1]", "ORTH[-1]", "LOWER[0]|LOWER[1]", "ORTH[-1]|ORTH[0]|ORTH[1]")
+    nlp = blank("crf_tagger", features=features, keep_names=keep_names, precision="float64")
+    rng, corpus = np.random.default_rng(0), []
+    for _ in range(60):
+        words = [WORDS[i] for i in rng.integers(0, len(WORDS), rng.integers(1, 5))]
+        gold = Doc(nlp.vocab, words, tags=[f"T{rng.integers(3)}" for _ in words])
+        corpus.append(Example(Doc(nlp.vocab, words), gold))
+    initialize(nlp, corpus, fit=True)
+    pipe, path = pipe_of(nlp), tmp_path / "model.crfsuite"
+    exported(nlp, path, "crf_tagger", [] if keep_names else [example.predicted for example in corpus])
+    tagger, other = pycrfsuite.Tagger(), module(path)
+    tagger.open(str(path))
+    texts = [[WORDS[i] for i in rng.integers(0, len(WORDS), rng.integers(1, 6))] for _ in range(300)]
+    marginals = pipe.posterior([Doc(nlp.vocab, words) for words in texts]).marginals()
+    for words, rows in zip(texts, marginals, strict=True):
+        tagger.set(other.items(words))
+        found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(words))]
+        np.testing.assert_allclose(found, rows, atol=1e-9)
+
+
+def test_names_of_two_functions_and_of_other_tokens_are_refused(tmp_path: Path) -> None:
+    """A program that computes the attributes of a token knows nothing of functions and offsets."""
+    own = registered("features", "CRFsuiteItems", function=registered("features", "Attributes"))
+    for names, message in (
+        (["ONE[0]", "OTHER[0]"], "two features have the name 'w=Anna'"),
+        (["ONE[-1]"], "the attributes .*'ONE'"),
+    ):
+        functions = {name: own for name in ("ONE", "OTHER") if name in " ".join(names)}
+        nlp = blank("crf_tagger", features=templates(*names, token_functions=functions), **LINEAR)
+        corpus = examples(nlp)
+        for example in corpus:
+            example.predicted._.crf_attributes = [[f"w={token.text}"] for token in example.predicted]
+        initialize(nlp, corpus, fit=True)
+        with pytest.raises((ConfigError, DataError), match=message):
+            exported(nlp, tmp_path / "model.crfsuite", "crf_tagger", [example.predicted for example in corpus])
+    assert not list(tmp_path.iterdir())
