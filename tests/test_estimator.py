@@ -9,7 +9,9 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -322,3 +324,65 @@ def test_neither_spacy_nor_scikit_learn_is_imported(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     label = crf.predict_single([{"word": "a"}])
     assert done.stdout.splitlines() == [NotFittedError.__name__, f"{label} []"], done.stderr
+
+
+def test_values_belong_to_the_labels_that_their_attributes_occur_with() -> None:
+    """Each attribute with values has a row of weights for some labels only."""
+    X = [[{"a": 0.5}], [{"b": 1.5}], [{"c": 2.5}]] * 5
+    Y = [["A"], ["B"], ["C"]] * 5
+    crf = CRF(c2=0.01, **EXACT).fit(X, Y)
+    assert crf.score(X, Y) == 1.0
+    assert {(name, label) for (name, label), weight in crf.state_features_.items() if weight > 0.1} == {
+        ("a", "A"), ("b", "B"), ("c", "C")
+    }  # fmt: skip
+
+
+def test_labels_of_the_held_out_part_are_labels() -> None:
+    crf = CRF(max_iterations=3).fit([[["a"]], [["b"]]], [["A"], ["B"]], [[["a"], ["b"]]], [["A", "C"]])
+    assert crf.classes_ == ["A", "B", "C"]
+    assert crf.training_log_.last_iteration["item_accuracy_float"] == 0.5
+
+
+def test_the_weights_of_a_model_of_crfsuite_may_be_in_any_order(tmp_path: Path) -> None:
+    crf, path = CRF(max_iterations=5).fit(X, Y), tmp_path / "model.crfsuite"
+    crf.save(path)
+    data, size = bytearray(path.read_bytes()), 20
+    begin = data.index(b"FEAT") + 12
+    n = len(crf.state_features_)
+    features = np.frombuffer(bytes(data[begin : begin + n * size]), f"V{size}")
+    data[begin : begin + n * size] = features[np.random.default_rng(0).permutation(n)].tobytes()
+    path.write_bytes(data)
+    other = CRF(model_filename=str(path))
+    assert other.labels() == crf.labels()
+    assert other.state_features_ == crf.state_features_
+
+
+def test_sets_of_attributes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server gets new ones with every text."""
+    crf = CRF(max_iterations=3).fit(X, Y)
+    monkeypatch.setattr(estimator, "MOST_BAGS", 20)
+    names, sizes = list(crf.attributes_), []
+    for number in range(2 ** min(8, len(names))):
+        crf.predict([[[name for i, name in enumerate(names[:8]) if number >> i & 1]]])
+        sizes.append(crf._model.bags.store.size)
+    assert 20 <= max(sizes) <= 25
+
+
+@pytest.mark.parametrize(("kind", "callee"), [(Bags, "encode"), (Attributes, "read")])
+def test_texts_are_read_by_a_thread_at_a_time(kind: Any, callee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Because estimators remember what they read."""
+    crf, method, inside, most, second = CRF(max_iterations=3).fit(X, Y), getattr(kind, callee), [0], [0], Event()
+
+    def slowly(*args: Any) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        if inside[0] > 1:
+            second.set()
+        second.wait(0.3)  # for another thread, which a lock keeps out
+        inside[0] -= 1
+        return method(*args)
+
+    monkeypatch.setattr(kind, callee, slowly)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(crf.predict, [X[:3], X[3:6]]))
+    assert most == [1]

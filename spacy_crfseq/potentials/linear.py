@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .. import kernels
 from ..features.encoder import Encoded, Ids
 from ..features.index import BagStore
-from ..threads import cached_property, over, parts, shards
+from ..threads import SHARD_FLOATS, cached_property, over, parts, shards
 from ..types import Bools, Constraints, Floats, Ints, Offsets, RowGradient, Scores
 from .layout import DenseRows, Layout, Rows, SparseRows, Views
 from .protocol import Addend, Part
@@ -194,10 +194,11 @@ class LinearPasses:
         self._used: list[Floats] = []
         self.rounds: list[list[Part]] = []
         room = 0  # for scores of the last round
-        for part in shards(text.offsets, potential.score_width, LARGER, n_threads):
+        n_steps = potential.n_labels**2  # each part has their gradient, which should take no longer than its tokens
+        for part in shards(text.offsets, potential.score_width, max(LARGER, n_steps // SHARD_FLOATS), n_threads):
             if room <= 0:
                 self.rounds.append([])
-                room = ROUND_FLOATS if n_threads > 1 else 1
+                room = max(ROUND_FLOATS, n_threads * n_steps) if n_threads > 1 else 1
             self.rounds[-1].append(part)
             room -= int(text.offsets[part[1]] - text.offsets[part[0]]) * potential.score_width
 

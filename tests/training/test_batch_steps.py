@@ -11,8 +11,8 @@ import pytest
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.optimizers.batch import Point
-from spacy_crfseq.optimizers.lbfgs import DECREASE, LBFGS, OWLQN, History, _Search, _Trial
+from spacy_crfseq.optimizers.batch import OPTIMUM, Point
+from spacy_crfseq.optimizers.lbfgs import DECREASE, LBFGS, MAX_EVALUATIONS, OWLQN, History, _Search, _Trial, search
 from spacy_crfseq.papers.batch import ConjugateGradient
 from spacy_crfseq.papers.local import LocalViterbi
 from spacy_crfseq.potentials.layout import DenseRows, Layout
@@ -183,3 +183,89 @@ class Strange(LBFGS):
 def test_an_optimizer_of_unknown_penalties_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Strange can minimise the penalties \['l3'\], none of which is known.*l2"):
         check(SequentialLog(), L2(), Strange())
+
+
+# --- the steps of L-BFGS and OWL-QN ---------------------------------------------------------------------------------
+
+
+class Waves:
+    """A smooth function of one variable with several minima, less flat than its line searches ask for."""
+
+    n_threads = 1
+    regularizer = ElasticNet(0.0, 0.0)
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.heights, self.lengths, self.shifts = rng.uniform(0.2, 2, 3), rng.uniform(0.5, 4, 3), rng.uniform(0, 6, 3)
+
+    def value_and_grad(self, theta: Floats, out: Floats) -> tuple[float, float, Floats]:
+        x = theta[0] * self.lengths + self.shifts
+        out[0] = theta[0] / 5 + self.heights @ (self.lengths * np.cos(x))
+        value = float(theta[0] ** 2 / 10 + self.heights @ np.sin(x))
+        return value, value, out
+
+
+def test_a_line_search_ends_where_the_strong_wolfe_conditions_hold() -> None:
+    """Nocedal & Wright (2006), eq. 3.7, whatever the bracket looks like on the way."""
+    for seed in range(300):
+        objective, theta = Waves(seed), np.array([2.0])
+        state = LBFGS().start(theta)
+        value, loss, gradient = objective.value_and_grad(theta, np.empty(1))
+        state.begin(Point(state.theta, value, loss, gradient))
+        slope = -float(gradient @ gradient)
+        found, step, count = search(objective, state, -gradient, slope, 3.0, 0.1)  # type: ignore[arg-type]
+        assert found is not None
+        assert found.value <= value + DECREASE * step * slope
+        assert abs(found.gradient @ gradient) <= -0.1 * slope
+        assert count < MAX_EVALUATIONS
+
+
+@pytest.mark.parametrize("rho1", [0.0, 1e-9])
+def test_a_step_of_owlqn_that_only_keeps_the_value_is_shortened(rho1: float) -> None:
+    """To the other side of the minimum: the decrease is not in proportion to the step."""
+    objective, optimizer = Quadratic([3.0], rho1), OWLQN()
+    state = optimizer.start(np.array([1.0]))
+    value, loss, gradient = objective.value_and_grad(state.theta, np.empty(1))
+    state.begin(Point(state.theta, value, loss, gradient))
+
+    def direction(out: Floats, n_threads: int) -> float:
+        out[:] = 4.0 - 1e-4
+        return float(out @ gradient)
+
+    state.history = SimpleNamespace(direction=direction, gradient=gradient, used=1, gradient_norm=1.0)  # type: ignore[assignment]
+    found, count = optimizer._search(objective, state, np.empty(1))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.theta[0] == pytest.approx(3.0, abs=1e-3)
+    assert count == 2
+
+
+@dataclass(frozen=True)
+class Lost(LBFGS):
+    """Finds no better point."""
+
+    def _search(self, objective: Any, state: Any, out: Floats) -> tuple[Point | None, int]:
+        return None, 1
+
+
+def test_without_a_better_point_the_history_is_forgotten_and_then_training_ends() -> None:
+    objective, optimizer = Quadratic([3.0, 1.0]), Lost()
+    state = optimizer.start(np.zeros(2))
+    state.history.used = state.history.slot = 3
+    assert not optimizer.iterate(objective, state).converged  # type: ignore[arg-type]
+    assert (state.history.used, state.history.slot) == (0, 0)
+    assert optimizer.iterate(objective, state).message == OPTIMUM  # type: ignore[arg-type]
+
+
+def test_a_full_history_loses_the_pair_that_a_refused_one_overwrites() -> None:
+    history = History.empty(np.zeros(2), 2, 2, 1.0)
+    start = point([0, 0], [1, 0])
+    history.begin(start.gradient, 1)
+    for scale in (1.0, 2.0):
+        up = point([scale, 0], [1 + scale, 0])
+        history.remember(start, up, up.gradient, 1)
+    assert (history.used, history.slot) == (2, 0)
+    down = point([1, 0], [0.5, 0])
+    history.remember(start, down, down.gradient, 1)
+    assert (history.used, history.slot) == (1, 0)
+    assert history.direction(out := np.empty(2), 1) < 0
+    np.testing.assert_allclose(out, [-0.5, 0])  # the curvature of the pair that is left is 1

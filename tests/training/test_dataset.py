@@ -225,3 +225,14 @@ def test_thresholding_and_training_again_lowers_the_objective() -> None:
     again = fit(small, LBFGS(), start).best
     assert objective.value(theta) <= small.value(again) < small.value(start)
     np.testing.assert_array_equal(layout.views(again).transitions[layout.steps == False], 0)  # noqa: E712
+
+
+def test_an_incorrect_span_may_end_with_the_text() -> None:
+    data = training_problem(2, n_labels=5).objective.data
+    assert data.table is not None
+    span = IncorrectSpan(0, 2, np.array([[0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [1, 1, 1, 1, 0]], np.bool_))
+    data.table.now = Candidates(np.ones((1, 5), np.bool_), (span,))
+    for begin, labels in ((-2, 2), (-1, 0)):  # the second would end behind it
+        gold = np.full_like(data.gold, MISSING)
+        gold[begin] = MISSING - 1
+        assert data._replace(gold=gold).observed().n_sequences == data.n_sequences + labels

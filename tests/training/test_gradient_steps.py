@@ -479,3 +479,20 @@ def test_an_interrupt_within_an_epoch_leaves_an_average_of_what_was_seen(
     after_each = np.array([*seen[1:], state.weights])
     assert result.reason == "interrupted"
     np.testing.assert_allclose(result.best, after_each.mean(0), atol=1e-9)
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.2])
+def test_the_last_weights_have_all_proximal_steps(l1: float) -> None:
+    """Also of rows that no sequence visited lately."""
+    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(l1, 0.7))
+    start = training.random_theta(np.random.default_rng(1))
+    optimizer, plain = AdaGrad(0.3, 2, seed=5), PlainAdaGrad(training, start, 0.3)
+    state = optimizer.start(start)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adagrad, "LEAST", 0.0)
+        optimizer.iterate(training.objective, state)
+        plain.epoch(np.random.default_rng(5), 2)
+    assert bool((plain.last < plain.clock).any()) != bool(l1)
+    for row, where in plain.rows:
+        plain.proximal(row, where)
+    np.testing.assert_allclose(optimizer.last(state, training.objective), plain.theta, rtol=1e-8, atol=1e-10)

@@ -1,5 +1,6 @@
 """The objective of a whole data set: gradients, mini-batches, sparse against dense weights."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ from spacy_crfseq import threads
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.entropy import Entropy
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.losses.softmax_margin import SoftmaxMargin
 from spacy_crfseq.optimizers.sgd import SGD
 from spacy_crfseq.papers.labelled_features.expectation import Expectation
 from spacy_crfseq.potentials import linear
 from spacy_crfseq.potentials.layout import SparseRows
 from spacy_crfseq.potentials.linear import Linear
+from spacy_crfseq.regularizers.l1 import L1
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training import objective as objective_module
@@ -310,3 +313,59 @@ def test_terms_of_unlabelled_text(case: str) -> None:
     same, _, same_gradient = objectives[1].value_and_grad(theta)
     assert same == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(same_gradient, gradient, atol=1e-12)
+
+
+def test_groups_and_candidates_have_no_chains() -> None:
+    """Their sequences cannot be taken one by one, or with one label for each token."""
+    objective = training_problem(2, n_sequences=8).objective
+    [term] = objective.terms
+    for data, simple in (
+        (term.data, True),
+        (term.data._replace(groups=np.array([0, 3, 8])), False),
+        (term.data._replace(gold=np.full_like(term.data.gold, -2)), False),
+    ):
+        assert (objective.on([term._replace(data=data)]).chains(1, None, 1) is not None) == simple
+
+
+def test_the_proximal_step_of_a_sample_is_that_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective_module, "SAMPLE_SEQUENCES", 5)
+    objective = training_problem(2, n_sequences=20, regularizer=L1(2.0)).objective
+    found, expected = np.linspace(-1, 1, 9), np.linspace(-1, 1, 9)
+    objective.sample().regularizer.prox(found, 0.5)
+    L1(2.0).prox(expected, 0.5 * 5 / 20)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_an_objective_under_another_loss_passes_over_the_data_with_it() -> None:
+    training = training_problem(2, n_sequences=8)
+    theta, loss = training.random_theta(np.random.default_rng(0)), SoftmaxMargin(cost=3.0)
+    value = training.objective.value(theta)
+    other = training.objective.under(NoRegularizer(), loss)
+    expected = Objective(Linear(training.layout), [Term(training.objective.data, loss)], NoRegularizer())
+    assert other.value(theta) == pytest.approx(expected.value(theta))
+    assert other.value(theta) > value
+    assert training.objective.under(L2(5.0)).losses(theta, None) == training.objective.losses(theta, None)
+
+
+def test_parts_of_a_pass_take_longer_than_their_transitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of labels, a gradient of transitions for every few tokens would be most of the work."""
+    for module in (threads, linear):
+        monkeypatch.setattr(module, "SHARD_FLOATS", 16)
+    for n_labels in (2, 30):
+        training = training_problem(2, n_sequences=60, n_labels=n_labels)
+        data, potential = training.objective.data, Linear(training.layout)
+        starts = data.encoded.offsets[[part[0] for parts in potential.passes(data.encoded, 1).rounds for part in parts]]
+        floats = 16 * linear.LARGER if n_labels == 2 else n_labels**2
+        longest = int(np.diff(data.encoded.offsets).max())
+        assert (np.diff(starts) >= floats // n_labels - longest).all()
+
+
+def test_epochs_of_many_labels_and_few_transitions_approach_nothing() -> None:
+    """A mini-batch changes all transitions, a pass over sequences of one token needs none."""
+    for length, n_labels, short in ((1, 3, True), (1, 1000, False), (8, 1000, True)):
+        training = training_problem(2, n_sequences=40)
+        data = training.objective.data
+        encoded = data.encoded._replace(offsets=np.arange(0, 41 * length, length))
+        objective = training.objective.on([training.objective.terms[0]._replace(data=data._replace(encoded=encoded))])
+        objective.potential = SimpleNamespace(n_labels=n_labels)
+        assert objective.approachable == short
