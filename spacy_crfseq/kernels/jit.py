@@ -57,7 +57,8 @@ class Kernel:
 
     def __init__(self, function: Any, policy: str = "compile_kernel", plain: Any = None, part: bool = False) -> None:
         update_wrapper(self, function)
-        self.py_func, self._policy, self._plain = function, policy, plain or (function if UNCOMPILED else None)
+        self.py_func, self._policy = function, policy
+        self._plain: Any = plain or (function if UNCOMPILED else None)
         self._part = part or UNCOMPILED  # Python runs it, whatever calls it
         self._compiled: Any = None
 

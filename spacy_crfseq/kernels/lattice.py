@@ -66,7 +66,8 @@ def log_loss(
     sign; write log Z of each sequence that has a token and a weight to log_z [N], which is empty otherwise.
     """
     loss = 0.0
-    if len(weights) >= MANY and len(scores.transitions) == 1 and not PLAIN:
+    some_steps = offsets[-1] > len(weights)  # each block has the gradient of all transitions
+    if len(weights) >= MANY and some_steps and len(scores.transitions) == 1 and not PLAIN:
         from . import blocks
 
         loss, beyond = blocks.log_loss(scores, offsets, gold, weights, grad, cap, log_z)

@@ -267,11 +267,11 @@ class Objective:
 
     @property
     def approachable(self) -> bool:
-        """Whether epochs of AdaGrad from zero come near the optimum, of one log-loss with an elastic net, in the time of
-        a few passes."""
+        """Whether some short epochs of AdaGrad from zero come near the optimum: of one log-loss with an elastic net."""
         provides: frozenset[str] = getattr(self.terms[0].loss, "provides", frozenset())
         known = self.regularizer.strengths is not None and not isinstance(self.potential, Shifted)
-        return known and len(self.terms) == 1 and bool(provides & {"log_likelihood", "local"}) and self._epochs_are_short
+        known = known and len(self.terms) == 1 and bool(provides & {"log_likelihood", "local"})
+        return known and self._epochs_are_short
 
     @property
     def _epochs_are_short(self) -> bool:

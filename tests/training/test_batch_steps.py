@@ -267,5 +267,6 @@ def test_a_full_history_loses_the_pair_that_a_refused_one_overwrites() -> None:
     down = point([1, 0], [0.5, 0])
     history.remember(start, down, down.gradient, 1)
     assert (history.used, history.slot) == (1, 0)
-    assert history.direction(out := np.empty(2), 1) < 0
+    out = np.empty(2)
+    assert history.direction(out, 1) < 0
     np.testing.assert_allclose(out, [-0.5, 0])  # the curvature of the pair that is left is 1

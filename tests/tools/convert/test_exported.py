@@ -35,6 +35,7 @@ from tests.pipeline.helpers import (
 
 PATTERNS = 'u:w=%x[0,0]\nu:bag=%X[-1,0]\nu:bag=%X[1,0]\n*:t=%x[0,1]/%x[-1,1]\nu:end=%m[0,0,".?.?$"]\nu\nb\n'
 LINEAR = {"boundaries": False}
+VALUES = {"values": registered("potentials", "Values")}
 OWN = registered("features", "WapitiPatterns", patterns=["u:%x[0,0]"], columns=["word"])
 
 
@@ -134,6 +135,26 @@ def test_attributes_with_values(tmp_path: Path) -> None:
         export_model(pipe, docs[:1], wapiti=False)
 
 
+@pytest.mark.parametrize(("name", "block", "message"), [
+    ("crfsuite", registered("features", "Attributes"), "'w' has other weights with the value 1 than with others"),
+    ("wapiti", OWN, "the potential values.*no potentials"),
+])  # fmt: skip
+def test_attributes_with_values_that_a_format_cannot_hold(
+    name: str, block: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    """After training, a name has weights of its own where it has values."""
+    features = templates("GIVEN[0]", token_functions={"GIVEN": block})
+    nlp = blank("crf_tagger", features=features, **LINEAR, potentials=VALUES)
+    corpus = examples(nlp)
+    for example in corpus:
+        words = enumerate(token.text for token in example.predicted)
+        example.predicted._.crf_attributes = [[("w", 0.5) if i % 2 else "w", word] for i, word in words]
+    initialize(nlp, corpus, fit=True)
+    with pytest.raises(ConfigError, match=message):
+        exported(nlp, tmp_path / f"model.{name}", "crf_tagger", [example.predicted for example in corpus])
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("settings", "kind", "message"), [
     ({"features": templates("LOWER[0]", bigram_templates=["LOWER[0]"])}, "crfsuite", "bigram_templates = "),
     ({"features": templates("LIKE_NUM[0]", "LOWER[0]")}, "crfsuite", "'LIKE_NUM'"),
@@ -143,6 +164,8 @@ def test_attributes_with_values(tmp_path: Path) -> None:
     ({}, "wapiti", "TemplateFile"),
     ({"loss": registered("losses", "LocalLog"), "decoder": registered("decoders", "LocalViterbi")}, "crfsuite",
      "normalised at each token"),
+    ({"once": ["*"]}, "crfsuite", "once or order"),
+    ({"order": ["NNP", "VBZ"]}, "crfsuite", "once or order"),
 ])  # fmt: skip
 def test_what_a_format_cannot_hold(settings: dict[str, Any], kind: str, message: str, tmp_path: Path) -> None:
     nlp = trained("crf_tagger", **settings)
