@@ -418,12 +418,12 @@ def _observed(
     pairs = np.multiply(numbers, n, dtype=np.int32 if n_attributes * n < 2**31 else np.int64)
     pairs += np.repeat(tags, text.sizes)
     counts = np.bincount(following[following >= 0], minlength=n * n)
-    if least > 0:
-        seen, steps = np.bincount(pairs, values, n_attributes * n) >= least, counts >= least
-    else:
-        seen = np.full(n_attributes * n, bool(settings["all_possible_states"]))
-        seen[pairs] = True
-        steps = (counts > 0) | bool(settings["all_possible_transitions"])
+    seen = np.full(n_attributes * n, bool(settings["all_possible_states"]))
+    seen[pairs] = True
+    steps = (counts > 0) | bool(settings["all_possible_transitions"])
+    if least > 0 or (values < 0).any():  # a frequency is the sum of the values
+        seen &= np.bincount(pairs, values, n_attributes * n) >= least
+        steps &= counts >= least
     return seen.reshape(shape), steps.reshape(n, n)
 
 

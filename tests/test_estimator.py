@@ -386,3 +386,12 @@ def test_texts_are_read_by_a_thread_at_a_time(kind: Any, callee: str, monkeypatc
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(crf.predict, [X[:3], X[3:6]]))
     assert most == [1]
+
+
+def test_what_occurs_less_often_than_never_has_no_weight(peer: Any) -> None:
+    """The frequency of an attribute is the sum of its values; below 0, CRFsuite leaves it out."""
+    X, Y = [[{"x": -1.0, "both": -1.0}, {"y": 2.0, "both": 1.5}, {}]], [["A", "A", "B"]]
+    for settings in ({}, {"all_possible_states": True}, {"min_freq": 0.5}):
+        ours, theirs = (kind(c2=0.1, **settings, **more).fit(X, Y) for kind, more in ((CRF, EXACT), (peer, {})))
+        assert ours.state_features_.keys() == theirs.state_features_.keys()
+        assert ours.state_features_ == pytest.approx(theirs.state_features_, abs=1e-3)
