@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_crfseq import kernels
 from spacy_crfseq.kernels import blocks, chain
 from spacy_crfseq.kernels import covariances as in_blocks
 from spacy_crfseq.types import Scores
@@ -16,6 +17,8 @@ from tests import reference
 from tests.kernels.helpers import DTYPES, assert_close, assert_finite, largest, one_by_one
 from tests.kernels.test_blocks import many_sequences
 from tests.problems import Problem, finite_differences, problems, random_problem
+
+pytestmark = pytest.mark.skipif(kernels.UNCOMPILED, reason="blocks are written in LLVM")
 
 ANY: dict[str, Any] = {"scales": (1.0, 30.0, 1000.0), "dtypes": DTYPES}
 KINDS = ("sums", "entropy", "positions")
