@@ -269,7 +269,7 @@ def _with_values(pipe: CRFComponent, weights: NamedWeights, docs: Iterable[Doc])
     for name in weights.names:
         names[hash_of_name(name)] = name
     active = {key: row for key, row in zip(plugin.names.tolist(), table, strict=True) if row.any()}
-    for doc in docs if active.keys() - names.keys() else ():
+    for doc in words_of([*docs]) if active.keys() - names.keys() else ():
         for sequence in _sequences(doc):
             for i in range(len(sequence)):
                 values: dict[str, float] = {}
