@@ -12,7 +12,7 @@ once it is in a register, and sums over labels are sums of vectors.  With c_t = 
     weight P(y_{t-1} = i, y_t = j | x) = u_{t-1}(i) M(i, j) v_t(j)
 
 so that nothing is normalised after the fact: each step of either recursion is one product whose results are finished in
-registers.  Expected transitions are one more product for the whole block.  The file `covariances` adds a second pair of
+registers.  The sums of u begin at a little more than they can lose by rounding, as in `lattice`.  Expected transitions are one more product for the whole block.  The file `covariances` adds a second pair of
 recursions.
 
 Only transitions shared by all positions are handled, and for the losses of whole sequences complete gold labels;
@@ -39,7 +39,7 @@ from .intrinsics import (
     next_v,
 )
 from .jit import inlined, internal, kernel
-from .sequences import SINGLE, capped, exp32, part, path_score
+from .sequences import SINGLE, capped, exp32, limits, part, path_score, room
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
@@ -170,7 +170,7 @@ def log_loss(
             left[order[first - 1]] = True
             continue
         begin(scores, offsets, weights, block, NO_COSTS, work)
-        forward(scores.start.shape[0], work)
+        forward(scores.start.shape[0], np.exp(cap), work)
         for lane in range(block.shape[0]):
             b, e = work.begins[lane], work.begins[lane] + work.lengths[lane]
             nll = work.log_z[lane] + (e - b - 1) * base
@@ -317,12 +317,18 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
 
 
 @internal
-def forward(n: int, work: Work) -> None:
-    """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small."""
+def forward(n: int, slope: float, work: Work) -> None:
+    """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small.
+
+    slope: The factor that v may get besides the weights.  What sums begin at grows with both, so that v stays finite in
+    lanes that are not lost.
+    """
     e, u, matrix, scales, lengths = work.e, work.u, work.forward, work.scales, work.lengths
     log_z, lost, steps = work.log_z, work.lost, work.lengths[0]
     total, first = np.empty(LANES, u.dtype), np.ones(LANES, u.dtype)
-    product = np.ones(LANES)
+    product, floors = np.ones(LANES), np.empty(LANES, u.dtype)
+    for lane in range(LANES):
+        floors[lane] = limits(u).floor * n * max(1.0, slope * abs(work.weights[lane]))
     before, scale = u[0], first
     used, running = 0, LANES  # at the first step u is e: the product of nothing, plus one, times e
     for t in range(steps):
@@ -334,8 +340,8 @@ def forward(n: int, work: Work) -> None:
             next_u(row_u, row, matrix, before, used, lanes, tiles, total)
         before, scale, used = row_u, scales[t], n
         for lane in range(LANES):
-            first[lane] = 0
             scale[lane] = 1 / total[lane] if total[lane] > SINGLE.tiny else 0
+            first[lane] = floors[lane] + floors[lane] * scale[lane]
         for lane in range(running):
             lost[lane] |= not total[lane] > SINGLE.tiny
             product[lane] *= total[lane]
@@ -354,7 +360,7 @@ def backward(n: int, work: Work) -> None:
     e, u, v, matrix, scales = work.e, work.u, work.v, work.backward, work.scales
     weights, lost, lengths = work.weights, work.lost, work.lengths
     total, first = np.empty(LANES, u.dtype), np.zeros(LANES, u.dtype)
-    scale = np.ones(LANES, u.dtype)
+    scale, away = np.ones(LANES, u.dtype), room(lengths[0], limits(u).rounding)
     used, running, after = 0, 0, v[0]
     for t in range(lengths[0] - 1, -1, -1):
         for lane in range(LANES):
@@ -370,7 +376,7 @@ def backward(n: int, work: Work) -> None:
             next_v(row_v, row, matrix, after, used, lanes, tiles, total)
         after, used = row_v, n
         for lane in range(running):
-            lost[lane] |= not abs(total[lane] - weights[lane]) < 1e-2 * abs(weights[lane])
+            lost[lane] |= not abs(total[lane] - weights[lane]) < away * abs(weights[lane])
 
 
 @internal

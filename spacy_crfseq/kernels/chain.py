@@ -228,9 +228,9 @@ def _step(transitions: Floats, t: int, work: Work, sums: Sums) -> None:
 @inlined
 def _multiply(x: Floats, matrix: Floats, y: Floats, edges: Floats, n: int, spare: Floats, out: Floats) -> None:
     """Write ``x matrix`` to out [P], plus ``y edges`` unless these are empty."""
-    multiply(x, matrix, n, out)
+    multiply(x, matrix, n, 0.0, out)
     if edges.shape[0] > 0:
-        multiply(y, edges, n, spare)
+        multiply(y, edges, n, 0.0, spare)
         for k in range(out.shape[0]):
             out[k] += spare[k]
 

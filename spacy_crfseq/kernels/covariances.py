@@ -28,7 +28,7 @@ from . import blocks
 from .blocks import Work
 from .intrinsics import LANES, PANEL, lane_maxima, next_a, next_v_and_g, next_w
 from .jit import inlined, internal, kernel
-from .sequences import SINGLE, capped
+from .sequences import SINGLE, capped, limits, room
 
 
 class Edges(NamedTuple):
@@ -67,7 +67,7 @@ def covariances(
         blocks.begin(scores, offsets, weights, block, entropy, work)
         for lane in range(LANES):
             work.log_z[lane] = 0  # log p without the maxima, like n and m
-        blocks.forward(n, work)
+        blocks.forward(n, 0.0, work)
         _backward(n, work)
         if pointwise:
             _weigh_positions(rows, cap, work)
@@ -108,7 +108,7 @@ def _backward(n: int, work: Work) -> None:
     weights, lost, lengths = work.weights, work.lost, work.lengths
     messages = np.empty((2, u.shape[1], LANES), u.dtype)
     first, tops = np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
-    scale = np.ones(LANES, u.dtype)
+    scale, away = np.ones(LANES, u.dtype), room(lengths[0], limits(u).rounding)
     used, running = 0, 0
     for t in range(lengths[0] - 1, -1, -1):
         total = work.means[t]
@@ -124,10 +124,10 @@ def _backward(n: int, work: Work) -> None:
         for row in range(0, u.shape[1], PANEL):
             next_v_and_g(message, row, matrix, after, used, lanes, tiles, total)
         used = n
-        lane_maxima(g[t], n, tops)
+        lane_maxima(message, n, tops)  # where sums of u begin times these is in the marginals
         for lane in range(running):
             size = abs(weights[lane])
-            lost[lane] |= not (abs(total[lane] - weights[lane]) < 1e-2 * size and tops[lane] <= SINGLE.large * size)
+            lost[lane] |= not (abs(total[lane] - weights[lane]) < away * size and tops[lane] <= SINGLE.large * size)
 
 
 @internal

@@ -9,11 +9,16 @@ For one sequence with emission potentials e_t = exp(emissions - max) and M = exp
     log Z = sum_t (log 1/c_t + the maxima taken out)
 
 (Rabiner 1989, section V.A; Lafferty, McCallum & Pereira 2001.)  Start and end scores are added to the first and the
-last emission.  Many sequences with shared transitions are done in `blocks`, the others one after another here.  Scaled
-potentials are exact as long as no sum gets near the smallest positive number: a sequence for which ``1/c_t`` falls
-under what `limits` allows, ``beta_t c_t`` exceeds it, or whose marginals do not sum to one, is listed by kernels and
-done again in float64, if need be with the scores that `normalised` returns.  So scores of any size and sequences of any
-length are safe, and label paths of score minus infinity (forbidden ones) are allowed.
+last emission.  Many sequences with shared transitions are done in `blocks`, the others one after another here.
+
+Potentials and products near the smallest positive number are rounded to zero, and what was lost at one token may
+matter most in the end.  So each sum over previous labels begins not at zero but at a little more than it can lose,
+``floor L (1 + c_{t-1})``.  Then alpha is nowhere too small, beta nowhere too large, and ``sum_k alpha_t(k) beta_t(k)``
+falls short of one by all that was added to alpha, weighted as it matters, and by all that beta has lost: where it is
+one for every token, log Z and the marginals are right.  Other sequences, and those for which ``1/c_t`` falls under
+what `limits` allows or ``c_{t-1} e_t beta_t c_t`` exceeds it, are listed by kernels and done again in float64, if need
+be with the scores that `normalised` returns.  So scores of any size and sequences of any length are safe, and label
+paths of score minus infinity (forbidden ones) are allowed.
 """
 
 from __future__ import annotations
@@ -41,6 +46,7 @@ from .sequences import (
     padded,
     part,
     path_score,
+    room,
     step_to,
 )
 
@@ -107,10 +113,10 @@ def exact_expectations(
         loss += float(weights[s] * values[0])
         for chain, total, sign in chains:
             if sign and total > -np.inf:
-                d, factors = chain.zeros_like(), sign * weights[s] * slopes
-                nothing = NO_LABELS, factors, (*d,), 0.0, np.zeros(1), np.zeros(1, np.int32)
+                d = chain.zeros_like()  # with no factor that would be too large for what `exact_scores` could do
+                nothing = NO_LABELS, np.ones(1), (*d,), 0.0, np.zeros(1), np.zeros(1, np.int32)
                 scaled_expectations((*chain,), whole(chain), *nothing)
-                add_taken(d, tokens, grad)
+                add_taken(d, tokens, grad, sign * float(weights[s] * slopes[0]))
     return loss
 
 
@@ -136,8 +142,9 @@ def whole(sequence: Scores) -> Offsets:
     return np.array([0, len(sequence.emissions)])
 
 
-def add_taken(d: Scores, tokens: slice, grad: Scores) -> None:
-    """Add the gradient of one sequence to that of all; either may have one step for all positions."""
+def add_taken(d: Scores, tokens: slice, grad: Scores, factor: float = 1.0) -> None:
+    """Add factor times the gradient of one sequence to that of all; either may have one step for all positions."""
+    d = d if factor == 1 else Scores(*(factor * array for array in d))
     grad.emissions[tokens] += d.emissions
     if len(grad.transitions) == 1:
         grad.transitions[0] += d.transitions.sum(0)
@@ -276,13 +283,14 @@ def fill_potentials(scores: Scores, gold: Ints, work: Work) -> float:
 
 
 @internal
-def multiply(vector: Floats, matrix: Floats, n: int, out: Floats) -> None:
-    """Write vector [P] times the first n rows of matrix [P, P] to out [P]; rows up to the next multiple of 4 are zero.
+def multiply(vector: Floats, matrix: Floats, n: int, least: float, out: Floats) -> None:
+    """Write `least` plus vector [P] times the first n rows of matrix [P, P] to out [P].
 
-    Four rows at a time, so that a number of out is loaded and stored once for four products.
+    Rows up to the next multiple of 4 are zero: four at a time, so that a number of out is loaded and stored once for
+    four products.
     """
     for k in range(out.shape[0]):
-        out[k] = 0
+        out[k] = least
     for i in range(0, n, 4):
         a, b, c, d = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
         row_a, row_b, row_c, row_d = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
@@ -295,7 +303,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
     """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
     potentials, alpha, _, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
-    log_z, tiny = 0.0, limits(alpha).tiny
+    log_z, tiny, floor = 0.0, limits(alpha).tiny, limits(alpha).floor * n
     for t in range(length):
         row = alpha[t]
         if t == 0:
@@ -306,7 +314,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
                 log_z += base
             else:
                 log_z += transition_potentials(transitions[t], potentials_ahead, potentials_back)
-            multiply(alpha[t - 1], potentials_ahead, n, row)
+            multiply(alpha[t - 1], potentials_ahead, n, floor + floor * scale[t - 1], row)
             for k in range(width):
                 row[k] *= potentials[t, k]
         total = row[0]
@@ -323,7 +331,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
 
 @inlined
 def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool:
-    """Fill beta, so that alpha times beta are marginals; return whether they can be trusted, no beta c over limit."""
+    """Fill beta, so that alpha times beta are marginals; return whether they can be trusted, no c e beta c over limit."""
     potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
     mass = np.empty(width, potentials.dtype)
@@ -332,19 +340,19 @@ def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool
     for t in range(length - 1, 0, -1):
         if transitions.shape[0] > 1:
             transition_potentials(transitions[t], potentials_ahead, potentials_back)
-        top = scale[t]
+        top = scale.dtype.type(0)
         for j in range(width):
-            gain = beta[t, j] * scale[t]
-            top = max(top, gain)
-            mass[j] = potentials[t, j] * gain
-        if not top <= limit:
+            mass[j] = potentials[t, j] * (beta[t, j] * scale[t])
+            top = max(top, mass[j])
+        if not top + top * scale[t - 1] <= limit:
             return False
-        multiply(mass, potentials_back, n, beta[t - 1])
+        multiply(mass, potentials_back, n, 0.0, beta[t - 1])
+    away = room(length, limits(beta).rounding)
     for t in range(length):
         total = alpha[t, 0] * beta[t, 0]
         for k in range(1, n):
             total += alpha[t, k] * beta[t, k]
-        if not abs(total - 1) < 1e-2:
+        if not abs(total - 1) < away:
             return False
         correction = 1 / total  # rounding adds up over a long sequence
         for k in range(width):
@@ -354,16 +362,16 @@ def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool
 
 @inlined
 def solve(scores: Scores, gold: Ints, base: float, limit: float, work: Work) -> tuple[float, bool]:
-    """Fill potentials, alpha, beta and scale of one sequence; return log Z, and whether it can be trusted.
+    """Fill potentials, alpha, beta and scale of one sequence; return log Z, and whether all can be trusted.
 
-    base is the maximum taken out of shared transitions; no beta c is over limit.  Beta is left out if that is 0.
+    base is the maximum taken out of shared transitions; no c e beta c is over limit.
     """
     transitions, length = scores.transitions, scores.emissions.shape[0]
     maxima = fill_potentials(scores, gold, work)
     log_z, exact = -np.inf, maxima > -np.inf
     if exact:
         log_z, exact = forward(transitions, base, length, work)
-    if exact and limit > 0:
+    if exact:
         exact = backward(transitions, length, work, limit)
     return log_z + maxima, exact
 
@@ -493,8 +501,7 @@ def _posterior(scores: PlainScores, offsets: Offsets, marginals: Floats, log_z: 
         b, e = offsets[s], offsets[s + 1]
         log_z[s] = 0
         if e > b:
-            limit = limits(work.beta).huge if marginals.shape[0] > 0 else 0.0
-            log_z[s], exact = solve(part(scores, b, e), no_gold, base, limit, work)
+            log_z[s], exact = solve(part(scores, b, e), no_gold, base, limits(work.beta).huge, work)
             left[s] = not exact
             wanted = marginals[b:e]
             for t in range(wanted.shape[0] if exact else 0):

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from .jit import inlined, internal, kernel, light
 from .lattice import exactly, solve, workspace
-from .sequences import LANES, PlainScores, add_counts, longest, part, path_score, step_to
+from .sequences import LANES, PlainScores, add_counts, limits, longest, part, path_score, step_to
 
 NONE = -1
 """The label of a path that does not exist."""
@@ -315,7 +315,7 @@ def _best_labellings(
         count, work.values[0], log_z[s] = 1, 0.0, 0.0
         if e > b:
             sequence = part(scores, b, e)
-            log_z[s], exact = solve(sequence, labels[0, :0], base, 0.0, recursions)
+            log_z[s], exact = solve(sequence, labels[0, :0], base, limits(recursions.beta).huge, recursions)
             left[s] = not exact
             _fill_best(sequence, work.best)
             count = _search(sequence, b, work, labels)

@@ -18,27 +18,37 @@ PlainScores: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 class Limits(NamedTuple):
     """What scaled numbers of a type can hold.
 
-    tiny (float): Below this an alpha that was rounded to zero (under 1e-38 in float32) could have mattered by more than
-        1e-12.
+    tiny (float): Below this, one over a sum may be infinite.
     huge (float): Above this, products with a potential or an alpha of zero may become infinity times zero.
     faint, large (float): Pointwise losses divide by the probabilities of gold labels.  One over `faint` is exact to
-        some digits as long as no ``beta_t c_t`` exceeds `large`, so that what was rounded to zero amounts to at most
-        1e-20 of a probability.
+        some digits as long as no ``c_{t-1} e_t beta_t c_t`` exceeds `large`, so that `floor` times these amounts to far
+        less than `faint`.
+    floor (float): More than twice what a potential may be that is rounded to zero.
+    rounding (float): What rounding may add to a relative error at each step.
     """
 
     tiny: float
     huge: float
     faint: float
     large: float
+    floor: float
+    rounding: float
 
 
-SINGLE, DOUBLE = Limits(1e-25, 1e30, 1e-12, 1e18), Limits(1e-290, 1e290, 1e-150, 1e150)
+SINGLE = Limits(1e-25, 1e30, 1e-12, 1e18, 4e-38, 1e-6)
+DOUBLE = Limits(1e-290, 1e290, 1e-150, 1e140, 4e-304, 1e-13)
 
 
 @inlined
 def limits(array: Floats) -> Limits:
     """Return what the numbers of an array can hold."""
     return SINGLE if array.itemsize == 4 else DOUBLE
+
+
+@inlined
+def room(length: int, rounding: float) -> float:
+    """Return by how much the marginals of a token may fail to sum to one in a sequence of so many."""
+    return (100 + length) * rounding
 
 
 @inlined
