@@ -100,7 +100,7 @@ def random_problem(
     shapes = ((n_tokens, n_labels), steps, n_labels, n_labels)
     scores = Scores(*((scale * rng.standard_normal(shape)).astype(dtype) for shape in shapes))
     if masked:
-        _mask(rng, scores, gold, offsets, masked)
+        forbid(rng, scores, gold, offsets, masked)
     right = gold.copy()
     gold[rng.random(n_tokens) < missing] = MISSING
     if missing > 0.5 and len(lengths):
@@ -136,7 +136,7 @@ def _fitting(rng: np.random.Generator, candidates: Candidates, right: Ints) -> n
     return np.array([rng.choice(np.flatnonzero(row)) for row in fits], np.int64)
 
 
-def _mask(rng: np.random.Generator, scores: Scores, gold: Ints, offsets: np.ndarray, share: float) -> None:
+def forbid(rng: np.random.Generator, scores: Scores, gold: Ints, offsets: np.ndarray, share: float) -> None:
     masks = Scores(*(rng.random(array.shape) < share for array in scores))
     tokens = np.arange(len(gold))
     masks.emissions[tokens, gold] = False
@@ -202,7 +202,7 @@ def random_constraints(rng: np.random.Generator, problem: Problem, share: float)
     n_tokens, n_labels = problem.scores.emissions.shape
     flags = Scores(*map(np.zeros, ((n_tokens, n_labels), (1, n_labels, n_labels), n_labels, n_labels)))
     path = rng.integers(0, n_labels, n_tokens).astype(np.int32)
-    _mask(rng, flags, path, problem.batch.offsets, share)
+    forbid(rng, flags, path, problem.batch.offsets, share)
     allowed, steps, start, end = (np.isfinite(array) for array in flags)
     inside, outside = steps[0] & (rng.random(steps[0].shape) < 0.5), rng.random(n_labels) < 0.3
     inside[outside] = inside[:, outside] = False

@@ -12,8 +12,8 @@ once it is in a register, and sums over labels are sums of vectors.  With c_t = 
     weight P(y_{t-1} = i, y_t = j | x) = u_{t-1}(i) M(i, j) v_t(j)
 
 so that nothing is normalised after the fact: each step of either recursion is one product whose results are finished in
-registers.  The sums of u begin at a little more than they can lose by rounding, as in `lattice`.  Expected transitions are one more product for the whole block.  The file `covariances` adds a second pair of
-recursions.
+registers.  The sums of u begin at a little more than they can lose by rounding, as in `lattice`.  Expected transitions
+are one more product for the whole block.  The file `covariances` adds a second pair of recursions.
 
 Only transitions shared by all positions are handled, and for the losses of whole sequences complete gold labels;
 sequences that scaling cannot represent, and those too long or too different in length to share a block, are left to
