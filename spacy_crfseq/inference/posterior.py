@@ -83,6 +83,7 @@ class Posterior(NamedTuple):
     """P(y | x) of N sequences with T tokens and L labels.
 
     Labellings that break a constraint have probability zero: every probability is conditional on the constraints.
+    Questions about labels or spans raise DataError if these are not labels and spans of the text.
 
     offsets (Offsets): [N + 1] token offsets of the sequences.
     allowed (Bools | None): [T, L] labels that each token may have; None for all.
@@ -153,6 +154,7 @@ class Posterior(NamedTuple):
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probabilities [T] of labels [T]."""
+        self._check(labels)
         out = np.empty(len(labels))
         for piece in self._constrained():
             shares, _ = piece.marginals(self.source.n_labels)
@@ -161,6 +163,7 @@ class Posterior(NamedTuple):
 
     def spans(self, labels: Ints) -> tuple[Offsets, Offsets]:
         """Return first tokens and tokens after the last of the spans [S] that `labels` [T] mark, in order."""
+        self._check(labels)
         bounds = np.zeros(self.n_tokens + 1, np.bool_)
         bounds[self.offsets] = True
         bounds[1:-1] |= ~self.constraints.inside[labels[:-1], labels[1:]]
@@ -173,6 +176,8 @@ class Posterior(NamedTuple):
         starts, ends (Offsets): [S] first tokens and tokens after the last, in the order of the text.
         Culotta & McCallum (2004), "Confidence estimation for information extraction", by constrained forward-backward.
         """
+        self._check(labels)
+        kernels.borders.check_spans(starts, ends, self.offsets)
         out = np.empty(len(starts))
         for piece in self._constrained():
             spans_of_piece = slice(*np.searchsorted(starts, [piece.tokens.start, piece.tokens.stop]))
@@ -213,6 +218,7 @@ class Posterior(NamedTuple):
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], minus infinity if its `labels` [T] break a constraint."""
+        self._check(labels)
         out = np.empty(len(self.offsets) - 1)
         for piece in self._replace(rules=None)._constrained():
             values = kernels.chain.path_scores(piece.scores, piece.offsets, labels[piece.tokens])
@@ -263,6 +269,9 @@ class Posterior(NamedTuple):
         correct = float(self.span_probabilities(labels, starts, ends).sum())
         total = len(starts) + beta**2 * expected
         return (1 + beta**2) * correct / total if total > 0 else 0.0
+
+    def _check(self, labels: Ints) -> None:
+        kernels.borders.check_labels(labels, self.n_tokens, self.source.n_labels)
 
     def _constrained(self) -> Iterator[Piece]:
         """Yield the constrained scores of all sequences, a part at a time, or a sequence at a time under rules."""

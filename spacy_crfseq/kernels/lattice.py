@@ -331,7 +331,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
 
 @inlined
 def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool:
-    """Fill beta, so that alpha times beta are marginals; return whether all can be trusted, no c e beta c over limit."""
+    """Fill beta, so that alpha times beta are marginals; return whether all is right, no c e beta c over limit."""
     potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
     mass = np.empty(width, potentials.dtype)

@@ -29,5 +29,6 @@ class PointwiseExp(Pointwise):
     cap: float = 2.0
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        loss = super().__call__(scores, batch, grad)
         known = np.concatenate([[0], np.cumsum(batch.gold >= 0)])[batch.offsets]  # kernels sum P^-1 - 1
-        return super().__call__(scores, batch, grad) + float(batch.weights @ np.diff(known))
+        return loss + float(batch.weights @ np.diff(known))

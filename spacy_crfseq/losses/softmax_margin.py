@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .. import kernels
 from ..errors import ConfigError
 from ..types import MISSING, Batch, Scores
 from .sequential_log import SequentialLog
@@ -34,6 +35,7 @@ class SoftmaxMargin:
             raise ConfigError(f"SoftmaxMargin: cost must be 0 or more, but {self.cost} was given.")
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        kernels.borders.check_batch(scores, batch, grad)
         raised = scores.emissions.copy()
         known = np.flatnonzero(batch.gold >= 0)
         gold, cost = batch.gold[known], raised.dtype.type(self.cost)

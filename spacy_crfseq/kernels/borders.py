@@ -1,0 +1,86 @@
+"""Checks of arrays that users may have made, once before kernels, which would read and write beyond their ends.
+
+Losses, decoders and the posterior call these; kernels trust their callers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DataError
+from ..types import MISSING, Batch, Bools, Offsets, Scores
+
+
+def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None) -> None:
+    """Raise DataError unless these are scores of the sequences that `offsets` [N + 1] bound; `allowed` is [T, L]."""
+    emissions, transitions, start, end = scores
+    n = emissions.shape[-1] if emissions.ndim == 2 else 0
+    if emissions.ndim != 2 or n == 0:
+        raise DataError(f"Emissions must be an array [tokens, labels], not of shape {emissions.shape}.")
+    if transitions.shape[1:] != (n, n) or len(transitions) not in (1, len(emissions)):
+        shapes = f"[1, {n}, {n}] or [{len(emissions)}, {n}, {n}]"
+        raise DataError(f"Transitions must have the shape {shapes}, not {transitions.shape}.")
+    if start.shape != (n,) or end.shape != (n,):
+        raise DataError(f"Start and end scores must have the shape [{n}], not {start.shape} and {end.shape}.")
+    if len({array.dtype for array in scores}) > 1 or emissions.dtype not in (np.float32, np.float64):
+        kinds = ", ".join(str(array.dtype) for array in scores)
+        raise DataError(f"Scores must all be float32 or all be float64, not {kinds}.")
+    check_offsets(offsets, len(emissions))
+    if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != emissions.shape):
+        raise DataError(f"Allowed labels must be booleans of the shape {emissions.shape}, not {_of(allowed)}.")
+
+
+def check_offsets(offsets: Offsets, n_tokens: int) -> None:
+    """Raise DataError unless offsets [N + 1] rise from 0 to the number of tokens."""
+    if offsets.ndim != 1 or not len(offsets) or offsets.dtype.kind != "i":
+        raise DataError(f"Offsets must be a list of whole numbers, not {_of(offsets)}.")
+    if offsets[0] != 0 or offsets[-1] != n_tokens or (offsets[1:] < offsets[:-1]).any():
+        raise DataError(f"Offsets must rise from 0 to the number of tokens, {n_tokens}, and never fall.")
+
+
+def check_batch(scores: Scores, batch: Batch, grad: Scores) -> None:
+    """Raise DataError unless a loss can read the scores and the batch, and add its gradient to `grad`."""
+    check_scores(scores, batch.offsets)
+    lowest = MISSING - len(batch.candidates.sets)
+    check_labels(batch.gold, len(scores.emissions), len(scores.start), lowest, "Gold labels")
+    if batch.weights.shape != (len(batch.offsets) - 1,) or batch.weights.dtype.kind != "f":
+        wanted = f"floats, one for each of {len(batch.offsets) - 1} sequences"
+        raise DataError(f"Weights must be {wanted}, not {_of(batch.weights)}.")
+    for name, array, target in zip(Scores._fields, scores, grad, strict=True):
+        empty = name == "transitions" and not len(target)  # not wanted
+        if target.dtype != array.dtype or (target.shape != array.shape and not empty):
+            raise DataError(f"The gradient of {name} must be like the scores, {_of(array)}, not {_of(target)}.")
+
+
+def check_labels(
+    labels: NDArray[Any], n_tokens: int, n_labels: int, lowest: int = 0, name: str = "Labels"
+) -> None:  # fmt: skip
+    """Raise DataError unless labels [T] are numbers from the lowest to L - 1."""
+    if labels.shape != (n_tokens,) or labels.dtype.kind != "i":
+        raise DataError(f"{name} must be whole numbers, one for each of {n_tokens} tokens, not {_of(labels)}.")
+    wrong = (labels < lowest) | (labels >= n_labels)
+    if wrong.any():
+        token = int(wrong.argmax())
+        raise DataError(f"{name} must be from {lowest} to {n_labels - 1}, but token {token} has {labels[token]}.")
+
+
+def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
+    """Raise DataError unless spans [S] are in the order of the text, and each is within one of its sequences."""
+    if starts.ndim != 1 or starts.shape != ends.shape or {starts.dtype.kind, ends.dtype.kind} != {"i"}:
+        raise DataError(f"Spans must be two lists of whole numbers of one length, not {_of(starts)} and {_of(ends)}.")
+    owner = np.searchsorted(offsets, starts, side="right")
+    wrong = (starts < 0) | (starts >= offsets[-1]) | (ends <= starts)
+    wrong |= ends > offsets[np.minimum(owner, len(offsets) - 1)]
+    wrong[1:] |= starts[1:] < starts[:-1]
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise DataError(
+            f"Span {place}, tokens {starts[place]} to {ends[place]}, is empty, beyond its sequence, or before another one."
+        )
+
+
+def _of(array: NDArray[Any]) -> str:
+    return f"{array.dtype} of shape {array.shape}"
