@@ -10,8 +10,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.types import Batch, Loss, Scores, TextLoss
-from tests.problems import all_allowed, made_losses, text_of
-from tests.problems import random_problem
+from tests.problems import all_allowed, made_losses, random_problem, text_of
 from tests.test_posterior import make_case
 
 N_LABELS, LENGTHS = 3, [4, 2]

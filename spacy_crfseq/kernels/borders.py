@@ -25,7 +25,8 @@ def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None)
         raise DataError(f"Transitions must have the shape {shapes}, not {transitions.shape}.")
     if start.shape != (n,) or end.shape != (n,):
         raise DataError(f"Start and end scores must have the shape [{n}], not {start.shape} and {end.shape}.")
-    if len({array.dtype for array in scores}) > 1 or emissions.dtype not in (np.float32, np.float64):
+    dtype = emissions.dtype
+    if dtype.char not in "fd" or not (transitions.dtype == start.dtype == end.dtype == dtype):
         kinds = ", ".join(str(array.dtype) for array in scores)
         raise DataError(f"Scores must all be float32 or all be float64, not {kinds}.")
     check_offsets(offsets, len(emissions))
@@ -61,9 +62,8 @@ def check_labels(
     """Raise DataError unless labels [T] are numbers from the lowest to L - 1."""
     if labels.shape != (n_tokens,) or labels.dtype.kind != "i":
         raise DataError(f"{name} must be whole numbers, one for each of {n_tokens} tokens, not {_of(labels)}.")
-    wrong = (labels < lowest) | (labels >= n_labels)
-    if wrong.any():
-        token = int(wrong.argmax())
+    if n_tokens and not lowest <= labels.min() <= labels.max() < n_labels:
+        token = int(((labels < lowest) | (labels >= n_labels)).argmax())
         raise DataError(f"{name} must be from {lowest} to {n_labels - 1}, but token {token} has {labels[token]}.")
 
 
@@ -78,7 +78,7 @@ def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
     if wrong.any():
         place = int(wrong.argmax())
         raise DataError(
-            f"Span {place}, tokens {starts[place]} to {ends[place]}, is empty, beyond its sequence, or before another one."
+            f"Span {place}, tokens {starts[place]} to {ends[place]}, is empty, before the last one, or not in a sequence."
         )
 
 
