@@ -473,7 +473,10 @@ class LearnedDecoder(Decoder, Stateful, Protocol):
         """Learn from what `observe` returned."""
 
     def span_probabilities(self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-        """Return the corrected probabilities of spans [S]; arguments as of `Posterior.span_probabilities`."""
+        """Return the corrected probabilities of spans [S]; arguments as of `Posterior.span_probabilities`.
+
+        Those of spans that share a token may add up to more than 1.
+        """
 
 
 @runtime_checkable

@@ -120,7 +120,8 @@ def test_the_posterior_refuses_labels_that_do_not_fit(ask: str, labels: Any) -> 
 
 @pytest.mark.parametrize(
     ("starts", "ends"),
-    [([0], [7]), ([6], [7]), ([-1], [1]), ([2], [2]), ([3], [2]), ([3], [5]), ([2, 0], [3, 1]), ([0, 1], [1]), ([0.0], [1.0])],
+    [([0], [7]), ([6], [7]), ([-1], [1]), ([2], [2]), ([3], [2]), ([3], [5]), ([2, 0], [3, 1]),
+     ([0, 1], [1]), ([0.0], [1.0])],
 )  # fmt: skip
 def test_the_posterior_refuses_spans_that_do_not_fit(starts: Any, ends: Any) -> None:
     with pytest.raises(DataError, match="Span"):

@@ -208,3 +208,13 @@ def test_plain_decoding_obeys_where_it_can() -> None:
     same = [(plain[b:e] == labels[b:e]).all() for b, e in pairwise(posterior.offsets)]
     assert 0 < obeying.sum() < 50
     assert same == obeying.tolist()
+
+
+def test_candidates_are_those_without_the_rules() -> None:
+    case = make_case(3, "IOB2", 2, 0.0, 1.0, True)
+    assert case is not None
+    assert case.posterior.rules is not None
+    found, wanted = (each.candidates(0.01) for each in (case.posterior, case.posterior._replace(rules=None)))
+    assert len(wanted[1])
+    for array, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(array, expected)

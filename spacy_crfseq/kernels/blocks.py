@@ -39,14 +39,14 @@ from .intrinsics import (
     next_v,
 )
 from .jit import inlined, internal, kernel
-from .sequences import SINGLE, capped, exp32, limits, part, path_score, room
+from .sequences import capped, exp32, limits, part, path_score, room
 
 LONGEST = 512
 """Steps that a block may have; longer sequences would take too much memory."""
 FEWEST = 8
 """A block of fewer sequences is not worth its empty lanes."""
-LOG_EVERY = 8
-"""Steps whose sums are multiplied before a logarithm is taken: eight numbers over 1e-25 stay far from 1e-308."""
+TINY, LOG_EVERY = 1e-25, 8
+"""The least sum, and the steps whose sums are multiplied before a logarithm is taken: eight stay far from 1e-308."""
 
 NO_COSTS: Any = np.bool_(False)
 """For a literal, numba would compile `begin` once more."""
@@ -340,10 +340,10 @@ def forward(n: int, slope: float, work: Work) -> None:
             next_u(row_u, row, matrix, before, used, lanes, tiles, total)
         before, scale, used = row_u, scales[t], n
         for lane in range(LANES):
-            scale[lane] = 1 / total[lane] if total[lane] > SINGLE.tiny else 0
+            scale[lane] = 1 / total[lane] if total[lane] > TINY else 0
             first[lane] = floors[lane] + floors[lane] * scale[lane]
         for lane in range(running):
-            lost[lane] |= not total[lane] > SINGLE.tiny
+            lost[lane] |= not total[lane] > TINY
             product[lane] *= total[lane]
         if t % LOG_EVERY == LOG_EVERY - 1 or t == steps - 1:
             for lane in range(LANES):

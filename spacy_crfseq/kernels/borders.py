@@ -78,7 +78,7 @@ def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
     if wrong.any():
         place = int(wrong.argmax())
         raise DataError(
-            f"Span {place}, tokens {starts[place]} to {ends[place]}, is empty, before the last one, or not in a sequence."
+            f"Span {place}, tokens {starts[place]} to {ends[place]}, is empty, not in a sequence, or out of order."
         )
 
 

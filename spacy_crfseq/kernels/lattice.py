@@ -15,8 +15,8 @@ Potentials and products near the smallest positive number are rounded to zero, a
 matter most in the end.  So each sum over previous labels begins not at zero but at a little more than it can lose,
 ``floor L (1 + c_{t-1})``.  Then alpha is nowhere too small, beta nowhere too large, and ``sum_k alpha_t(k) beta_t(k)``
 falls short of one by all that was added to alpha, weighted as it matters, and by all that beta has lost: where it is
-one for every token, log Z and the marginals are right.  Other sequences, and those for which ``1/c_t`` falls under
-what `limits` allows or ``c_{t-1} e_t beta_t c_t`` exceeds it, are listed by kernels and done again in float64, if need
+one for every token, log Z and the marginals are right.  Other sequences, and those for which
+``c_{t-1} e_t beta_t c_t`` exceeds what `limits` allows, are listed by kernels and done again in float64, if need
 be with the scores that `normalised` returns.  So scores of any size and sequences of any length are safe, and label
 paths of score minus infinity (forbidden ones) are allowed.
 """
@@ -303,7 +303,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
     """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
     potentials, alpha, _, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
-    log_z, tiny, floor = 0.0, limits(alpha).tiny, limits(alpha).floor * n
+    log_z, floor = 0.0, limits(alpha).floor * n
     for t in range(length):
         row = alpha[t]
         if t == 0:
@@ -320,7 +320,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
         total = row[0]
         for k in range(1, width):
             total += row[k]
-        if not total > tiny:
+        if not total > 0:
             return log_z, False
         log_z += np.log(total)
         scale[t] = 1 / total

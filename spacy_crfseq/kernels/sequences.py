@@ -18,7 +18,6 @@ PlainScores: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 class Limits(NamedTuple):
     """What scaled numbers of a type can hold.
 
-    tiny (float): Below this, one over a sum may be infinite.
     huge (float): Above this, products with a potential or an alpha of zero may become infinity times zero.
     faint, large (float): Pointwise losses divide by the probabilities of gold labels.  One over `faint` is exact to
         some digits as long as no ``c_{t-1} e_t beta_t c_t`` exceeds `large`, so that `floor` times these amounts to far
@@ -27,7 +26,6 @@ class Limits(NamedTuple):
     rounding (float): What rounding may add to a relative error at each step.
     """
 
-    tiny: float
     huge: float
     faint: float
     large: float
@@ -35,8 +33,8 @@ class Limits(NamedTuple):
     rounding: float
 
 
-SINGLE = Limits(1e-25, 1e30, 1e-12, 1e18, 4e-38, 1e-6)
-DOUBLE = Limits(1e-290, 1e290, 1e-150, 1e140, 4e-304, 1e-13)
+SINGLE = Limits(1e30, 1e-12, 1e18, 4e-38, 1e-6)
+DOUBLE = Limits(1e290, 1e-150, 1e140, 4e-304, 1e-13)
 
 
 @inlined

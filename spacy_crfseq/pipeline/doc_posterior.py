@@ -128,7 +128,11 @@ class DocPosterior:
 
     @cached_property
     def all_probabilities(self) -> NDArray[np.float64]:
-        """The probabilities of `all_spans` [S], calibrated by type where `calibrate --by-type` has fitted that."""
+        """The probabilities of `all_spans` [S], calibrated by type where `calibrate --by-type` has fitted that.
+
+        Corrected by a decoder such as `RescoredSpans`, or by type, each is that of one span being right: with those of
+        other spans of its tokens, it may add up to more than 1.
+        """
         exact = self.probabilities_at(self._posterior.temperature)
         if not self._calibration:
             return exact

@@ -40,7 +40,9 @@ class RescoredSpans:
 
     It learns from the first stage that an attribute such as `DocumentLabels` trains, in about a second, and chooses
     spans as `MaxExpectedF1` does; without such an attribute, by exact probabilities.  Those of predicted spans are the
-    corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.
+    corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.  A corrected probability
+    says how often such a span is right, whatever its rivals get: those of spans that share a token may add up to more
+    than 1.
 
     expected_f, beta (float): See `MaxExpectedF1`.
     RAISES ConfigError: If a setting is out of range.

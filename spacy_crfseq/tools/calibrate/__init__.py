@@ -54,11 +54,13 @@ class ByType(NamedTuple):
     """The curves of types, none if they do not do clearly better.
 
     gain, error (float): By how many nats all held-out spans became more likely, and its standard error.
+    tried (int): How many types have enough spans for a curve.
     """
 
     curves: dict[str, Curve]
     gain: float
     error: float
+    tried: int
 
 
 class Done(NamedTuple):
@@ -176,9 +178,9 @@ def fit_types(judged: Judged) -> ByType:
     gains = np.bincount(fold, log_losses(p, right) - log_losses(held_out, right), FOLDS)
     gain, error = float(gains.sum()), float(gains.std(ddof=1)) * FOLDS**0.5
     if gain <= CLEAR * error:
-        return ByType({}, gain, error)
+        return ByType({}, gain, error, len(curves))
     judged.probabilities = [of_text.tolist() for of_text in np.split(held_out, np.cumsum(n_spans)[:-1])]
-    return ByType(curves, gain, error)
+    return ByType(curves, gain, error, len(curves))
 
 
 def _store(model: Path, folder: Path, results: dict[str, Result]) -> None:
@@ -211,7 +213,9 @@ def _print(done: Done, model: str, output: Path | None, as_json: options.AsJson 
         change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
         say.divider(name)
         say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
-        if types:
+        if types and not types.tried:
+            say.text(f"No curves: no type has {FEW} {unit} or more")
+        elif types:
             texts = f"{types.gain:.1f} nats (standard error {types.error:.1f}) on texts not fitted to"
             names = ", ".join(types.curves)
             say.text(f"Curves for {names} gain {texts}, like the figures after" if names else f"No curves: {texts}")

@@ -67,6 +67,16 @@ def test_features() -> None:
     assert places == [[4, 7, 14 + 3, 21, 28 + 1, 35 + 1], [3, 7, 14, 21 + 4, 28, 35]]
 
 
+def test_features_at_their_bounds() -> None:
+    """A step begins with its bound, improbable spans exclude nothing, and the longest spans share a weight."""
+    spans = np.array([[0, 1, 0], [0, 2, 0], [2, 8, 0], [9, 16, 0], [17, 22, 0]], np.int32)
+    shares = np.array([0.5, LEAST, 0.02, 0.95, 0.25])
+    rows = rescoring._features(spans, shares, np.array([True, False, True, True, True]))
+    np.testing.assert_allclose(rows[:, 1], np.log([0.5 / 0.5, 0.98 / 0.02, 0.05 / 0.95, 0.75 / 0.25]))
+    assert rows[:, 2:9].argmax(1).tolist() == [4, 1, 6, 3]
+    assert rows[:, -rescoring.LONGEST :].argmax(1).tolist() == [0, 5, 5, 4]
+
+
 def test_the_weights_maximise_the_penalised_likelihood() -> None:
     decoder, parts = RescoredSpans(), [_observed(0), _observed(1)]
     decoder.learn(parts)
@@ -210,6 +220,10 @@ def test_probabilities_are_the_corrected_ones(trained: Any) -> None:
     (improbable,) = decoder.span_probabilities(answers.distribution, labels, np.array([0]), np.array([1]))
     assert improbable < LEAST
     assert improbable == pytest.approx(exact_of(trained, docs[0], 0), rel=1e-6)
+    first, after, label = rows[np.flatnonzero((rows[:, 1] - rows[:, 0] > 1) & (shares < MOST))[0]].tolist()
+    labels[first:after] = [label, *[answers.tags.index("O")] * (after - first - 1)]  # of no span like the candidate
+    asked = decoder.span_probabilities(answers.distribution, labels, np.array([first]), np.array([after]))
+    assert asked.tolist() == [0.0]
 
 
 def exact_of(pipe: Any, doc: Doc, token: int) -> float:
@@ -307,3 +321,26 @@ def test_mistakes_are_named(trained: Any) -> None:
     pipe.initialize(lambda: _examples(spacy.blank("en")))
     with pytest.raises(ModelFileError, match="damaged"):
         _component().from_bytes(pipe.to_bytes())
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["IOB2", "BILUO"]), st.sampled_from([1.0, 5.0]))
+def test_corrected_probabilities_are_the_same_however_asked(seed: int, scheme: str, size: float) -> None:
+    """They are probabilities, of each candidate alone and of all together."""
+    rng, tags, lengths = np.random.default_rng(seed), tags_of(["A", "B"], scheme), [5, 1, 3]
+    problem = random_problem(rng, n_labels=len(tags), lengths=lengths, shared=True, scale=2.0)
+    allowed = np.ones((sum(lengths), len(tags)), np.bool_)
+    posterior = Posterior(StoredScores(problem), problem.batch.offsets, transition_table(tags, scheme), allowed)
+    decoder = RescoredSpans()
+    decoder.from_state((size * rng.normal(size=N_FEATURES)).tolist())
+    rows, shares = posterior.candidates(LEAST)
+    together = decoder.rescored(rows, shares)
+    assert ((together >= 0) & (together <= 1)).all()
+    inner = {tags.index(f"B-{name}"): tags.index(f"I-{name}") for name in "AB"}
+    last = inner if scheme == "IOB2" else {tags.index(f"B-{name}"): tags.index(f"L-{name}") for name in "AB"}
+    for (first, after, label), expected in zip(rows.tolist(), together.tolist(), strict=True):
+        labels = np.zeros(sum(lengths), np.int32)
+        labels[first] = label
+        if after - first > 1:
+            labels[first + 1 : after] = [*[inner[label]] * (after - first - 2), last[label]]
+        alone = decoder.span_probabilities(posterior, labels, np.array([first]), np.array([after]))
+        assert alone.tolist() == pytest.approx([expected], rel=1e-9)

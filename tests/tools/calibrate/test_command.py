@@ -21,6 +21,7 @@ from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools._pages.calibration import calibration, log_losses
 from spacy_crfseq.tools._pages.judged import Judged
 from spacy_crfseq.tools.calibrate import (
+    FEW,
     FLATTEST,
     ByType,
     calibrate,
@@ -82,13 +83,18 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
     assert settings(tmp_path / "new", "crf_tagger")["temperature"] == 1.0
     after = contents(tmp_path / "new")
     assert {name for name in {**before, **after} if before.get(name) != after.get(name)} == {"crf_ner/cfg"}
-    types = ByType({"PER": (0.1, 0.9)}, 1.0, 0.1)
+    types = ByType({"PER": (0.1, 0.9)}, 1.0, 0.1, 1)
     monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: types)
     both = "-f conll2003 -p crf_ner -p crf_tagger --by-type --force -o"
     assert "Curves for PER gain 1.0 nats" in worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
     assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
     assert "calibration" not in settings(tmp_path / "new", "crf_tagger"), "tags of a token sum to one"
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
+    none = ByType({}, 0.0, 0.0, 0)
+    monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: none)
+    few = worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
+    assert "No curves: no type has 100 spans or more" in few
+    assert "nats" not in few
     worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
     assert "calibration" not in settings(tmp_path / "new", "crf_ner")
 
@@ -234,8 +240,9 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
 def test_types_get_curves_if_these_do_better_elsewhere() -> None:
     judged = judged_spans({"UP": 1.0, "DOWN": -1.0, "RARE": 3.0}, 5000)
     labels, (old, right) = np.array([spans[0].label for spans in judged.found]), judged.certainties()
-    curves, gain, error = fit_types(judged)
+    curves, gain, error, tried = fit_types(judged)
     assert gain > 10 * error
+    assert tried == 2
     assert curves == {"UP": pytest.approx((1.0, 1.0), abs=0.15), "DOWN": pytest.approx((-1.0, 1.0), abs=0.15)}
     new, _ = judged.certainties()
     np.testing.assert_array_equal(new == old, labels == "RARE")
@@ -243,7 +250,7 @@ def test_types_get_curves_if_these_do_better_elsewhere() -> None:
     np.testing.assert_allclose(new[first], calibrated(old[first], *fit_curve(old[up & ~first], right[up & ~first])))
     assert calibration(new[up], right[up]).error < 0.03 < calibration(old[up], right[up]).error
     unclear = judged_spans({"UP": 0.4, "DOWN": -0.4, "RARE": 0.0}, 1000)
-    before, (curves, gain, error) = unclear.probabilities, fit_types(unclear)
+    before, (curves, gain, error, _) = unclear.probabilities, fit_types(unclear)
     assert (curves, unclear.probabilities) == ({}, before)
     assert error < gain < 2 * error
 
@@ -257,3 +264,41 @@ def test_a_curve_is_the_best_and_rises(pairs: list[tuple[float, bool]]) -> None:
     assert b == FLATTEST or costs[0] < min(costs) + 1e-3
     assert pairs or (a, b) == (0, 1)
     assert fit_curve(np.full(50, 0.999), np.zeros(50, bool))[1] == FLATTEST
+
+
+@pytest.mark.parametrize("size", [FEW - 1, FEW, FEW + 1])
+def test_a_type_has_a_curve_from_enough_spans_on(size: int) -> None:
+    right = np.arange(size) % 10 > 0
+    tags = [["B-PER" if each else "O"] for each in right]
+    curves, gain, error, tried = fit_types(
+        Judged([], tags, tags, [[(Span(0, 1, "PER"), 0.3)]] * size, plain=False, temperature=1.0)
+    )
+    assert (tried, bool(curves), gain > 2 * error) == ((0, False, False) if size < FEW else (1, True, True))
+
+
+@given(
+    st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 60), st.sampled_from([0.1, 1.0, 4.0, 40.0])
+)  # fmt: skip
+def test_curves_of_any_text(seed: int, size: int, n_texts: int, scale: float) -> None:
+    """Reported probabilities are probabilities, and in the order of the exact ones of their type and fold."""
+    rng = np.random.default_rng(seed)
+    p = 1 / (1 + np.exp(-np.clip(scale * rng.standard_normal(size), -700, 700)))
+    right, labels = rng.random(size) < rng.choice([0.0, 0.5, 1.0, 2.0]) * p, rng.choice(["A", "B"], size)
+    text = np.sort(rng.integers(0, n_texts, size))
+    spans = [
+        [(Span(place, place + 1, str(labels[i])), float(p[i])) for place, i in enumerate(np.flatnonzero(text == n))]
+        for n in range(n_texts)
+    ]
+    tags = [[f"B-{labels[i]}" if right[i] else "O" for i in np.flatnonzero(text == n)] for n in range(n_texts)]
+    judged = Judged([], tags, tags, spans, plain=False, temperature=1.0)
+    curves, gain, error, _ = fit_types(judged)
+    after, _ = judged.certainties()
+    assert np.isfinite([gain, error]).all()
+    assert ((after >= 0) & (after <= 1)).all()
+    for a, b in curves.values():
+        grid = calibrated(np.linspace(0, 1, 101), a, b)
+        assert (np.diff(grid) >= 0).all()
+        assert np.isfinite(grid).all()
+        assert ((grid >= 0) & (grid <= 1)).all()
+    if not curves:
+        np.testing.assert_array_equal(after, p)
