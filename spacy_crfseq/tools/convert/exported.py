@@ -27,6 +27,7 @@ from ...features.noted import noted_attributes
 from ...features.template_file import DOLLAR, TemplateFile, WapitiPatterns
 from ...features.word_classes import WordClasses
 from ...files import write_text
+from ...pipeline.white_space import words_of
 from ...potentials.layout import cells
 from ...potentials.values import Values
 from ...training.compatibility import check_global
@@ -189,8 +190,6 @@ def _observed(pipe: CRFComponent, docs: Iterable[Doc], features: Any) -> tuple[l
 
     RAISES DataError: If two features are one observation, as some characters are for Wapiti, which reads bytes.
     """
-    from ...pipeline.white_space import words_of
-
     own, lines, wanted = pipe.doc_model, features.imported.lines, _wanted(pipe)
     reader, plans = own.feature_reader(), own.features.plans()
     kinds = [features.observations(pairs) for pairs in (False, True)]
