@@ -153,7 +153,6 @@ WRITTEN = [
     Row("propose-features model dev.conll -f conll2003 -p crf_ner --raw train.conll -o out.tsv", ("out.tsv",)),
     Row("prune model out", ("out/",)),
     Row(f"report {REPORTED} --samples 20 -o out.html", ("out.html",)),
-    Row(f"self-train train.cfg --raw news.txt --rounds 1 -o out {SOURCES}", MODELS),
     Row("serve model -p crf_ner -o out --port 0", ("out/",), runs=False),
     Row("show model news.txt -p crf_ner -o out.html", ("out.html",)),
     Row(f"sweep sweep.cfg -o out --jobs 1 {SOURCES}",

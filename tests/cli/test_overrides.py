@@ -15,7 +15,6 @@ from tests.commands import CONFIG, Run, refused
 COMMANDS = {
     "fit": ["--output", "out"],
     "sweep": ["--output", "out"],
-    "self-train": ["--raw", "train.conll", "--output", "out"],
     "find-regularization": ["--output", "out"],
     "debug-data": ["train.conll"],
     "fine-tune": ["--output", "out"],
