@@ -247,8 +247,8 @@ def prepare_tag(data: str, tokens: int, folder: str) -> None:
 
 def run_tag(folder: str, tokens: int) -> tuple[float, float]:
     """Run `tag` on the text; return by how many bytes its memory has grown, and tokens a second."""
-    from spacy_crfseq.cli.tag import make_files
     from spacy_crfseq.pipeline.bulk import Settings, Tagger, annotate
+    from spacy_crfseq.tools.tag import make_files
 
     settings = Settings(str(Path(folder) / "model"), "jsonl", scores=True, overwrite=True)
     files = make_files(settings, [Path(folder) / "text.txt"], None, Path(folder) / "out")

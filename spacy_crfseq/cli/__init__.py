@@ -1,7 +1,7 @@
 """The command line: ``python -m spacy crfseq ...``, or ``spacy-crfseq ...`` for short.
 
-Each file has one command, a function that can be called from Python, and what shows its result (see `options`).
-Further commands are in `papers` and `tools`, found by entry points.  spaCy imports this module in each of its
+The command `fit` is here, a function that can be called from Python, and what shows its result (see `options`).
+The others are in `papers` and `tools`, found by entry points.  spaCy imports this module in each of its
 commands, so numba and modules that use it are imported only when a command runs.
 The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
 """
@@ -15,9 +15,8 @@ from spacy.cli._util import app as spacy_app
 
 from ..pipeline import factories as _factories  # noqa: F401
 from .fit import fit
-from .tag import tag
 
-__all__ = ["crfseq_cli", "fit", "main", "tag"]
+__all__ = ["crfseq_cli", "fit", "main"]
 
 for _room in entry_points(group="spacy_crfseq_commands"):
     try:

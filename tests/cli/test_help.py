@@ -105,7 +105,7 @@ def test_an_unknown_key_gets_the_nearest_one(override: str, nearest: str, run: R
 
 @pytest.mark.parametrize("command", [
     "evaluate M F", "report M F", "calibrate M F", "evaluate M F --against M", "tag M F -o x",
-    "show M F -o x.html -p crf_ner", "active M F -p crf_ner", "explain M F -p crf_ner",
+    "tag M F --html x.html -p crf_ner", "active M F -p crf_ner", "explain M F -p crf_ner",
     "explain M -p crf_ner --label LOC", "prune M x", "fine-tune M C -o x",
 ])  # fmt: skip
 def test_the_folder_above_points_to_the_models(command: str, run: Run, trained: Path, corpus: Corpus) -> None:

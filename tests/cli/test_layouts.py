@@ -12,7 +12,7 @@ from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [
     "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F -o new",
-    "evaluate M F --against M --samples 9", "active M F", "show M F -o page.html", "explain M F --limit 1 -t 0",
+    "evaluate M F --against M --samples 9", "active M F", "tag M F --html page.html", "explain M F --limit 1 -t 0",
     "explain M -n 99 --texts F", "tag M F -o tagged.jsonl",
 ]  # fmt: skip
 """Commands that read a file F with a model M."""

@@ -38,7 +38,7 @@ COMMANDS = {
     "fine-tune": "fine-tune model tune.cfg -o out",
     "propose-features": "propose-features model train.conll -f conll2003 -p crf_ner -r texts.txt -o features.tsv",
     "report": "report model dev.conll -f conll2003 -o page.html",
-    "show": "show model texts.txt -p crf_ner -o page.html",
+    "tag to a page": "tag model texts.txt -p crf_ner --html page.html",
     "explain": "explain model texts.txt -p crf_ner -o page.html",
     "explain a model": "explain model -p crf_ner -o page.html",
     "evaluate": "evaluate model dev.conll -f conll2003 -o page.json --against model --html page.html",
@@ -216,7 +216,7 @@ def test_full_and_read_only_disks(place: Any, operations: Any) -> None:
 
 LOGS = ("log.jsonl", "sweep.jsonl", "path.jsonl")
 """Files that grow; the last line may be cut, and is dropped when they are read."""
-WRITERS = ["fit", "tag", "prune", "calibrate", "sweep", "find-regularization", "fine-tune", "convert", "show"]
+WRITERS = ["fit", "tag", "prune", "calibrate", "sweep", "find-regularization", "fine-tune", "convert", "tag to a page"]
 OTHERS = {"ner.cfg": "other.cfg", "dev.conll": "train.conll", "texts.txt": "dev.txt"}
 
 

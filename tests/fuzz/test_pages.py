@@ -18,7 +18,7 @@ from tests.pipeline.helpers import LBFGS, pipe_of
 COMMANDS = {
     "report": "report model gold.spacy -o page.html",
     "evaluate": "evaluate model gold.spacy --against model --html page.html --samples 10",
-    "show": "show model gold.spacy -p crf_ner -o page.html",
+    "tag": "tag model gold.spacy -p crf_ner --html page.html",
     "explain": "explain model gold.spacy -p crf_ner -o page.html",
     "explain a model": "explain model -p crf_ner -o page.html",
     "top with texts": "top model -p crf_ner --texts gold.spacy -o page.html",

@@ -84,9 +84,9 @@ def surrogates(text: str) -> bool:
 COMMANDS = [
     *(f"tag model {{}} -o out --to {form} --overwrite" for form in ("jsonl", "conll", "conllu", "spacy")),
     "active model {} -p crf_ner -o picked.jsonl",
-    "show model {} -p crf_ner -o page.html",
+    "tag model {} -p crf_ner --html page.html",
     "explain model {} -p crf_ner -o page.html",
-    "top model -p crf_ner --texts {} -o page.html",
+    "explain model -p crf_ner --texts {} -o page.html",
 ]
 
 

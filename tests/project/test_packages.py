@@ -29,7 +29,7 @@ import spacy
 from pathlib import Path
 from typer.testing import CliRunner
 import spacy_crfseq
-from spacy_crfseq.cli import crfseq_cli, fit, tag
+from spacy_crfseq.cli import crfseq_cli, fit
 from spacy_crfseq.errors import ConfigError
 
 folder = Path(sys.argv[1])
@@ -39,7 +39,10 @@ assert result.exit_code == 0, result.output
 corpus = str(folder / "a.conll")
 best = fit(folder / "a.cfg", folder / "out", overrides={"paths.train": corpus, "paths.dev": corpus}, force=True)
 doc = spacy.load(folder / "out/model-best")("Anna saw Oslo")
-assert tag(str(best.best), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
+if (folder / "spacy_crfseq/tools/tag").exists():
+    from spacy_crfseq.tools.tag import tag
+
+    assert tag(str(best.best), [folder / "a.txt"], folder / "tagged", force=True).new.texts == 1
 if not (folder / "spacy_crfseq/tools/cluster").exists():
     try:
         raise SystemExit(fit(folder / "a.cfg", folder / "out", force=True, dask="local:1"))

@@ -316,7 +316,7 @@ def measure_speed(data: Sequence[Address], n: int, rounds: int, processes: int) 
 
 def speed_works(model: Path, file: Path, n: int, processes: int) -> dict[str, tuple[Callable[[], None], int]]:
     """Return what is timed by its names, with the numbers of addresses."""
-    from spacy_crfseq.cli import tag
+    from spacy_crfseq.tools.tag import tag
 
     output = model.parent / "tagged.conll"
 

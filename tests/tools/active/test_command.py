@@ -182,7 +182,7 @@ def test_refused(options: list[str], message: str, run: Run, trained: Path, text
     refused(run("active", trained / "model-best", texts, *options), message)
 
 
-@pytest.mark.parametrize("command", [["active"], ["show", "-o", "page.html"]])
+@pytest.mark.parametrize("command", [["active"], ["tag", "--html", "page.html"]])
 def test_a_model_without_probabilities(command: list[str], run: Run, local: Path, texts: Path) -> None:
     refused(run(*command, local, texts), "normalised at each token")
 

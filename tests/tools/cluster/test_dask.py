@@ -17,7 +17,6 @@ from spacy.language import Language
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
-from spacy_crfseq.cli.tag import tag
 from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline import clusters
@@ -27,6 +26,7 @@ from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.potentials import layout
 from spacy_crfseq.tools.cluster import Dask, connect
 from spacy_crfseq.tools.cluster.workers import Cluster, await_result
+from spacy_crfseq.tools.tag import tag
 from spacy_crfseq.training.objective import Objective
 from tests.commands import Run, refused
 

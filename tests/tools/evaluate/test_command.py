@@ -280,7 +280,7 @@ def folder(corpus: Any, run: Run, configure: Any, tmp_path_factory: pytest.TempP
     "explain {model} {file} --limit 2",
     "explain {model} --texts {file}",
     "tag {model} {file} -o {out}",
-    "show {model} {file} -o {out}/page.html",
+    "tag {model} {file} --html {out}/page.html",
     "active {model} {file} -n 3",
 ])  # fmt: skip
 def test_commands(run: Run, folder: Path, tmp_path: Path, command: str) -> None:

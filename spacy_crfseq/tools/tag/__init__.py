@@ -1,4 +1,4 @@
-"""``crfseq tag``: annotate files of any size, in runs that resume after being killed."""
+"""``crfseq tag``: annotate files of any size, in runs that resume after being killed; or show a few texts on a page."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ import typer
 from spacy.util import load_config
 from tqdm import tqdm
 
-from ..corpora import DOCBIN
-from ..corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
-from ..corpora.lines import STDIN, ZIPPED
-from ..corpora.outputs import Counts, Output, State
-from ..errors import ClusterError, ConfigError
-from ..files import digest
-from ..pipeline.bulk import File, Runner, Settings, Tagger, annotate, in_processes
-from ..pipeline.clusters import connected
-from ..pipeline.select import CONFIG, model_folder
-from ..pipeline.written import TARGETS
-from . import options
-from .app import command
-from .console import count_of, load_code, printer
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import count_of, load_code, printer
+from ...corpora import DOCBIN
+from ...corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
+from ...corpora.lines import STDIN, ZIPPED
+from ...corpora.outputs import Counts, Output, State
+from ...errors import ClusterError, ConfigError
+from ...files import digest
+from ...pipeline.bulk import File, Runner, Settings, Tagger, annotate, in_processes
+from ...pipeline.clusters import connected
+from ...pipeline.select import CONFIG, model_folder
+from ...pipeline.written import TARGETS
+from .page import ON_PAGE, Shown, show
 
 BROKEN = 3
 """Exit code if lines were skipped."""
@@ -73,7 +74,7 @@ class Done(NamedTuple):
 def tag(
     model: options.Model,
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="FILES",
             help="Files, such as texts/*.txt: one text per line (.txt), JSON with a text per line (.jsonl), DocBin "
@@ -81,8 +82,8 @@ def tag(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder, or for a single input a file; - for standard output")
-    ],
+        Path | None, typer.Option("--output", "-o", help="Folder, or for a single input a file; - for standard output")
+    ] = None,
     layout: options.TextLayout = None,
     to: Annotated[
         str | None,
@@ -95,8 +96,13 @@ def tag(
         bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the first texts instead, spans shaded by probability")
+    ] = None,
+    component: options.OneComponent = None,
+    number: Annotated[int | None, options.number(f"Texts on the page, from the first on [{ON_PAGE}]")] = None,
     code: options.Code = None,
-) -> Done:
+) -> Done | Shown:
     """Annotate files of any size with a pipeline.
 
     Each input has an output of the same name in the folder, which appears when it is complete. To resume a killed run,
@@ -113,6 +119,9 @@ def tag(
     --dask ADDRESS hands the texts out to the workers of a Dask cluster, which must have the same model. If a worker
     dies, another one does its part.
 
+    --html writes one page instead, without external requests, of the entities or chunks of one component in the first
+    texts of a file, or in a text given in its place.
+
     \b
     Example:
       python -m spacy crfseq tag training/model-best news.txt more.txt \\
@@ -121,24 +130,38 @@ def tag(
           -o found.conll --to conll2003
       python -m spacy crfseq tag training/model-best - --output - \\
           --to conllu < news.txt
+      python -m spacy crfseq tag training/model-best news.txt -p crf_ner --html page.html
     \f
     Annotate files; the ending of the output gives its layout if `to` does not.
 
+    html (Path | None): A page to write instead of outputs; `component` and `number` are for it.
     dask (str | Client | None): The address of a Dask cluster that annotates, or its client; None for this machine.
     RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
     RAISES FormatError, DataError: At the first malformed line, with `strict`.
     """
+    if html is not None:
+        if output is not None or dask is not None or len(files) != 1:
+            raise ConfigError("--html writes a page of one file or text. Leave --output, --dask and other files out.")
+        return show(model, str(files[0]), html, layout, component, number or ON_PAGE)
+    for name, value in {"component": component, "number": number}.items():
+        if value is not None:
+            raise ConfigError(f"--{name} is for a page: give --html FILE.")
+    if output is None:
+        raise ConfigError("Give --output FOLDER for the annotated files, or --html FILE for a page.")
     if dask is not None and processes > 1:
         raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
+    sources = list(map(Path, files))
     settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
     run: Runner = map if processes == 1 else partial(in_processes, processes)
     try:
         with nullcontext() if dask is None else connected(dask) as workers:
-            return _tag(make_files(settings, files, layout, output), settings, run if workers is None else workers.map)
+            return _tag(
+                make_files(settings, sources, layout, output), settings, run if workers is None else workers.map
+            )
     except KeyboardInterrupt:
-        if STDIN not in (output, *files):
+        if STDIN not in (output, *sources):
             print("\nTo continue, run the same command again.", file=sys.stderr)
         raise
     except ClusterError as error:
@@ -226,12 +249,16 @@ def _target(source: Path, output: Path, to: str, n_files: int) -> Path:
     return output / f"{Path(name).stem}{ENDINGS.get(to, '.conll')}"
 
 
-@command("tag", "Use", "apply", "predict", "label", calls=tag)
+@command("tag", "Use", "apply", "predict", "label", "visualize", "render", "show", calls=tag)
 def _print(
-    done: Done,
-    output: Path,
+    done: Done | Shown,
+    output: Path | None,
+    html: Path | None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
 ) -> int:
+    if isinstance(done, Shown):
+        print(json.dumps(done._asdict())) if as_json else printer().good(f"Saved {html}: {done.in_words()}")
+        return 0
     text = done.as_json() if as_json else done.summary()
     if output == STDIN or as_json:
         print(text, file=sys.stderr if output == STDIN else sys.stdout)

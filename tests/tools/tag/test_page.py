@@ -1,4 +1,4 @@
-"""``crfseq show``: what is on the page, that it is whole by itself, and what is refused."""
+"""``crfseq tag --html``: marks, labels and probabilities on the page, which is whole by itself, and refusals."""
 
 import re
 from pathlib import Path
@@ -9,12 +9,14 @@ from spacy.language import Language
 
 from spacy_crfseq.tools._pages.html import TextStyle, render, strength
 from spacy_crfseq.tools._pages.judged import Tokens
-from spacy_crfseq.tools.show import Entry
+from spacy_crfseq.tools.tag.page import Entry
 from tests.commands import Run, refused, worked
 from tests.html import Page
 from tests.pipeline import helpers
 
 TEXT = "Anna saw New York in Oslo ."
+ADDRESS = "Anna saw http://a.com//b/ ./ in Oslo ."
+"""A text that is no path: nothing in it is normalised."""
 
 
 class Marked(Page):
@@ -44,7 +46,7 @@ class Marked(Page):
 
 def page_of(entry: Entry, style: TextStyle, model: str = "model", component: str = "ner") -> str:
     counts, names = {label: 1 for _, _, label, _ in entry.spans}, {"model": model, "component": component}
-    return render("tools/show/page.html", entries=[entry], counts=counts, style=style, unit="text", **names)
+    return render("tools/tag/page.html", entries=[entry], counts=counts, style=style, unit="text", **names)
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +56,14 @@ def nlp() -> Language:
 
 @pytest.fixture(scope="module")
 def model(nlp: Language, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("show") / "model"
+    folder = tmp_path_factory.mktemp("page") / "model"
     nlp.to_disk(folder)
     return folder
 
 
 def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    worked(run("show", model, TEXT, "--output", out), f"Saved {out}: 1 text, 3 spans")
+    worked(run("tag", model, TEXT, "--html", out), f"Saved {out}: 1 text, 3 spans")
     found = Marked(out.read_text(encoding="utf8"))
     doc = nlp.make_doc(TEXT)
     spans = helpers.pipe_of(nlp).posterior([doc]).spans()[0]
@@ -74,6 +76,12 @@ def test_a_text(run: Run, nlp: Language, model: Path, tmp_path: Path) -> None:
         share = float(re.findall(r"--p: ([0-9.]+)%", mark["style"])[0])
         assert share == pytest.approx(100 * strength(span.probability), abs=0.1)
     assert " ".join(found.texts[0].split()) == TEXT
+
+
+def test_a_text_with_slashes_stays_as_it_is(run: Run, model: Path, tmp_path: Path) -> None:
+    worked(run("tag", model, ADDRESS, "--html", tmp_path / "page.html"))
+    found = Marked((tmp_path / "page.html").read_text(encoding="utf8"))
+    assert " ".join(found.texts[0].split()) == ADDRESS
 
 
 def test_foreign_signs_are_escaped() -> None:
@@ -94,5 +102,16 @@ def test_foreign_signs_are_escaped() -> None:
 ])  # fmt: skip
 def test_refused(source: str, message: str, run: Run, model: Path, tmp_path: Path) -> None:
     path = tmp_path / source if "." in source else source
-    refused(run("show", model, path, "-o", tmp_path / "p.html"), message)
+    refused(run("tag", model, path, "--html", tmp_path / "p.html"), message)
     assert not (tmp_path / "p.html").exists()
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ("a.txt", "Give --output FOLDER for the annotated files, or --html FILE"),
+    ("a.txt -o out --html p.html", "--html writes a page of one file or text"),
+    ("a.txt b.txt --html p.html", "--html writes a page of one file or text"),
+    ("a.txt -o out -p ner", "--component is for a page"),
+    ("a.txt -o out -n 3", "--number is for a page"),
+])  # fmt: skip
+def test_options_that_do_not_go_together(options: str, message: str, run: Run, model: Path) -> None:
+    refused(run("tag", model, *options.split()), message)

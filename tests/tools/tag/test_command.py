@@ -15,12 +15,12 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.cli.tag import Done
-from spacy_crfseq.cli.tag import tag as tag_files
 from spacy_crfseq.corpora import read_columns, read_conllu
 from spacy_crfseq.corpora.outputs import FOLDER, Output
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline import bulk
+from spacy_crfseq.tools.tag import Done
+from spacy_crfseq.tools.tag import tag as tag_files
 from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
 
@@ -155,7 +155,7 @@ def test_ctrl_c_says_how_to_continue(run: Run, model: Path, tmp_path: Path, monk
     def interrupt(*_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["spacy_crfseq.cli.tag"], "annotate", interrupt)
+    monkeypatch.setattr(sys.modules["spacy_crfseq.tools.tag"], "annotate", interrupt)
     (tmp_path / "a.txt").write_text("Ada\n")
     result = run("tag", model, tmp_path / "a.txt", "-o", tmp_path / "out")
     assert result.exit_code == 130

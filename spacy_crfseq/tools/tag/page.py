@@ -1,4 +1,4 @@
-"""``crfseq show``: a page with the predictions of a component, shaded by probability."""
+"""A page with the predictions of a component for a few texts, shaded by probability (``crfseq tag --html``)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from math import exp
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import count_of, printer
+from ...cli.console import count_of
 from ...cli.options import first_texts
-from ...corpora.layouts import TEXTS, asked, layout_by_ending
+from ...corpora.layouts import TEXTS, Format, asked, layout_by_ending
 from ...corpora.outputs import check_page
 from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from .._pages.judged import Tokens, tokens_of
 
+ON_PAGE = 100
+"""Number of texts on a page, if no other is asked for."""
 BATCH = 100
 """Number of texts processed at a time."""
 
@@ -42,29 +42,19 @@ class Shown(NamedTuple):
     spans: int
     more: bool
 
+    def in_words(self) -> str:
+        """Return these numbers in words."""
+        rest = "; the file has more" if self.more else ""
+        return f"{count_of(self.texts, 'text')}, {count_of(self.spans, 'span')}{rest}"
+
 
 def show(
-    model: options.Model,
-    source: options.TextOrFile,
-    output: Annotated[Path, options.output("HTML file to write")],
-    layout: options.TextLayout = None,
-    component: options.OneComponent = None,
-    number: Annotated[int, options.number("Texts to show, from the first on")] = 100,
+    model: str, source: str, output: Path, layout: Format = None, component: str | None = None, number: int = ON_PAGE
 ) -> Shown:
-    """Make a page that shows entities or chunks, each shaded by its probability.
+    """Write a page with the predictions for a text, or for the first texts of a file.
 
-    The page is one file without external requests. A .txt file has one text per line; a .jsonl file a JSON object with
-    "text" in each; a .spacy file is a DocBin. Give the --format of others; of a corpus, the words are shown.
-
-    \b
-    Example:
-      python -m spacy crfseq show training/model-best news.txt \\
-          --component crf_ner --output page.html
-      python -m spacy crfseq show training/model-best "Ada lives in Oslo." \\
-          -p crf_ner -o page.html
-    \f
-    Write a page with the predictions for a text, or for the first texts of a file.
-
+    source (str): A file, or a text.
+    component (str | None): The component whose spans are shown; None for the only one that predicts spans.
     RAISES CrfError: If there is no such component, it has no probabilities, or there is no text.
     """
     from .._pages.html import render, text_style
@@ -85,14 +75,8 @@ def show(
     kind = asked(layout).name or layout_by_ending(Path(source), TEXTS)
     counts = Counter(label for entry in entries for _, _, label, _ in entry.spans)
     page = render(
-        "tools/show/page.html", model=str(model), component=name, entries=entries, counts=counts, style=text_style(nlp),
+        "tools/tag/page.html", model=str(model), component=name, entries=entries, counts=counts, style=text_style(nlp),
         unit="line" if kind in ("txt", "jsonl") else "text",
     )  # fmt: skip
     write_text(output, page)
     return Shown(len(kept), counts.total(), more)
-
-
-@command("show", "Look", "visualize", "render", calls=show)
-def _print(shown: Shown, output: Path) -> None:
-    rest = "; the file has more" if shown.more else ""
-    printer().good(f"Saved {output}: {count_of(shown.texts, 'text')}, {count_of(shown.spans, 'span')}{rest}")
