@@ -23,7 +23,7 @@ _TYPES: dict[str, Any] = {"threshold": "float", "scores": "bool"}
 """The settings of the config that may change."""
 
 
-class Settings(dict[str, Any]):
+class ComponentSettings(dict[str, Any]):
     """The settings of a component by their names; `threshold` and `scores` may be changed.
 
     component (Any): The component, whose name and pipelines change.
@@ -48,7 +48,7 @@ class Settings(dict[str, Any]):
     update = MutableMapping.update
     setdefault = MutableMapping.setdefault
 
-    def __ior__(self, other: Any) -> Settings:  # type: ignore[override,misc]
+    def __ior__(self, other: Any) -> ComponentSettings:  # type: ignore[override,misc]
         self.update(other)
         return self
 

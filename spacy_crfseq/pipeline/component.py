@@ -28,7 +28,7 @@ from ..training.fit import FitResult, Progress
 from ..types import Floats
 from . import clusters, evidence, steps
 from .build import check_source
-from .cfg import Settings, write_configs
+from .cfg import ComponentSettings, write_configs
 from .doc_model import DocModel, Pruned, read_settings
 from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
 from .overrides import check_command_line
@@ -66,7 +66,7 @@ class CRFComponent(TrainablePipe):
         self.vocab, self.name, self.scorer = vocab, name, scorer
         self.annotation = annotation
         of_spans = {} if annotation.scheme is None else {"threshold": threshold}
-        self.cfg = Settings(self, annotation.settings(), {**of_spans, "scores": scores})
+        self.cfg = ComponentSettings(self, annotation.settings(), {**of_spans, "scores": scores})
         self.doc_model = DocModel(vocab, name, annotation, method, self.cfg, partial(setattr, self, "model"))
         self._check_probabilities()
         self.training = Training(self.doc_model)

@@ -294,6 +294,17 @@ def test_they_come_close_to_the_optimum_and_its_zeros(
     assert (theta == 0)[best == 0].mean() > zeros
 
 
+def test_a_run_that_begins_again_owes_no_proximal_steps_of_the_time_before() -> None:
+    training = training_problem(3, n_sequences=9, regularizer=ElasticNet(0.0, 0.7))
+    optimizer = AdaGrad(0.3, 2, seed=5, runs=2)
+    state = optimizer.start(training.random_theta(np.random.default_rng(1)))
+    optimizer.iterate(training.objective, state)
+    weights = state.weights.copy()
+    again = optimizer.again(state, weights, 9.0)
+    for run_ in (again, *again.others):
+        np.testing.assert_array_equal(optimizer.last(run_, training.objective), weights)
+
+
 @pytest.mark.parametrize("optimizer", [SGD(rate=0.1, max_iterations=2), AdaGrad(max_iterations=2)])
 def test_weights_that_no_sequence_touches_go_to_zero(optimizer: SGD | AdaGrad) -> None:
     training = training_problem(3, n_sequences=9, support="all", regularizer=ElasticNet(300.0, 0.0))

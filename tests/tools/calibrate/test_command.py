@@ -90,13 +90,13 @@ def test_a_new_folder(run: Run, trained: Path, corpus: Corpus, tmp_path: Path, m
     assert settings(tmp_path / "new", "crf_ner")["calibration"] == {"PER": [0.1, 0.9]}
     assert "calibration" not in settings(tmp_path / "new", "crf_tagger"), "tags of a token sum to one"
     assert list(tmp_path.iterdir()) == [tmp_path / "new"]
+    worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
+    assert "calibration" not in settings(tmp_path / "new", "crf_ner"), "curves are of the temperature before"
     none = ByType({}, 0.0, 0.0, 0)
     monkeypatch.setattr(import_module("spacy_crfseq.tools.calibrate"), "fit_types", lambda judged: none)
     few = worked(run("calibrate", model, corpus.dev, both, tmp_path / "new")).stdout
     assert "No curves: no type has 100 spans or more" in few
     assert "nats" not in few
-    worked(run("calibrate", tmp_path / "new", corpus.dev, "-f conll2003 -p crf_ner"))
-    assert "calibration" not in settings(tmp_path / "new", "crf_ner")
 
 
 def test_figures(run: Run, ner: Path, corpus: Corpus) -> None:
