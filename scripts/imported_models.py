@@ -1,4 +1,4 @@
-"""Compare models of python-crfsuite with what `crfseq convert` makes of them: labels and probabilities.
+"""Compare models of python-crfsuite with what `crfseq import-model` makes of them: labels and probabilities.
 
     CRFSEQ_DATA=... python scripts/imported_models.py [--iterations 20]
 
@@ -31,7 +31,7 @@ from bench.corpora import Sentence, read_columns  # noqa: E402
 from bench.token_functions import word2features  # noqa: E402
 from spacy_crfseq import registry  # noqa: E402
 from spacy_crfseq.corpora.saved_models import read_saved_model  # noqa: E402
-from spacy_crfseq.tools.convert.imported import import_pipeline  # noqa: E402
+from spacy_crfseq.tools.models.imported import import_pipeline  # noqa: E402
 
 Items = list[dict[str, Any]]
 """The attributes of the tokens of a sequence."""

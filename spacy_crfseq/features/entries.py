@@ -120,7 +120,7 @@ class CRFsuiteItems:
 
     In a dictionary, text under "word" becomes ``word:text``, and a number or truth value the value of its name; what
     is inside of a dictionary, list or set has the prefix ``name:``.  An attribute that occurs twice counts twice.
-    `crfseq convert` writes it for a model of CRFsuite.
+    `crfseq import-model` writes it for a model of CRFsuite.
 
     function (TokenFunction): Returns a dictionary, or a list of names and of pairs of a name and a number.
     RAISES ConfigError: If it cannot be called.

@@ -1,6 +1,6 @@
 """Attributes of the words of a sentence, by the standard library alone.
 
-`crfseq convert` copies this file beside a model that it writes for CRFsuite, with the templates of the model::
+`crfseq export-model` copies this file beside a model that it writes for CRFsuite, with the templates of the model::
 
     tagger.tag(items(["Anna", "lives", "in", "Oslo"]))
 """

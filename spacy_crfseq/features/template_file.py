@@ -287,7 +287,7 @@ def _part(
 class WapitiPatterns:
     """A token function that returns Wapiti's observations (registered as ``spacy_crfseq.WapitiPatterns.v1``).
 
-    `crfseq convert` writes it for a model of Wapiti.
+    `crfseq import-model` writes it for a model of Wapiti.
 
     patterns (list[str]): Those of the model, where ``%d`` stands for a dollar sign, which spaCy's configs do not keep.
         Without any, the columns themselves are observations.

@@ -17,7 +17,7 @@ from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.features.attributes import BUILT_IN
 from spacy_crfseq.tools.annotate import command
 from spacy_crfseq.tools.annotate.project import Project
-from spacy_crfseq.tools.convert.imported import import_pipeline
+from spacy_crfseq.tools.models.imported import import_pipeline
 from tests.commands import invoke, worked, write_models
 from tests.features.test_template_file import CRFPP_CHUNKING
 from tests.pipeline.helpers import pipe_of
@@ -125,11 +125,11 @@ def test_columns_that_a_program_computes(folder: Path) -> None:
 
 
 def test_keep_your_program(folder: Path) -> None:
-    """The models are those that were trained; other programs read them in `tests/tools/convert`."""
+    """The models are those that were trained; other programs read them in `tests/tools/models`."""
     names: dict[str, Any] = {}
     run_section(KEPT, names)
     assert getattr(read_saved_model(Path("model.crfsuite")), "labels", None) == ["NAME", "O"]
-    worked(invoke("convert", "trained", "model.wapiti"))
+    worked(invoke("export-model", "trained", "model.wapiti"))
     saved, nlp = read_saved_model(Path("model.wapiti")), spacy.blank("xx")
     assert saved is not None
     assert (saved.attributes.values != 0).all()

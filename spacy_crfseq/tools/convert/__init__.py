@@ -19,12 +19,11 @@ from ...cli.console import printer
 from ...corpora import CUSTOM, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, layouts, write_columns
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.crfsuite import WORD
-from ...corpora.lines import ZIPPED
-from ...corpora.outputs import check_output_file, check_output_pipeline
+from ...corpora.outputs import check_output_file
 from ...corpora.saved_models import read_saved_model
 from ...corpora.xml import XMLForm
 from ...errors import ConfigError, DataError
-from ...files import replace_folder, replacing
+from ...files import replacing
 from ...pipeline.project import load_config
 from ...pipeline.texts import load_docs
 from ...pipeline.written import ColumnWriter, Form
@@ -74,28 +73,11 @@ def convert_file(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of --split")] = 0,
     labels: Annotated[
-        str, typer.Option(help="For models and --from crfsuite: what their labels annotate: tag, chunk or ent")
+        str, typer.Option(help="For --from crfsuite: what its labels annotate: tag, chunk or ent")
     ] = "tag",
-    features: Annotated[
-        str | None, typer.Option(help="For models: registered token function that returns attributes, or columns")
-    ] = None,
-    numbers: Annotated[
-        bool,
-        typer.Option(help="For models of CRFsuite: allow values other than 0 and 1; without them, tagging is faster"),
-    ] = True,
-    tokens: Annotated[
-        str | None,
-        typer.Option(help="For models: regular expression of tokens, all else is left out [rules of --lang]"),
-    ] = None,
-    component: options.OneComponent = None,
-    texts: Annotated[
-        Path | None,
-        typer.Option(help="For pipelines: texts in which the features occur [the corpus it was trained on]"),
-    ] = None,
     force: options.Force = False,
 ) -> str:
-    """Convert a corpus (columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin), or a model of
-    another program, or a pipeline to such a model.
+    """Convert a corpus: columns, CoNLL-U, XML, attribute files, exports of annotation tools, DocBin.
 
     conll2000 holds word, tag and chunk; conll2002 word, tag and ent; conll2003 word, tag, chunk and ent; iob word and
     ent; jsonl, an export of Prodigy, doccano or Label Studio, texts with ent, which the rules of --lang tokenize. Give
@@ -106,19 +88,6 @@ def convert_file(
     is complete.
 
     XML is split into tokens as init-config does, or as the corpus of --config, which may be that of a trained pipeline.
-
-    A trained model of CRFsuite or Wapiti as INPUT becomes a pipeline in the folder OUTPUT: a crf_tagger with the same
-    labels, scores and predictions. With --labels ent or chunk, it is a crf_ner or crf_chunker that predicts valid tags
-    only. --features names a token function of the registry crf_features in the file --code: for CRFsuite one that
-    returns attributes as for python-crfsuite, given a sequence of tokens and a number; for Wapiti one that returns the
-    columns of its training file, unless --columns names them. Without a function, the pipeline reads
-    doc._.crf_attributes.
-
-    A CRF of a pipeline becomes a model of CRFsuite (an OUTPUT that ends in .crfsuite) or of Wapiti (.wapiti, also
-    .wapiti.gz), which predicts the same labels there. If its features are templates, a model of CRFsuite
-    comes with a Python module without dependencies, whose function items(words) returns the attributes. For Wapiti,
-    they must be a template file. Leave tokens out that are white space: they are no items. What a format cannot hold is
-    named, with the setting to train with instead.
 
     \b
     Example:
@@ -134,37 +103,13 @@ def convert_file(
       python -m spacy crfseq convert labeled.xml train.txt --to columns
       python -m spacy crfseq convert train.conll my.conll --from conll2003 \\
           --to conll2003 --split 80,10,10
-      python -m spacy crfseq convert model.crfsuite pipeline \\
-          --features my_project.word2features.v1 --code features.py
-      python -m spacy crfseq convert model.wapiti pipeline --columns word,tag
-      python -m spacy crfseq convert training/model-best model.crfsuite \\
-          --component crf_ner
     \f
-    Do this, see `convert`, and return what was converted, in words.
+    Convert a file, see `convert`, and return what was converted, in words.
     """
     if (source / "config.cfg").is_file():
-        if features or tokens or not numbers or split or config:
-            others = "--features, --tokens, --no-numbers, --split and --config"
-            raise ConfigError(f"{source} is a pipeline; {others} are for other files.")
-        return _convert_pipeline(source, target, component, texts, encoding, force)
-    if component or texts:
-        raise ConfigError(f"{source} is no pipeline; --component and --texts are for pipelines.")
-    model = None
-    if not source.is_dir() and from_ in (None, CRFSUITE):
-        model = read_saved_model(source, encoding or "utf8")
-    if model is not None:
-        from ...pipeline.spacy_train import fill_card
-        from .imported import FACTORIES, import_pipeline
-
-        layouts.check_choice("--labels", labels, FACTORIES)
-        check_output_pipeline(target, source, force=force)
-        pattern = {"@tokenizers": "spacy_crfseq.RegexTokenizer.v1", "pattern": tokens, "between": "nothing"}
-        nlp, names = _blank(lang, pattern if tokens else None), columns.split(",") if columns else ()
-        said = import_pipeline(nlp, model, labels, features, names, scheme=scheme, numbers=numbers)
-        replace_folder(target, fill_card(nlp).to_disk)
-        return said
-    if features or tokens or not numbers:
-        raise ConfigError(f"{source} is no trained model; --features, --tokens and --no-numbers are for models.")
+        raise ConfigError(f"{source} is a pipeline. To make a model of another program of it, use export-model.")
+    if not source.is_dir() and from_ in (None, CRFSUITE) and read_saved_model(source, encoding or "utf8") is not None:
+        raise ConfigError(f"{source} is a trained model. To make a pipeline of it, use import-model.")
     own = layouts.own_layout(columns).columns if columns else ()
     read_by = load_config(config, {}).interpolate() if config else {}
     elements, block = XMLForm(), read_by.get("nlp", {})
@@ -187,47 +132,6 @@ def convert_file(
 @command("convert", "Begin", calls=convert_file)
 def _print(said: str, target: Path, split: str | None) -> None:
     printer().good(f"Converted {said}: {', '.join(map(str, _files(target, _shares(split))))}")
-
-
-PROGRAMS = {".crfsuite": False, ".wapiti": True}
-
-
-def _convert_pipeline(
-    source: Path, target: Path, component: str | None, texts: Path | None, encoding: str | None, force: bool
-) -> str:
-    """Write a CRF of a pipeline as a model of the program that the ending of the target names."""
-    from spacy.util import minibatch
-
-    from ...pipeline.select import load_pipeline, one_crf_of, run_between
-    from .exported import BATCH, export_model, module_files, write_exported
-
-    ending = Path(target.stem).suffix if target.suffix == ZIPPED else target.suffix
-    if ending not in PROGRAMS or (target.suffix == ZIPPED and not PROGRAMS[ending]):
-        raise ConfigError(f"{target}: a pipeline becomes a model that ends in .crfsuite, .wapiti or .wapiti.gz.")
-    for path in (target, *([] if PROGRAMS[ending] else module_files(target))):
-        check_output_file(str(path), source, force=force)
-    nlp = load_pipeline(source)
-    name, pipe = one_crf_of(nlp, component, str(source), spans_first=True)
-    docs = (doc for batch in minibatch(_texts_of(nlp, texts), BATCH) for doc in run_between(nlp, batch, None, name))
-    exported = export_model(pipe, docs, wapiti=PROGRAMS[ending])
-    others = write_exported(target, exported, encoding or "utf8")[1:]
-    for note in exported.notes:
-        printer().warn(note)
-    what = f" (attributes: {', '.join(path.name for path in others)})" if others else ""
-    return f"{name} with {len(exported.model.labels)} labels{what}"
-
-
-def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:
-    """Yield the texts of a file, or of the training corpus that the config of a pipeline names, if it is there."""
-    from ...cli.options import read_file
-    from ...pipeline.encode import reader_of
-
-    if texts is not None:
-        yield from (text.doc for text in read_file(nlp, texts))
-        return
-    corpus = nlp.config.interpolate().get("corpora", {}).get("train") or {}
-    if corpus.get("path") and Path(str(corpus["path"])).exists():
-        yield from (example.predicted for example in reader_of("", "corpora.train", nlp)(nlp))
 
 
 def _target(path: Path) -> str:

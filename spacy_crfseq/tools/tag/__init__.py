@@ -130,7 +130,8 @@ def tag(
           -o found.conll --to conll2003
       python -m spacy crfseq tag training/model-best - --output - \\
           --to conllu < news.txt
-      python -m spacy crfseq tag training/model-best news.txt -p crf_ner --html page.html
+      python -m spacy crfseq tag training/model-best news.txt \\
+          --component crf_ner --html page.html
     \f
     Annotate files; the ending of the output gives its layout if `to` does not.
 
@@ -143,6 +144,7 @@ def tag(
         if output is not None or dask is not None or len(files) != 1:
             raise ConfigError("--html writes a page of one file or text. Leave --output, --dask and other files out.")
         return show(model, str(files[0]), html, layout, component, number or ON_PAGE)
+    model_folder(str(model))
     for name, value in {"component": component, "number": number}.items():
         if value is not None:
             raise ConfigError(f"--{name} is for a page: give --html FILE.")

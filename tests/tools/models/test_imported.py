@@ -29,7 +29,7 @@ from spacy_crfseq.corpora.saved_models import (
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError, NotFittedError
 from spacy_crfseq.features.entries import CRFsuiteItems
 from spacy_crfseq.features.template_file import WapitiPatterns
-from spacy_crfseq.tools.convert.imported import import_model, import_pipeline, model_of, settings_for
+from spacy_crfseq.tools.models.imported import import_model, import_pipeline, model_of, settings_for
 
 WORDS = ["Ada", "saw", "the", "Élan", "of", "Oslo", "42", "x"]
 LABELS = ["O", "B-X", "I-X"]

@@ -19,8 +19,8 @@ from spacy.training import Example
 from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.features import items
-from spacy_crfseq.tools.convert.exported import EDGES, export_model, write_exported
-from spacy_crfseq.tools.convert.imported import import_pipeline
+from spacy_crfseq.tools.models.exported import EDGES, export_model, write_exported
+from spacy_crfseq.tools.models.imported import import_pipeline
 from tests.pipeline.helpers import (
     FACTORIES,
     blank,

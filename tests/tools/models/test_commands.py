@@ -1,4 +1,4 @@
-"""``crfseq convert`` with the trained model of another program as input."""
+"""``crfseq import-model`` and ``export-model``: pipelines of models, models of pipelines, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_model_becomes_a_pipeline(folder: Path, run: Run) -> None:
     code = ["--features", "my_project.word2features.v1", "--code", folder / "features.py"]
-    command = ["convert", folder / "model.crfsuite", folder / "out", *code]
+    command = ["import-model", folder / "model.crfsuite", folder / "out", *code]
     worked(run(*command), "2 labels and", "a crf_tagger")
     assert [token.tag_ for token in spacy.load(folder / "out")("Ada saw Bo")] == ["B-X", "O", "B-X"]
     refused(run(*command), "--force")
@@ -32,13 +32,13 @@ def test_a_model_becomes_a_pipeline(folder: Path, run: Run) -> None:
 
 
 def test_a_model_of_wapiti(folder: Path, run: Run) -> None:
-    worked(run("convert", folder / "model.wapiti", folder / "out", "--columns", "word", "--no-numbers"))
+    worked(run("import-model", folder / "model.wapiti", folder / "out", "--columns", "word", "--no-numbers"))
     assert [token.tag_ for token in spacy.load(folder / "out")("x y")] == ["B", "A"]
 
 
 def test_a_pipeline_becomes_a_model(trained: Path, run: Run, corpus: Any, tmp_path: Path) -> None:
     pycrfsuite, target = pytest.importorskip("pycrfsuite"), tmp_path / "model.crfsuite"
-    command = ["convert", trained / "model-best", target, "--component", "crf_ner"]
+    command = ["export-model", trained / "model-best", target, "--component", "crf_ner"]
     assert "crf_ner" in worked(run(*command), "model_items.py").stdout
     tagger, namespace = pycrfsuite.Tagger(), {"__name__": "items"}
     tagger.open(str(target))
@@ -56,8 +56,6 @@ def test_a_pipeline_becomes_a_model(trained: Path, run: Run, corpus: Any, tmp_pa
     refused(run(*command[:2], tmp_path / "other.crfsuite", "-p", "crf_ner"), "other_items.py", "--force")
     assert mine.read_text() == "mine"
     assert not (tmp_path / "other.crfsuite").exists()
-    for ignored in ("--features f", "--tokens x", "--no-numbers", "--split 80,10,10", "--config c.cfg"):
-        refused(run(*command, "--force", ignored), "is a pipeline")
     refused(run(*command[:2], tmp_path / "model.txt"), ".crfsuite, .wapiti or .wapiti.gz")
     refused(run(*command[:2], tmp_path / "model.wapiti", "-p", "crf_ner"), "TemplateFile")
     refused(run(*command, "--force", "--texts", tmp_path / "none.txt"), "none.txt")
@@ -65,16 +63,19 @@ def test_a_pipeline_becomes_a_model(trained: Path, run: Run, corpus: Any, tmp_pa
 
 def test_errors(folder: Path, run: Run) -> None:
     model, out = folder / "model.crfsuite", folder / "out"
-    refused(run("convert", model, out, "--features", "tests.unknown.v1"), "has no 'tests.unknown.v1'")
-    refused(run("convert", model, out, "--features", "spacy_crfseq.Tagging.v1"), "must be a token function")
-    refused(run("convert", model, out, "--labels", "entity"), "--labels")
-    refused(run("convert", model, out, "--columns", "word"), "--columns are for models of Wapiti")
-    refused(run("convert", folder / "features.py", out, "--features", "f"), "no trained model")
-    refused(run("convert", model, out, "--texts", folder / "features.py"), "is no pipeline")
-    refused(run("convert", model, out, "--component", "crf_ner"), "is no pipeline")
-    refused(run("convert", folder / "features.py", out, "--no-numbers"), "no trained model")
-    refused(run("convert", folder / "model.wapiti", out, "--columns", "wrod"), "'word'")
-    refused(run("convert", folder / "model.wapiti", out, "--columns", "word", "--labels", "ent"), "'A'", "--labels tag")
+    refused(run("import-model", model, out, "--features", "tests.unknown.v1"), "has no 'tests.unknown.v1'")
+    refused(run("import-model", model, out, "--features", "spacy_crfseq.Tagging.v1"), "must be a token function")
+    refused(run("import-model", model, out, "--labels", "entity"), "--labels")
+    refused(run("import-model", model, out, "--columns", "word"), "--columns are for models of Wapiti")
+    refused(run("import-model", folder / "features.py", out, "--features", "f"), "no trained model")
+    (folder / "empty").mkdir()
+    refused(run("import-model", folder / "empty", out), "no trained model")
+    refused(run("export-model", folder / "empty", folder / "a.wapiti"), "is not a pipeline")
+    refused(run("convert", model, out), "is a trained model. To make a pipeline of it, use import-model")
+    refused(run("import-model", folder / "model.wapiti", out, "--columns", "wrod"), "'word'")
+    refused(
+        run("import-model", folder / "model.wapiti", out, "--columns", "word", "--labels", "ent"), "'A'", "--labels tag"
+    )
     model.write_bytes(model.read_bytes()[:-5])
-    refused(run("convert", model, out), str(model), "copy it again")
+    refused(run("import-model", model, out), str(model), "copy it again")
     assert not out.exists()
