@@ -239,3 +239,27 @@ def test_what_active_chooses_comes_back_through_every_command(
     assert [ent.text for ent in nlp(lines[0]).ents] == ["Ada", "Oslo"]
     worked(run("report", model, gold, "-p crf_ner --output", tmp_path / "r.html"))
     worked(run("calibrate", model, gold, "-p crf_ner --output", tmp_path / "calibrated"))
+
+
+def test_spans_that_touch_do_not_overlap(tmp_path: Path) -> None:
+    notes = Notes()
+    path = write(tmp_path, prodigy(TEXT, [(14, 22, "LOC"), (22, 23, "END")]))
+    (sentence,) = read_annotations(path, tokens, notes)
+    assert sentence.columns["ent"] == ["O", "O", "O", "O", "B-LOC", "I-LOC", "B-END"]
+    assert not notes.spans
+
+
+def test_all_spans_within_a_long_span_overlap_it(tmp_path: Path) -> None:
+    notes = Notes()
+    path = write(tmp_path, prodigy(TEXT, [(0, 22, "ALL"), (4, 7, "VERB"), (8, 10, "PER")]))
+    (sentence,) = read_annotations(path, tokens, notes)
+    assert sentence.columns["ent"] == ["-", "-", "-", "-", "-", "-", "O"]
+    assert len(notes.spans) == 3
+
+
+@pytest.mark.parametrize("weight", [float("inf"), float("nan"), -0.5])
+@pytest.mark.parametrize("place", ["record", "meta"])
+def test_weights_are_finite_and_not_negative(place: str, weight: float, tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"weight": weight} if place == "record" else {"meta": {"weight": weight}}
+    with pytest.raises(FormatError, match='"weight" must be a number'):
+        list(read_annotations(write(tmp_path, prodigy(TEXT, SPANS, **keys)), tokens))
