@@ -28,9 +28,10 @@ def serve(
     """Answer annotation tools with the predictions of a pipeline, and let them train it.
 
     Label Studio: add the address as a model (Settings, Model). Predictions carry probabilities as scores; annotations
-    that are created, updated or deleted train the model on all that have come so far. INCEpTION: add an external
-    recommender with the address, for a layer of spans or of tokens. Both train from the weights of MODEL, whose files
-    do not change.
+    that are created, updated or deleted train the model on all that have come so far, those that come during a training
+    right after it. Its webhook must send payloads. INCEpTION: add an external recommender with the address, for a layer
+    of spans or of tokens. Both train from the weights of MODEL, whose files do not change. What cannot be learned is
+    refused, logged here, and changes nothing.
 
     Other programs send {"text": "..."} or {"texts": ["...", "..."]} to /annotate and get the spans of each text with
     their probabilities. Anybody who reaches the port can ask and train: it is this machine only unless --host says so.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -16,12 +17,59 @@ from starlette.routing import Route
 
 from ...errors import CrfError
 from . import inception, label_studio
+from .schema import Part, parsed
 from .service import Service
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+LARGEST = 128 << 20
+"""Bytes of a request, at most: documents of INCEpTION come all together."""
 LOCAL = ["127.0.0.1", "localhost", "host.docker.internal", "testserver"]
+
+
+class RequestTooLargeError(CrfError):
+    """A request of more than `LARGEST` bytes."""
+
+
+class TextRequest(Part):
+    """A text to annotate."""
+
+    text: str
+
+
+class TextsRequest(Part):
+    """Texts to annotate."""
+
+    texts: list[str]
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """Return the object that a request carries.  RAISES CrfError: If it carries none, or more than `LARGEST` bytes."""
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        raise CrfError("Send JSON (Content-Type: application/json).")
+    data, size = bytearray(), 0
+    async for part in request.stream():  # to its end: clients that still send do not read an answer
+        size += len(part)
+        if size <= LARGEST:
+            data += part
+        else:
+            data.clear()
+    if size > LARGEST:
+        raise RequestTooLargeError(f"The request has more than {LARGEST >> 20} MiB. Send fewer texts or documents.")
+    try:
+        body = from_json(bytes(data), allow_inf_nan=False)
+    except ValueError as error:
+        raise CrfError(f"The request is no JSON: {error}.") from None
+    if not isinstance(body, dict):
+        raise CrfError("The request is no JSON object.")
+    return body
+
+
+def refused(request: Request, why: str, status: int) -> Response:
+    """Return an answer that says why a request is refused, and log it: annotation tools show no such answers."""
+    logging.getLogger("spacy_crfseq").warning("%s refused: %s", request.url.path, why)
+    return JSONResponse({"error": why}, status)
 
 
 def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
@@ -30,16 +78,14 @@ def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
     def answers(work: Callable[[dict[str, Any]], Any], status: int = 200) -> Callable[..., Any]:
         async def answer(request: Request) -> Response:
             try:
-                if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-                    raise CrfError("Send JSON (Content-Type: application/json).")
-                body = json.loads(await request.body())
-                if not isinstance(body, dict):
-                    raise CrfError("The request is no JSON object.")
-                done = await run_in_threadpool(work, body)
-            except KeyError as error:
-                return JSONResponse({"error": f"The request lacks {error}."}, 400)
-            except (ValueError, TypeError, AttributeError, RecursionError) as error:
-                return JSONResponse({"error": str(error)}, 400)
+                done = await run_in_threadpool(work, await read_json(request))
+            except RequestTooLargeError as error:
+                return refused(request, str(error), 413)
+            except OSError as error:
+                text = f"The model has learned, but was not saved: {error.strerror or error} ({error.filename})."
+                return refused(request, text, 507)
+            except ValueError as error:
+                return refused(request, str(error), 400)
             return Response(status_code=204 if done else 429) if isinstance(done, bool) else JSONResponse(done, status)
 
         return answer
@@ -48,11 +94,10 @@ def make_app(service: Service, host: str = "127.0.0.1") -> ASGIApp:
         return inception.predict(service, body) if "document" in body else label_studio.predict(service, body)
 
     def annotate(body: dict[str, Any]) -> Any:
-        texts = [body["text"]] if "text" in body else body["texts"]
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise CrfError('"text" must be a string, "texts" a list of strings.')
-        found = [[span._asdict() for span in spans] for spans in service.annotate(texts)]
-        return {"spans": found[0]} if "text" in body else {"spans": found}
+        one = "text" in body
+        texts = [parsed(TextRequest, body).text] if one else parsed(TextsRequest, body).texts
+        spans = [[span._asdict() for span in spans] for spans in service.annotate(texts)]
+        return {"spans": spans[0] if one else spans}
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "UP", "model_class": "spacy_crfseq"})

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spacy.tokens import Doc
 from spacy.tokens import Span as DocSpan
 from spacy.training import Example
 
+from ...errors import DataError
 from ...files import replace_folder
 from ...pipeline.doc_posterior import Scored
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 from ...pipeline.tasks import Entities, SpanGroups
+
+if TYPE_CHECKING:
+    from ...pipeline.component import CRFComponent
 
 
 class CharSpan(NamedTuple):
@@ -34,6 +38,21 @@ class Annotated(NamedTuple):
     known: int
 
 
+class Key(NamedTuple):
+    """The numbers of a task and of an annotation of it."""
+
+    task: int
+    annotation: int | None
+
+
+class Kept(NamedTuple):
+    """An annotated text of a project."""
+
+    text: str
+    spans: Sequence[CharSpan]
+    project: int | None = None
+
+
 class Service:
     """A pipeline and its component that predicts.
 
@@ -48,7 +67,7 @@ class Service:
         self._block = {key: v for key, v in self.nlp.get_pipe_config(self.name).items() if key != "factory"}
         self._factory = self.nlp.get_pipe_meta(self.name).factory
         self._source, self._training = self.pipe, threading.Lock()
-        self._kept: dict[Any, tuple[str, Sequence[CharSpan]]] = {}
+        self._kept, self._changed = dict[Key, Kept](), False
         self._wake = threading.Lock()
 
     def predict(self, docs: Sequence[Doc]) -> list[list[CharSpan]]:
@@ -63,47 +82,107 @@ class Service:
         ]
 
     def annotate(self, texts: Sequence[str]) -> list[list[CharSpan]]:
-        """Return the spans of texts."""
-        return self.predict([self.nlp.make_doc(text) for text in texts])
+        """Return the spans of texts.  RAISES DataError: If one is too long."""
+        return self.predict([self.tokens(text) for text in texts])
 
-    def keep(self, key: Any, text: str, spans: Sequence[CharSpan] | None) -> int:
-        """Keep or, if spans are None, forget an annotated text; return the number of texts that are kept."""
-        with self._wake:
-            self._kept.pop(key, None)
-            if spans is not None:
-                self._kept[key] = text, spans
-            return len(self._kept)
+    def tokens(self, text: str) -> Doc:
+        """Return the tokens of a text.  RAISES DataError: If it is too long."""
+        self.check_size(text)
+        return self.nlp.make_doc(text)
 
-    def train_kept(self) -> int:
-        """Train on the texts that are kept, and return their number."""
+    def check_size(self, text: str) -> None:
+        """RAISES DataError: If a text is longer than the pipeline takes."""
+        if len(text) > self.nlp.max_length:
+            raise DataError(f"A text has {len(text):,} characters, of {self.nlp.max_length:,} at most. Split it.")
+
+    # Texts that are kept
+
+    def keep(self, key: Key, kept: Kept | None) -> None:
+        """Keep or, if it is None, forget an annotated text for `train_kept`.
+
+        RAISES DataError: If it cannot be learned from; what was kept before then stays.
+        """
+        doc = None if kept is None else self.tokens(kept.text)
+        if kept is not None and doc is not None and len(doc):
+            self._learner([Annotated(doc, kept.spans, len(doc))])
         with self._wake:
-            kept = list(self._kept.values())
-        self.train([Annotated(doc := self.nlp.make_doc(text), spans, len(doc)) for text, spans in kept])
-        return len(kept)
+            gone = self._kept.pop(key, None)
+            if kept is not None:
+                self._kept[key] = kept  # the last of its task
+            self._changed |= kept != gone
+
+    def forget(self, gone: Callable[[Key, Kept], bool]) -> None:
+        """Forget the texts for which a function is true."""
+        with self._wake:
+            left = {key: kept for key, kept in self._kept.items() if not gone(key, kept)}
+            self._changed |= len(left) < len(self._kept)
+            self._kept = left
+
+    def train_kept(self, *, again: bool = False) -> int:
+        """Train on the texts that are kept, if these have changed, and return their number.
+
+        A training under way does it at its end.  Of several annotations of a task, the last one counts.
+        again (bool): Train also if nothing has changed.
+        RAISES DataError: If the texts cannot be learned from.
+        """
+        with self._wake:
+            self._changed |= again
+        self._catch_up()
+        return len(self._last())
+
+    def _last(self) -> list[Kept]:
+        with self._wake:
+            return list({key.task: kept for key, kept in self._kept.items()}.values())
+
+    def _catch_up(self) -> None:
+        """Train until nothing has changed since; who finds another training under way leaves it to that one."""
+        failed: Exception | None = None
+        while self._changed and self._training.acquire(blocking=False):
+            try:
+                self._changed, failed = False, None
+                self._learn([Annotated(doc := self.tokens(text), spans, len(doc)) for text, spans, _ in self._last()])
+            except (ValueError, OSError) as error:  # those who come now must not lose their annotations
+                failed = error
+            finally:
+                self._training.release()
+        if failed is not None:
+            raise failed
+
+    # Training
 
     def train(self, texts: Sequence[Annotated]) -> bool:
         """Train from the weights of the pipeline; return False if another training is under way.
 
         RAISES DataError: If the texts cannot be learned from.
         """
-        texts = [text for text in texts if text.known]
-        if not texts:
-            return True
         if not self._training.acquire(blocking=False):
             return False
         try:
-            docs = run_between(self.nlp, [text.doc.copy() for text in texts], None, self.name)
-            examples = [Example(doc, self._gold(text)) for doc, text in zip(docs, texts, strict=True)]
-            made: Any = self.nlp.create_pipe(self._factory, self.name, config=self._block)
-            made.start_from(self._source)
-            made.initialize(lambda: examples, nlp=self.nlp)
+            self._learn(texts)
+        finally:
+            self._training.release()
+            self._catch_up()
+        return True
+
+    def _learn(self, texts: Sequence[Annotated]) -> None:
+        """Replace the model by one that has learned from texts; without any, by that of the pipeline."""
+        texts, made = [text for text in texts if text.known], self._source
+        if texts:
+            made = self._learner(texts)
             made.fit()
+        if made is not self.pipe:
             self.pipe, self.version = made, self.version + 1
             if self.output is not None:
                 replace_folder(self.output, self._write)
-        finally:
-            self._training.release()
-        return True
+
+    def _learner(self, texts: Sequence[Annotated]) -> CRFComponent:
+        """Return a component before it learns from texts.  RAISES DataError: If it cannot learn from them."""
+        docs = run_between(self.nlp, [text.doc.copy() for text in texts], None, self.name)
+        examples = [Example(doc, self._gold(text)) for doc, text in zip(docs, texts, strict=True)]
+        made: Any = self.nlp.create_pipe(self._factory, self.name, config=self._block)
+        made.start_from(self._source)
+        made.initialize(lambda: examples, nlp=self.nlp)
+        return made  # type: ignore[no-any-return]
 
     def _write(self, folder: Path) -> None:
         self.nlp.to_disk(folder, exclude=[self.name])

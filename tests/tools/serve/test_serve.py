@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import spacy
+from starlette.testclient import TestClient
 
-pytest.importorskip("starlette", reason="the extra 'annotate' is not installed")
-pytest.importorskip("httpx", reason="httpx is not installed")
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # recent releases prefer another package
-    from starlette.testclient import TestClient
-
-from spacy_crfseq.tools.serve.server import make_app
 from spacy_crfseq.tools.serve.service import Service
 from tests.commands import Run, refused, worked
-from tests.pipeline import helpers
 
 NER = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 TAG = "{http:///de/tudarmstadt/ukp/dkpro/core/api/ner/type.ecore}NamedEntity"
@@ -52,24 +43,6 @@ def request(document: str, **more: Any) -> dict[str, Any]:
     """Return a request as in INCEpTION's developer guide."""
     metadata = {"layer": NER, "feature": "value", "projectId": 1337, "anchoringMode": "tokens", "crossSentence": False}
     return {"metadata": metadata, "document": {"xmi": document, "documentId": 42, "userId": "testuser"}, **more}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "m"
-    helpers.trained("crf_ner").to_disk(folder)
-    return folder
-
-
-@pytest.fixture
-def service(model: Path, tmp_path: Path) -> Service:
-    return Service(str(model), output=tmp_path / "saved")
-
-
-@pytest.fixture
-def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(make_app(service)) as client:
-        yield client
 
 
 def test_json(client: TestClient, model: Path) -> None:
@@ -104,19 +77,18 @@ def test_label_studio_predicts_and_learns(client: TestClient, service: Service, 
     start = len("😀 Olga Karlson finds a ".encode("utf-16-le")) // 2
     region = {"type": "labels", "value": {"start": start, "end": start + 6, "text": "letter", "labels": ["THING"]}}
     project = {"id": 1, "label_config": INTERFACE}
-    event = {"action": "ANNOTATION_CREATED", "project": project, "task": tasks[0], "annotation": {"result": [region]}}
+    annotation = {"id": 5, "task": 7, "result": [region]}
+    event = {"action": "ANNOTATION_CREATED", "project": project, "task": tasks[0], "annotation": annotation}
     answer = client.post("/webhook", json=event)
     assert answer.status_code == 201
     assert answer.json()["result"] == {"texts": 1, "model_version": "crf_ner-1"}
     assert ("letter", "THING") in [(ent.text, ent.label_) for ent in spacy.load(tmp_path / "saved")(text).ents]
     found = client.post("/annotate", json={"text": text}).json()["spans"]
     assert ("letter", "THING") in [(text[s["start"] : s["end"]], s["label"]) for s in found]
-    gone = {"action": "ANNOTATIONS_DELETED", "project": project, "tasks": tasks}
-    assert client.post("/webhook", json=gone).json()["result"]["texts"] == 0
-    assert (
-        client.post("/webhook", json={"action": "PROJECT_UPDATED", "project": project}).json()["status"]
-        == "Unknown event"
-    )
+    gone = {"action": "ANNOTATIONS_DELETED", "project": project, "annotations": [{"id": 5}]}
+    assert client.post("/webhook", json=gone).json()["result"] == {"texts": 0, "model_version": "crf_ner-2"}
+    assert "THING" not in [s["label"] for s in client.post("/annotate", json={"text": text}).json()["spans"]]
+    assert client.post("/webhook", json={"action": "NO_SUCH_EVENT"}).json()["status"] == "Unknown event"
 
 
 def test_inception_predicts(client: TestClient) -> None:
