@@ -2,7 +2,8 @@
 
 The keys of a record show which tool wrote it.  Character spans become IOB2 tags on the tokens of the caller's
 tokenizer.  A span that does not match token boundaries is never moved: its tokens count as not annotated, and `Notes`
-reports it.
+reports it.  Positions may count characters above U+FFFF once or, as JavaScript does, twice; the spans of a file that
+come with their text show which, see `Counting`.
 
 The formats are those of Prodigy's ``db-out`` (https://prodi.gy/docs/api-interfaces), doccano's JSONL with or without
 relations (https://doccano.github.io/doccano/tutorial/) and Label Studio's JSON and JSON-MIN
@@ -14,8 +15,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -23,6 +26,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from ..errors import DataError, FormatError
 from .columns import MISSING_ENTITY
 from .lines import OnError, Sentence, check_file, checked, lines_of
+from .utf16 import units_of
 
 INCORRECT = "incorrect"
 """The column of spans that are known to be wrong; only present where a text has one."""
@@ -54,6 +58,7 @@ class Annotated(NamedTuple):
     spans, wrong (Sequence[CharSpan]): Annotated spans, and spans known to be wrong.
     complete (bool): Whether the rest of the text is known to be outside any span; otherwise it is not annotated.
     weight (float): Its weight in training.
+    in_utf16 (bool): Whether its tool counts characters in UTF-16, where the file does not show otherwise.
     """
 
     text: str
@@ -61,13 +66,18 @@ class Annotated(NamedTuple):
     wrong: Sequence[CharSpan] = ()
     complete: bool = True
     weight: float = 1.0
+    in_utf16: bool = False
 
 
 class Notes:
-    """What was left out of a file: the number of texts by reason, and spans with their line and what is wrong."""
+    """What was left out of a file, or is in doubt.
+
+    skipped: The number of texts by reason.
+    spans, doubtful: Spans with their line and what is wrong, and those that fit two places.
+    """
 
     def __init__(self) -> None:
-        self.skipped, self.spans = Counter[str](), list[tuple[int, str]]()
+        self.skipped, self.spans, self.doubtful = Counter[str](), list[tuple[int, str]](), list[tuple[int, str]]()
 
     def messages(self, path: Path, listed: int = LISTED) -> list[tuple[str, list[str]]]:
         """Return messages, each with a list of places."""
@@ -75,11 +85,18 @@ class Notes:
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
             lines.append((f"{path}: texts left out: {reasons}.", []))
-        if self.spans:
-            spans = f"{len(self.spans):,} span{'s' * (len(self.spans) > 1)}"
-            text = f"{path}: {spans} cannot be used; the tokens there count as not annotated."
-            places = [f"{path}:{line}: {what}" for line, what in self.spans[:listed]]
-            lines.append((text, [*places, *(["..."] if len(self.spans) > listed else [])]))
+        for found, text in (
+            (self.spans, "cannot be used; the tokens there count as not annotated."),
+            (
+                self.doubtful,
+                "may be at two places, because characters above U+FFFF count once or twice. Look whether these are "
+                "right. A span behind such a character whose text occurs once decides for the whole file.",
+            ),
+        ):
+            if found:
+                spans = f"{len(found):,} span{'s' * (len(found) > 1)}"
+                places = [f"{path}:{line}: {what}" for line, what in found[:listed]]
+                lines.append((f"{path}: {spans} {text}", [*places, *(["..."] if len(found) > listed else [])]))
         return lines
 
 
@@ -107,7 +124,7 @@ def read_annotations(
 
 
 def _sentences(path: Path, tokenize: Tokenize, notes: Notes, encoding: str) -> Iterator[Sentence | FormatError]:
-    empty = True
+    empty, counting = True, Counting(path, encoding)
     for number, record in enumerate(json_records(path, encoding)):
         try:
             if isinstance(record, FormatError):
@@ -116,7 +133,8 @@ def _sentences(path: Path, tokenize: Tokenize, notes: Notes, encoding: str) -> I
             text = _annotated(entry)._replace(weight=_weight(entry))
             if not text.text.strip():
                 raise _SkippedError("empty")
-            yield _sentence(text, *tokenize(text.text), line, number, notes)
+            placed = counting.placed(text, line, notes)
+            yield _sentence(placed, *tokenize(text.text), line, number, notes)
             empty = False
         except _SkippedError as reason:
             notes.skipped[str(reason)] += 1
@@ -187,11 +205,11 @@ def parse_object(path: Path, number: int, line: str) -> dict[str, Any]:
 def _annotated(entry: Mapping[str, Any]) -> Annotated:
     """Return a record as an annotated text.  Raises DataError if it is malformed, _SkippedError to leave it out."""
     if isinstance(entry.get("data"), dict):
-        return Annotated(_text_of(entry["data"]), _of_label_studio(entry))
+        return Annotated(_text_of(entry["data"]), _of_label_studio(entry), in_utf16=True)
     text, meta = _text_of(entry), entry.get("meta")
     if "annotation_id" in entry or "annotator" in entry:  # JSON-MIN
         regions = [region for value in entry.values() if isinstance(value, list) for region in value]
-        return Annotated(text, _of_regions(regions))
+        return Annotated(text, _of_regions(regions), in_utf16=True)
     if "answer" in entry:
         return _of_prodigy(text, entry)
     for key in ("label", "labels", "entities"):  # tasks that doccano received with "spans" keep these as well
@@ -238,9 +256,8 @@ def _of_regions(values: Sequence[Any]) -> list[CharSpan]:
     spans = []
     for value in values:
         if isinstance(value, dict) and ("labels" in value or "hypertextlabels" in value):
-            text = value["text"] if isinstance(value.get("text"), str) else ""
             labels = _listed(value, "labels" if "labels" in value else "hypertextlabels")
-            spans += [_span({**value, "label": label})._replace(text=text) for label in labels]
+            spans += [_span({**value, "label": label}) for label in labels]
     return spans
 
 
@@ -253,7 +270,8 @@ def _span(item: Any, start: str = "start", end: str = "end") -> CharSpan:
             f"expected a span with two numbers of characters and a label, but found {item!r}. Labels of whole texts "
             "and of HTML cannot be learnt."
         )
-    return CharSpan(*values)
+    text = item.get("text") if isinstance(item, dict) else None
+    return CharSpan(*values, text if isinstance(text, str) else "")
 
 
 def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
@@ -272,14 +290,72 @@ def _text_of(data: Mapping[str, Any]) -> str:
     return texts[0]
 
 
-# From characters to tokens
+# From positions in the file to characters, and to tokens
+
+
+class Counting:
+    """How a file counts characters above U+FFFF: once, as Python does, or twice, as JavaScript does in UTF-16.
+
+    All spans that come with their text decide, so the file is read at the first one for which it matters.
+    """
+
+    def __init__(self, path: Path, encoding: str) -> None:
+        self._path, self._encoding = path, encoding
+
+    @cached_property
+    def in_utf16(self) -> bool | None:
+        """Whether the file counts in UTF-16; None if its spans fit both ways, or some only one and some the other."""
+        python = utf16 = False
+        for record in json_records(self._path, self._encoding):
+            try:
+                text = None if isinstance(record, FormatError) else _annotated(record[1])
+            except (_SkippedError, DataError):
+                continue
+            if text is not None and not isinstance(units := units_of(text.text), range):
+                for span in (*text.spans, *text.wrong):
+                    plain, double = _fits(text.text, span), _fits(text.text, _from_utf16(span, units))
+                    python, utf16 = python or plain > double, utf16 or double > plain
+        return None if python == utf16 else utf16
+
+    def placed(self, text: Annotated, line: int, notes: Notes) -> Annotated:
+        """Return a text with its spans counted in Python's characters; `notes` receives spans that are in doubt."""
+        units = units_of(text.text)
+        if isinstance(units, range) or not (text.spans or text.wrong):
+            return text
+
+        def place(span: CharSpan) -> CharSpan:
+            double = _from_utf16(span, units)
+            fits, in_utf16 = (_fits(text.text, span), _fits(text.text, double)), self.in_utf16
+            if in_utf16 is None and fits[0] != fits[1]:
+                in_utf16 = fits[1]
+            elif in_utf16 is None:
+                in_utf16 = text.in_utf16
+                if all(fits) and span != double:
+                    taken, other = (double, span) if in_utf16 else (span, double)
+                    where = f"is read at {taken.start}-{taken.end}, but may be at {other.start}-{other.end}"
+                    notes.doubtful.append((line, _described(taken, text.text, where)))
+            return double if in_utf16 else span
+
+        return text._replace(spans=[*map(place, text.spans)], wrong=[*map(place, text.wrong)])
+
+
+def _fits(text: str, span: CharSpan) -> bool:
+    """Whether a span comes with its text, and this is there."""
+    return bool(span.text) and 0 <= span.start < span.end and text[span.start : span.end] == span.text
+
+
+def _from_utf16(span: CharSpan, units: Sequence[int]) -> CharSpan:
+    """Return a span in Python's characters; one that is outside of the text stays so."""
+    if not 0 <= span.start < span.end <= units[-1]:
+        return span
+    return span._replace(start=bisect_right(units, span.start) - 1, end=bisect_left(units, span.end))
 
 
 def _sentence(text: Annotated, words: list[str], spaces: list[bool], line: int, number: int, notes: Notes) -> Sentence:
     sizes = [len(word) + space for word, space in zip(words, spaces, strict=True)]
     starts = [0, *accumulate(sizes)][:-1]
-    tokens = [(start, start + len(word)) for start, word in zip(starts, words, strict=True)]
-    spans = list(dict.fromkeys(_placed(text.text, span) for span in text.spans))
+    tokens = starts, [start + len(word) for start, word in zip(starts, words, strict=True)]
+    spans = list(dict.fromkeys(text.spans))
     tags = ["O" if text.complete else MISSING_ENTITY] * len(words)
     bad = _overlapping(spans)
     for span in spans:
@@ -291,7 +367,7 @@ def _sentence(text: Annotated, words: list[str], spaces: list[bool], line: int, 
             tags[i] = MISSING_ENTITY if reason else f"{'B' if i == place.start else 'I'}-{span.label}"
     columns = {"ent": tags}
     for span in text.wrong:
-        place, reason = _place(_placed(text.text, span), tokens, words, text.text)
+        place, reason = _place(span, tokens, words, text.text)
         if reason:
             notes.spans.append((line, _described(span, text.text, reason)))
         else:
@@ -302,26 +378,21 @@ def _sentence(text: Annotated, words: list[str], spaces: list[bool], line: int, 
     return Sentence(words, columns, spaces, line, number, on_one_line=True)
 
 
-def _placed(text: str, span: CharSpan) -> CharSpan:
-    """Return a span counted in Python's characters: JavaScript counts those above U+FFFF twice."""
-    if not span.text or text[span.start : span.end] == span.text:
-        return span
-    units = text.encode("utf-16-le")
-    if units[2 * span.start : 2 * span.end].decode("utf-16-le", "replace") != span.text:
-        return span
-    start = len(units[: 2 * span.start].decode("utf-16-le", "replace"))
-    return span._replace(start=start, end=start + len(span.text))
+def _place(
+    span: CharSpan, tokens: tuple[Sequence[int], Sequence[int]], words: Sequence[str], text: str
+) -> tuple[range, str]:
+    """Return the tokens that a span touches, and what is wrong with the span, if anything.
 
-
-def _place(span: CharSpan, tokens: Sequence[tuple[int, int]], words: Sequence[str], text: str) -> tuple[range, str]:
-    """Return the tokens that a span touches, and what is wrong with the span, if anything."""
-    touched = [i for i, (start, end) in enumerate(tokens) if start < span.end and span.start < end]
-    place = range(touched[0], touched[-1] + 1) if touched else range(0)
+    tokens: Where they start and end [T] each.
+    """
+    starts, ends = tokens
+    first, last = bisect_right(ends, span.start), bisect_left(starts, span.end)
+    place = range(first, max(first, last))
     if not 0 <= span.start < span.end <= len(text):
         return place, f"is outside the {len(text)} characters of the text"
     if span.text and text[span.start : span.end] != span.text:
         return place, f"should be {span.text!r} according to the file"
-    fits = touched and tokens[place.start][0] == span.start and tokens[place.stop - 1][1] == span.end
+    fits = place and starts[place.start] == span.start and ends[place.stop - 1] == span.end
     if not fits or words[place.start].isspace() or words[place.stop - 1].isspace():
         return place, f"does not match the tokens {' '.join(words[i] for i in place)!r}"
     return place, ""

@@ -123,6 +123,62 @@ def test_characters_as_javascript_counts_them(tmp_path: Path) -> None:
     assert read(tmp_path, record) == [["O", "B-PER", "O"]]
 
 
+PAIR = "\U0001f692\U0001f692\U0001f692 Al Al Bo"
+"""The words Al are three characters apart, as Python's positions and those in UTF-16 are."""
+
+
+def counted(tool: str, text: str, *spans: tuple[int, int], in_utf16: bool) -> dict[str, Any]:
+    """Return a record whose spans come with their text, in Python's positions or in UTF-16."""
+    units = [len(text[:i].encode("utf-16-le")) // 2 for i in range(len(text) + 1)]
+    record = TOOLS[tool](text, [(*span, "PER") for span in spans])
+    found = {"studio": lambda: [r["value"] for r in record["annotations"][0]["result"][:-1]]}.get(
+        tool, lambda: record["spans" if tool == "prodigy" else "label"]
+    )()
+    for span, (start, end) in zip(found, spans, strict=True):
+        span["text"] = text[start:end]
+        if in_utf16:
+            span |= {"start": units[start], "end": units[end]}
+    return record
+
+
+@pytest.mark.parametrize("in_utf16", [False, True])
+@pytest.mark.parametrize("tool", ["prodigy", "studio", "json_min"])
+def test_all_spans_of_a_file_decide_how_it_counts_characters(tool: str, in_utf16: bool, tmp_path: Path) -> None:
+    first, second = (4, 6), (7, 9)
+    unsure = [counted(tool, PAIR, span, in_utf16=in_utf16) for span in ((first,) if in_utf16 else (second,))]
+    sure = counted(tool, PAIR, (10, 12), in_utf16=in_utf16)  # Bo occurs once
+    notes, where = Notes(), 3 if in_utf16 else 4
+    tags, _ = read(tmp_path, *unsure, sure, notes=notes)
+    assert [i for i, tag in enumerate(tags) if tag == "B-PER"] == [where]
+    assert not notes.messages(tmp_path)
+
+
+@pytest.mark.parametrize("tool", ["prodigy", "studio", "json_min"])
+def test_spans_that_may_be_at_two_places_are_said(tool: str, tmp_path: Path) -> None:
+    notes, path = Notes(), tmp_path / "a.jsonl"
+    (tags,) = read(tmp_path, counted(tool, PAIR, (7, 9), in_utf16=False), notes=notes)  # or the other Al, in UTF-16
+    usual = 4 if tool == "prodigy" else 3
+    assert [i for i, tag in enumerate(tags) if tag == "B-PER"] == [usual]
+    ((text, places),) = notes.messages(path)
+    assert "1 span may be at two places" in text
+    assert places[0].startswith(f"{path}:1: 'Al' (")
+    both = [counted(tool, PAIR, (10, 12), in_utf16=in_utf16) for in_utf16 in (False, True)]
+    notes = Notes()
+    *others, tags = read(tmp_path, *both, counted(tool, PAIR, (7, 9), in_utf16=False), notes=notes)
+    assert others == [["O"] * 5 + ["B-PER"]] * 2
+    assert [line for line, _ in notes.doubtful] == [3]
+
+
+@pytest.mark.parametrize("tool", ["prodigy", "studio"])
+def test_spans_without_text_count_as_their_tool_does(tool: str, tmp_path: Path) -> None:
+    record = counted(tool, PAIR, (10, 12), in_utf16=tool == "studio")
+    for region in record["annotations"][0]["result"] if tool == "studio" else record["spans"]:
+        region.get("value", region).pop("text", None)
+    notes = Notes()
+    assert read(tmp_path, record, notes=notes) == [["O"] * 5 + ["B-PER"]]
+    assert not notes.messages(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("spans", "tags", "said"),
     [
