@@ -271,7 +271,7 @@ def _span(item: Any, start: str = "start", end: str = "end") -> CharSpan:
             "and of HTML cannot be learnt."
         )
     text = item.get("text") if isinstance(item, dict) else None
-    return CharSpan(*values, text if isinstance(text, str) else "")
+    return CharSpan(*values)._replace(text=text if isinstance(text, str) else "")
 
 
 def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:

@@ -140,15 +140,16 @@ def predict(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
     """Answer /predict: the document with predictions.  RAISES DataError: If it cannot be read."""
     request = parsed(PredictRequest, body)
     tag, feature, cas = tag_of(request.metadata.layer), request.metadata.feature, read_cas(request.document.xmi)
-    gone = {number for _, each in cas.annotations(tag) if each.get(PREDICTED) == "true" and (number := each.get(ID))}
-    cas.root[:] = [each for each in cas.root if each.tag != tag or each.get(ID) not in gone]
+    old = [each for _, each in cas.annotations(tag) if each.get(PREDICTED) == "true"]
+    gone, at = {each.get(ID) for each in old}, set(map(id, old))
+    cas.root[:] = [each for each in cas.root if id(each) not in at]
     place = next(
         (i for i, each in enumerate(cas.root) if each.tag == f"{CAS}View" and each.get("sofa") == cas.sofa), None
     )
     if place is None:
         raise DataError("The document has no view of its text (cas:View).")
     view = cas.root[place]
-    first = 1 + max((int(number) for each in cas.root if (number := each.get(ID, "")).isdecimal()), default=0)
+    first = 1 + max((int(each.get(ID, "")) for each in cas.root if each.get(ID, "").isdecimal()), default=0)
     new = []
     for number, (start, end, label, p) in enumerate(service.predict([doc_of(service, cas)])[0], start=first):
         bounds = {"begin": str(cas.units[start]), "end": str(cas.units[end])}

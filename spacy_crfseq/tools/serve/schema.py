@@ -27,7 +27,8 @@ def parsed(kind: type[Request], body: Any) -> Request:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise DataError(f"{place or 'The request'}: {first['msg'].removeprefix('Value error, ')}.") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise DataError(f"{repr(place) if place else 'The request'} cannot be read: {said}.") from None
 
 
 def _checked_label(label: str) -> str:

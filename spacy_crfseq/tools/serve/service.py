@@ -102,6 +102,8 @@ class Service:
 
         RAISES DataError: If it cannot be learned from; what was kept before then stays.
         """
+        if kept is not None and not kept.spans and self.pipe.annotation.scheme is None:
+            kept = None  # a text without tags teaches a tagger nothing
         doc = None if kept is None else self.tokens(kept.text)
         if kept is not None and doc is not None and len(doc):
             self._learner([Annotated(doc, kept.spans, len(doc))])

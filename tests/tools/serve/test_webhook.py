@@ -105,14 +105,15 @@ def test_what_cannot_be_learned_is_refused_and_not_kept(
     bulk = created((task(13), annotation(3, 13)), (task(14), annotation(4, 14, label="O")))
     answer = client.post("/webhook", json=bulk)
     assert answer.status_code == 400
-    assert "The annotation 4 is not learned: labels.0: 'O' cannot be a label" in answer.json()["error"]
+    assert "The annotation 4 is not learned: 'labels.0' cannot be read: 'O' cannot be a label" in answer.json()["error"]
     assert send(client, {"action": "START_TRAINING"}) == 2
 
 
 def test_a_string_of_labels_and_infinite_offsets_are_refused(client: Any) -> None:
     event = one(1, 11)
     event["annotation"]["result"][0]["value"]["labels"] = "PER"
-    assert "labels: Input should be a valid list" in client.post("/webhook", json=event).json()["error"]
+    answer = client.post("/webhook", json=event)
+    assert "'labels' cannot be read: Input should be a valid list" in answer.json()["error"]
     content = '{"action": "START_TRAINING", "n": Infinity}'
     answer = client.post("/webhook", content=content, headers={"content-type": "application/json"})
     assert answer.status_code == 400
