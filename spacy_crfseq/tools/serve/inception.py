@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 from xml.etree import ElementTree
 
-from pydantic import Field
+from pydantic import AfterValidator
 from spacy.tokens import Doc
 
 from ...corpora.utf16 import units_of
@@ -25,11 +25,21 @@ SEGMENTATION = "{http:///de/tudarmstadt/ukp/dkpro/core/api/segmentation/type.eco
 PREDICTED = "inception_internal_predicted"
 
 
+def _checked_name(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError(f"{name!r} is no name in UIMA")
+    return name
+
+
+def _checked_type(name: str) -> str:
+    return ".".join(map(_checked_name, name.split(".")))
+
+
 class Metadata(Part):
     """The UIMA type that is predicted, and its feature."""
 
-    layer: str
-    feature: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+    layer: Annotated[str, AfterValidator(_checked_type)]
+    feature: Annotated[str, AfterValidator(_checked_name)]
 
 
 class Document(Part):
@@ -78,7 +88,7 @@ class Cas(NamedTuple):
 
     def annotations(self, tag: str) -> list[tuple[tuple[int, int], ElementTree.Element]]:
         """Return the annotations of a type, after their characters, in the order of the text."""
-        found = [(self.bounds(each), each) for each in self.root.iterfind(tag) if each.get("sofa") == self.sofa]
+        found = [(self.bounds(each), each) for each in self.root if (each.tag, each.get("sofa")) == (tag, self.sofa)]
         return sorted(found, key=lambda item: item[0])
 
 

@@ -1,0 +1,52 @@
+"""INCEpTION's documents with annotations where none can be."""
+
+from typing import Any
+
+import pytest
+
+from spacy_crfseq.tools.serve.service import Service
+from tests.tools.serve.test_serve import cas, request
+
+TEXT = "Olga \U0001f692 finds a letter ."
+TOKENS = [(0, 4), (5, 7), (8, 13), (14, 15), (16, 22), (23, 24)]
+
+
+def thing(begin: object, end: object, value: str = "THING") -> str:
+    return f'<type3:NamedEntity xmi:id="90" sofa="1" begin="{begin}" end="{end}" value="{value}"/>'
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        thing(-1, 4), thing(0, 99), thing(0, 10**30), thing(4, 0), thing(6, 7), thing("a", 4), thing("", 4),
+        thing(0.5, 4), thing(0, 4, "O"), thing(0, 4, " "), thing(0, 4, "a&#10;b"),
+        '<type4:Token xmi:id="90" sofa="1" begin="0" end="99"/>',
+    ],
+)  # fmt: skip
+def test_positions_and_labels_that_cannot_be_are_refused(more: str, client: Any, service: Service) -> None:
+    document = cas(TEXT, TOKENS, more)
+    answer = client.post("/train", json={**request(""), "documents": [{"xmi": document}]})
+    assert answer.status_code == 400
+    assert len(answer.json()["error"].split()) > 3
+    assert service.version == 0
+    good = cas(TEXT, TOKENS, thing(16, 22))
+    assert client.post("/train", json={**request(""), "documents": [{"xmi": good}]}).status_code == 204
+    found = client.post("/annotate", json={"text": TEXT}).json()["spans"]
+    assert ("letter", "THING") in [(TEXT[span["start"] : span["end"]], span["label"]) for span in found]
+
+
+def test_texts_that_are_too_long_are_refused(client: Any, service: Service) -> None:
+    service.nlp.max_length = 20
+    answer = client.post("/predict", json=request(cas(TEXT, TOKENS)))
+    assert answer.status_code == 400
+    assert "of 20 at most" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("layer", ["", "a b", "a..B", "*", "a/b", "[1]", "{x}y", "a.B>"])
+@pytest.mark.parametrize("path", ["predict", "train"])
+def test_layers_that_are_no_types_are_refused(path: str, layer: str, client: Any) -> None:
+    body = {**request(cas(TEXT, TOKENS)), "documents": []}
+    body["metadata"]["layer"] = layer
+    answer = client.post(f"/{path}", json=body)
+    assert answer.status_code == 400
+    assert "'metadata.layer' cannot be read: " in answer.json()["error"]
