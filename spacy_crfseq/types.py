@@ -453,6 +453,10 @@ class Stateful(Protocol):
         """Use data that a model has stored.  RAISES ValueError, TypeError or KeyError: If they are damaged."""
 
 
+Calibrated: TypeAlias = Callable[[NDArray[np.float64], Ints], NDArray[np.float64]]
+"""From probabilities of spans [S] and the labels of their first tokens [S] to calibrated probabilities [S]."""
+
+
 @runtime_checkable
 class LearnedDecoder(Decoder, Stateful, Protocol):
     """A decoder that corrects the probabilities of spans, and learns how where a first stage is trained.
@@ -472,10 +476,13 @@ class LearnedDecoder(Decoder, Stateful, Protocol):
     def learn(self, observed: Sequence[Any]) -> None:
         """Learn from what `observe` returned."""
 
-    def span_probabilities(self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-        """Return the corrected probabilities of spans [S]; arguments as of `Posterior.span_probabilities`.
+    def span_probabilities(
+        self, posterior: Any, labels: Ints, starts: Offsets, ends: Offsets, calibrated: Calibrated
+    ) -> NDArray[np.float64]:
+        """Return the corrected probabilities of spans [S]; other arguments as of `Posterior.span_probabilities`.
 
-        Those of spans that share a token may add up to more than 1.
+        At each token, those of all spans that the decoder corrects add up to 1 at most.
+        calibrated (Calibrated): Calibrates corrected probabilities.
         """
 
 

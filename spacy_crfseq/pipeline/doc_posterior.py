@@ -7,10 +7,10 @@ word before, or else of the word after it, and is not among `spans`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ class Alternative(NamedTuple):
     spans: list[Span]
 
 
+Curves: TypeAlias = Mapping[str, Sequence[float]]
+"""The numbers a and b of `calibrated` for types of spans that have their own."""
 EXACT = (0.0, 1.0)
 """The numbers a and b of `calibrated` that change nothing."""
 
@@ -130,37 +132,46 @@ class DocPosterior:
     def all_probabilities(self) -> NDArray[np.float64]:
         """The probabilities of `all_spans` [S], calibrated by type where `calibrate --by-type` has fitted that.
 
-        Corrected by a decoder such as `RescoredSpans`, or by type, each is that of one span being right: with those of
-        other spans of its tokens, it may add up to more than 1.
+        Calibrated by type, those of spans that share a token may add up to more than 1, but not if a decoder such as
+        `RescoredSpans` has corrected them.
         """
-        exact = self.probabilities_at(self._posterior.temperature)
-        if not self._calibration:
-            return exact
-        numbers = np.array([self._calibration.get(name, EXACT) for name in self._types])
-        return calibrated(exact, *numbers[self.all_spans.type].T)
+        return self._at(self._posterior.temperature, self._calibration)
 
     def probabilities_at(self, temperature: float) -> NDArray[np.float64]:
-        """Return the probabilities of `all_spans` [S] at another temperature; the spans stay the same."""
+        """Return the probabilities of `all_spans` [S] at another temperature alone; the spans stay the same."""
+        return self._at(temperature, {})
+
+    def _at(self, temperature: float, curves: Curves) -> NDArray[np.float64]:
         spans = self.all_spans
         if self._scheme is None:
             _ = self.distribution  # which may refuse
             return self.words._replace(temperature=temperature).label_probabilities(spans.type.astype(np.int32))
-        return self._probabilities(temperature, self.all_labels, spans.start, spans.end)
+        return self._probabilities(temperature, curves, self.all_labels, spans.start, spans.end)
 
-    def _probabilities(self, temperature: float, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-        """Return the exact probabilities of spans [S], or those that the decoder has learned to correct."""
+    def _probabilities(
+        self, temperature: float, curves: Curves, labels: Ints, starts: Offsets, ends: Offsets
+    ) -> NDArray[np.float64]:
+        """Return the probabilities of spans [S], corrected if the decoder has learned to, then calibrated by type."""
         tokens, decoder = self.distribution, self._trained.method.decoder
-        exact, words = self.words._replace(temperature=temperature).span_probabilities, self.words
+        numbers = np.array([curves.get(split_tag(tag)[1], EXACT) for tag in self.tags])
 
-        def corrected(labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
-            if not isinstance(decoder, LearnedDecoder) or not decoder.learned:
-                return exact(labels, starts, ends)
-            found = decoder.span_probabilities(words._replace(temperature=1.0), labels, starts, ends)
-            return calibrated(found, 0.0, 1 / temperature)  # the temperature divides their log-odds
+        def by_type(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
+            return calibrated(probabilities, *numbers[first_labels].T) if curves else probabilities
+
+        def by_both(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
+            # the temperature divides the log-odds of corrected probabilities
+            return by_type(calibrated(probabilities, 0.0, 1 / temperature), first_labels)
+
+        def of_words(labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+            if isinstance(decoder, LearnedDecoder) and decoder.learned:
+                words = self.words._replace(temperature=1.0)
+                return decoder.span_probabilities(words, labels, starts, ends, by_both)
+            words = self.words._replace(temperature=temperature)
+            return by_type(words.span_probabilities(labels, starts, ends), labels[starts])
 
         if isinstance(tokens, SpreadPosterior):
-            return tokens.span_probabilities(labels, starts, ends, corrected)
-        return corrected(labels, starts, ends)
+            return tokens.span_probabilities(labels, starts, ends, of_words)
+        return of_words(labels, starts, ends)
 
     # Doc by Doc
 
@@ -237,9 +248,8 @@ class DocPosterior:
             return 0.0
         labels, end = np.zeros(self.distribution.n_tokens, np.int32), start + len(tags)
         labels[start:end] = [self.tags.index(tag) for tag in tags]
-        exact = self._probabilities(self._posterior.temperature, labels, np.array([start]), np.array([end]))
-        a, b = self._calibration.get(split_tag(tags[0])[1], EXACT) if self._calibration else EXACT
-        return float(calibrated(exact, a, b)[0])
+        temperature, span = self._posterior.temperature, (np.array([start]), np.array([end]))
+        return float(self._probabilities(temperature, self._calibration, labels, *span)[0])
 
     def sample(self, n: int, seed: int = 0) -> list[Ints]:
         """Return n random labellings of each Doc [n, tokens].  RAISES ConfigError: If n is negative."""

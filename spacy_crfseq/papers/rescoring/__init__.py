@@ -19,7 +19,7 @@ from ... import kernels
 from ...decoders.max_expected_f1 import MaxExpectedF1
 from ...decoders.viterbi import check_possible
 from ...inference.posterior import Posterior
-from ...types import Bools, Constraints, Floats, Ints, Offsets, Scores
+from ...types import Bools, Calibrated, Constraints, Floats, Ints, Offsets, Scores
 
 LEAST, MOST = 0.01, 0.9999
 """Between these probabilities, spans are rescored: others are hardly ever chosen, or as good as certain."""
@@ -40,9 +40,8 @@ class RescoredSpans:
 
     It learns from the first stage that an attribute such as `DocumentLabels` trains, in about a second, and chooses
     spans as `MaxExpectedF1` does; without such an attribute, by exact probabilities.  Those of predicted spans are the
-    corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.  A corrected probability
-    says how often such a span is right, whatever its rivals get: those of spans that share a token may add up to more
-    than 1.
+    corrected ones, too; those of other questions, such as `marginals` and `nbest`, are exact.  At each token, the
+    corrected probabilities of all candidates add up to 1 at most: where a correction exceeds that, they are scaled.
 
     expected_f, beta (float): See `MaxExpectedF1`.
     RAISES ConfigError: If a setting is out of range.
@@ -107,23 +106,33 @@ class RescoredSpans:
         self.weights = weights if len(table) else np.zeros(0)
 
     def rescored(self, spans: Ints, probabilities: Floats) -> Floats:
-        """Return the corrected probabilities [C] of candidates, all those of their sequences."""
+        """Return the corrected probabilities [C] of candidates, all those of their sequences.
+
+        At each token, those of the spans that have it add up to 1 at most; improbable ones, which stay, do not count.
+        """
         kept, out = _is_uncertain(probabilities), probabilities.copy()
         table = _features(spans, probabilities, kept)
         out[kept] = _sigmoid(table[:, 0] + table @ self.weights)
+        among = probabilities > LEAST
+        out[among] = scaled(spans[among], out[among])
         return out
 
     def span_probabilities(
-        self, posterior: Posterior, labels: Ints, starts: Offsets, ends: Offsets
+        self, posterior: Posterior, labels: Ints, starts: Offsets, ends: Offsets, calibrated: Calibrated
     ) -> NDArray[np.float64]:
-        """Return the corrected probabilities of spans [S], exact ones of those that are no candidates."""
-        out, (spans, exact) = posterior.span_probabilities(labels, starts, ends), posterior.candidates(LEAST)
+        """Return the corrected and calibrated probabilities of spans [S], of no candidates the exact, calibrated ones.
+
+        At each token, those of all candidates add up to 1 at most.
+        """
+        exact, (spans, shares) = posterior.span_probabilities(labels, starts, ends), posterior.candidates(LEAST)
+        out, among = calibrated(exact, labels[starts]), shares > LEAST
+        spans, corrected = spans[among], calibrated(self.rescored(spans, shares), spans[:, 2])[among]
         chosen = spans[:, 2] == labels[spans[:, 0]]
         key, wanted = np.array([len(labels) + 1, 1, 0]), starts * (len(labels) + 1) + ends
         keys = spans[chosen] @ key
         place = np.searchsorted(keys, wanted)
-        there = (np.append(keys, -1)[place] == wanted) & (out > LEAST)  # not where other tags follow the first one
-        out[there] = self.rescored(spans, exact)[chosen][place[there]]
+        there = (np.append(keys, -1)[place] == wanted) & (exact > LEAST)  # not where other tags follow the first one
+        out[there] = scaled(spans, corrected)[chosen][place[there]]
         return out
 
     def to_state(self) -> list[float]:
@@ -168,6 +177,17 @@ def _features(spans: Ints, probabilities: Floats, kept: Bools) -> NDArray[np.flo
     steps = np.eye(len(STEPS) + 1)[np.digitize(np.column_stack([p, best]), STEPS)]
     length = np.eye(LONGEST)[np.minimum(spans[kept, 1] - spans[kept, 0], LONGEST) - 1]
     return np.column_stack([odds, np.log(rest) - np.log1p(-rest), *steps.transpose(1, 0, 2), length])
+
+
+def scaled(spans: Ints, probabilities: Floats) -> Floats:
+    """Return the probabilities [C] of spans [C, 3], each divided by the largest sum at one of its tokens if above 1."""
+    length = spans[:, 1] - spans[:, 0]
+    begins = np.cumsum(length) - length
+    tokens = np.repeat(spans[:, 0] - begins, length) + np.arange(length.sum())
+    sums = np.bincount(tokens, np.repeat(probabilities, length))
+    largest = np.maximum.reduceat(sums[tokens], begins) if len(spans) else np.zeros(0)
+    out: Floats = probabilities / np.maximum(largest, 1)
+    return out
 
 
 N_FEATURES = 2 + (1 + KINDS) * (len(STEPS) + 1) + LONGEST

@@ -15,12 +15,25 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.papers import rescoring
-from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, RescoredSpans, excluded
-from spacy_crfseq.pipeline.evidence import WEIGHT_KEY
+from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, RescoredSpans, excluded, scaled
+from spacy_crfseq.pipeline.evidence import WEIGHT_KEY, span_probability
 from spacy_crfseq.schemes import tags_of, transition_table
 from tests import reference
 from tests.problems import random_problem
 from tests.test_posterior import StoredScores
+
+
+def as_they_are(probabilities: Any, labels: Any) -> Any:
+    return probabilities
+
+
+def largest_sum(rows: Any, values: Any) -> float:
+    """Return the largest sum at a token of the values of spans."""
+    sums = np.zeros(rows[:, 1].max(initial=0) + 1)
+    for (first, after, _), value in zip(rows.tolist(), values.tolist(), strict=True):
+        sums[first:after] += value
+    return float(sums.max())
+
 
 NAMES = ("Ada", "Bo", "Ines", "Karl", "Olga", "Zoe")
 
@@ -217,12 +230,12 @@ def test_probabilities_are_the_corrected_ones(trained: Any) -> None:
     assert np.isfinite(trained.posterior(docs, temperature=1e-6).all_probabilities).all()
     labels = np.full(len(labels), answers.tags.index("B-PER"), np.int32)  # the first label of candidates
     labels[0] = answers.tags.index("U-PER")
-    (improbable,) = decoder.span_probabilities(answers.distribution, labels, np.array([0]), np.array([1]))
+    (improbable,) = decoder.span_probabilities(answers.distribution, labels, np.array([0]), np.array([1]), as_they_are)
     assert improbable < LEAST
     assert improbable == pytest.approx(exact_of(trained, docs[0], 0), rel=1e-6)
     first, after, label = rows[np.flatnonzero((rows[:, 1] - rows[:, 0] > 1) & (shares < MOST))[0]].tolist()
     labels[first:after] = [label, *[answers.tags.index("O")] * (after - first - 1)]  # of no span like the candidate
-    asked = decoder.span_probabilities(answers.distribution, labels, np.array([first]), np.array([after]))
+    asked = decoder.span_probabilities(answers.distribution, labels, np.array([first]), np.array([after]), as_they_are)
     assert asked.tolist() == [0.0]
 
 
@@ -335,6 +348,7 @@ def test_corrected_probabilities_are_the_same_however_asked(seed: int, scheme: s
     rows, shares = posterior.candidates(LEAST)
     together = decoder.rescored(rows, shares)
     assert ((together >= 0) & (together <= 1)).all()
+    assert largest_sum(rows[shares > LEAST], together[shares > LEAST]) <= 1 + 1e-9
     inner = {tags.index(f"B-{name}"): tags.index(f"I-{name}") for name in "AB"}
     last = inner if scheme == "IOB2" else {tags.index(f"B-{name}"): tags.index(f"L-{name}") for name in "AB"}
     for (first, after, label), expected in zip(rows.tolist(), together.tolist(), strict=True):
@@ -342,5 +356,40 @@ def test_corrected_probabilities_are_the_same_however_asked(seed: int, scheme: s
         labels[first] = label
         if after - first > 1:
             labels[first + 1 : after] = [*[inner[label]] * (after - first - 2), last[label]]
-        alone = decoder.span_probabilities(posterior, labels, np.array([first]), np.array([after]))
+        alone = decoder.span_probabilities(posterior, labels, np.array([first]), np.array([after]), as_they_are)
         assert alone.tolist() == pytest.approx([expected], rel=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4), st.integers(0, 2), st.floats(0, 1)), max_size=12))
+def test_scaled_probabilities_add_up_to_one_at_most(rows: list[tuple[int, int, int, float]]) -> None:
+    """Each is divided by the largest sum at one of its tokens; where no sum is above 1, nothing changes."""
+    rows = sorted({row[:3]: row for row in rows}.values())
+    spans = np.array([(first, first + n, label) for first, n, label, _ in rows], np.int32).reshape(-1, 3)
+    values = np.array([value for *_, value in rows])
+    sums = [sum(v for (a, b, _), v in zip(spans.tolist(), values, strict=True) if a <= t < b) for t in range(12)]
+    expected = [v / max(1, *sums[a:b]) for (a, b, _), v in zip(spans.tolist(), values, strict=True)]
+    once = scaled(spans, values)
+    np.testing.assert_allclose(once, expected, rtol=1e-12)
+    assert largest_sum(spans, once) <= 1 + 1e-9
+    np.testing.assert_allclose(scaled(spans, once), once, rtol=1e-12)
+
+
+@pytest.mark.parametrize("curves", [{}, {"PER": (1.5, 0.4)}], ids=["one temperature", "curves"])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_probabilities_of_a_token_add_up_to_one_at_most(
+    trained: Any, temperature: float, curves: dict[str, Any]
+) -> None:
+    """So do calibrated ones, and those that are stored are those that are asked for, with white space, too."""
+    pipe = _component().from_bytes(trained.to_bytes())
+    pipe.method.decoder.from_state((3 * np.random.default_rng(0).normal(size=N_FEATURES)).tolist())
+    pipe.cfg.update(temperature=temperature, calibration=curves)
+    words = ["Mr", "Ada", "Bo", "Karl", "Mr", "\n", "Zoe", " ", "Ines", "won", "."]
+    for doc in (Doc(pipe.vocab, words), Doc(pipe.vocab, [word for word in words if word.strip()])):
+        exact = pipe.posterior([doc], temperature=1.0).words.candidates(LEAST)[0]
+        places = [token.i for token in doc if not token.is_space]
+        spans = [Span(doc, places[first], places[after - 1] + 1, "PER") for first, after, _ in exact.tolist()]
+        asked = {(span.start, span.end): span_probability(pipe, span) for span in spans}
+        total = [sum(value for (a, b), value in asked.items() if a <= place < b) for place in places]
+        assert 0.9 < max(total) <= 1 + 1e-9
+        for span in pipe.posterior([doc]).spans()[0]:
+            assert span.probability == pytest.approx(asked[span.start, span.end], rel=1e-9)
