@@ -153,10 +153,12 @@ class DocPosterior:
     ) -> NDArray[np.float64]:
         """Return the probabilities of spans [S], corrected if the decoder has learned to, then calibrated by type."""
         tokens, decoder = self.distribution, self._trained.method.decoder
-        numbers = np.array([curves.get(split_tag(tag)[1], EXACT) for tag in self.tags])
 
         def by_type(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
-            return calibrated(probabilities, *numbers[first_labels].T) if curves else probabilities
+            if not curves:
+                return probabilities
+            numbers = np.array([curves.get(split_tag(tag)[1], EXACT) for tag in self.tags])
+            return calibrated(probabilities, *numbers[first_labels].T)
 
         def by_both(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
             # the temperature divides the log-odds of corrected probabilities
