@@ -92,9 +92,18 @@ class Judged:
         return span_counts(self.gold, self.found, self.labels)
 
     @cached_property
+    def word_tags(self) -> list[list[tuple[str | None, str]]]:
+        """The gold and the predicted tag of the tokens of each text that are no white space."""
+        texts = zip(self.gold_tags, self.tags, self.texts, strict=True)
+        return [
+            [(a, b) for a, b, word in zip(gold, tags, text.words, strict=True) if not word.isspace()]
+            for gold, tags, text in texts
+        ]
+
+    @cached_property
     def token_counts(self) -> NDArray[np.int64]:
-        """Numbers of correct tokens, and of tokens with a known gold tag, of each text [N, 2]."""
-        each = [list(zip(gold, tags, strict=True)) for gold, tags in zip(self.gold_tags, self.tags, strict=True)]
+        """Numbers of correct words, and of words with a known gold tag, of each text [N, 2]."""
+        each = self.word_tags
         return np.array([(sum(a == b for a, b in text), sum(a is not None for a, _ in text)) for text in each])
 
     def certainties(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

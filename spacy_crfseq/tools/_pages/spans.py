@@ -66,5 +66,5 @@ class Familiarity(NamedTuple):
 
 
 def text_of(words: Sequence[str], span: Span) -> str:
-    """Return the text of a span, as used by `Familiarity`."""
-    return " ".join(words[span.start : span.end])
+    """Return the words of a span without white space, as used by `Familiarity`."""
+    return " ".join(word for word in words[span.start : span.end] if not word.isspace())

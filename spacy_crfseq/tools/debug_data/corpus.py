@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import blake2b
+from itertools import compress
 from typing import Any, Literal, NamedTuple, TypeAlias
 from unicodedata import is_normalized, normalize
 
@@ -20,6 +21,7 @@ import numpy as np
 from ...corpora import Sentence
 from ...corpora.columns import others_at
 from ...schemes import OUTSIDE, all_invalid, decode_lenient, describe_invalid, find_invalid, is_tag
+from .._pages.spans import text_of
 
 MISSING_TAGS = ("", "-")
 PLAIN = "plain"
@@ -121,11 +123,11 @@ class _Seen(NamedTuple):
 class Part:
     """Counts of one file.
 
-    lengths, words: Tokens of each sequence, and of each word.
+    lengths, words: Tokens of each sequence, and of each word; white space is not counted.
     columns: By name, of the columns that hold labels.
     repeated: Sentences that were there before.
     longest: Tokens of the longest sequence, and its place.
-    odd: Tokens that are white space, very long, or hold characters of a wrong encoding.
+    odd: Tokens that are white space on a line of their own, very long, or hold characters of a wrong encoding.
     decomposed: Tokens with accents as characters of their own.
     distinct, copies: First place of each distinct sentence, by its hash, and how often it is there.
     """
@@ -173,14 +175,15 @@ def count(sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: P
     document = -1
     for sentence in sentences:
         words = sentence.words
+        n_words = sum(not word.isspace() for word in words)
         part.documents += sentence.document != document
         document = sentence.document
-        part.lengths.append(len(words))
-        part.words.update(words)
-        if len(words) > part.longest[0]:
-            part.longest = len(words), place_of(sentence, 0)
+        part.lengths.append(n_words)
+        part.words.update(word for word in words if not word.isspace())
+        if n_words > part.longest[0]:
+            part.longest = n_words, place_of(sentence, 0)
         for i, word in enumerate(words):
-            if odd := _odd(word):
+            if (odd := _odd(word)) and not (sentence.on_one_line and word.isspace()):  # running text has white space
                 part.odd.add(f"{place_of(sentence, i)}: {odd}")
             if not word.isascii() and not is_normalized("NFC", word):
                 composed = normalize("NFC", word)
@@ -224,7 +227,7 @@ def _add_labels(column: Column, tags: Sequence[str], sentence: Sentence, place_o
     for span in spans:
         if span.label not in column.first:
             column.first[span.label] = place_of(sentence, span.start)
-    column.spans.update((" ".join(sentence.words[span.start : span.end]), span.label) for span in spans)
+    column.spans.update((text_of(sentence.words, span), span.label) for span in spans)
 
 
 def _others(sentence: Sentence, tokens: Sequence[int], place_of: PlaceOf) -> str:
@@ -233,8 +236,9 @@ def _others(sentence: Sentence, tokens: Sequence[int], place_of: PlaceOf) -> str
 
 def _compare(part: Part, sentence: Sentence, place: str) -> None:
     """Compare a sentence with its copy that came first, if there is one."""
-    key = _hash(sentence.words)
-    labels = tuple(_hash(sentence.columns.get(name, ())) for name in part.columns)
+    words = [not word.isspace() for word in sentence.words]
+    key = _hash([*compress(sentence.words, words)])
+    labels = tuple(_hash([*compress(sentence.columns.get(name, ()), words)]) for name in part.columns)
     part.copies[key] += 1
     part.repeated += part.copies[key] > 1
     first = part.distinct.setdefault(key, _Seen(place, len(sentence.words), labels))

@@ -27,6 +27,7 @@ from ...errors import ConfigError, DataError
 from ...files import write_json, write_text
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
+from ...pipeline.white_space import wordwise
 from ...prf import PRF, SEQUENCES, prf
 from ...schemes import OUTSIDE, Span
 from .._pages.spans import FAMILIAR, Familiarity, text_of
@@ -117,8 +118,8 @@ def evaluate(
     """Score a pipeline on a corpus file as conlleval does, and measure its speed.
 
     A span is correct if its type and both boundaries are; tags are scored by accuracy and label, and whole sequences
-    (sentences) by accuracy. Tokens and sentences are those of the file. Speed covers the components of the pipeline,
-    with compiled kernels loaded.
+    (sentences) by accuracy. Tokens and sentences are those of the file; white space is not scored. Speed covers the
+    components of the pipeline, with compiled kernels loaded.
 
     --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
     of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
@@ -163,13 +164,13 @@ def evaluate(
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, preset, gold.columns, gold.given)
     seconds = run_pipeline(nlp, gold.examples)
-    key = chunks_key(nlp)
-    units = {name: _units(gold.examples, name, key) for name in scored}
+    key, judged = chunks_key(nlp), list(map(wordwise, gold.examples))
+    units = {name: _units(judged, name, key) for name in scored}
     main = preset.score if preset.name != DOCBIN and preset.score in scored else scored[-1]
     metrics, blocks = _scores(nlp, gold.examples, units, main, seconds)
     if corpus is not None:
-        training = read_gold(nlp, corpus, options.show_layout(corpus, None, preset), known).examples
-        words = [_words(example.reference) for example in gold.examples]
+        learned = read_gold(nlp, corpus, options.show_layout(corpus, None, preset), known).examples
+        training, words = list(map(wordwise, learned)), [_words(example.reference) for example in judged]
         seen = {name: _seen(of, _units(training, name, key).gold, training, words, name) for name, of in units.items()}
         metrics["seen"] = {name: rows for name, (rows, _) in seen.items()}
         blocks += [block for _, block in seen.values()]

@@ -266,7 +266,8 @@ def _transitions(pipe: CRFComponent) -> NDArray[np.float64]:
 
 
 def _tag_confusion(judged: Judged) -> tuple[list[str], NDArray[np.int64]]:
-    gold, predicted = ([tag for tags in side for tag in tags] for side in (judged.gold_tags, judged.tags))
+    pairs = [pair for pairs in judged.word_tags for pair in pairs]
+    gold, predicted = [a for a, _ in pairs], [b for _, b in pairs]
     names = sorted({tag for tag in (*gold, *predicted) if tag is not None})
     number: dict[str | None, int] = {None: -1, **{name: i for i, name in enumerate(names)}}
     return names, confusion([number[tag] for tag in gold], [number[tag] for tag in predicted], len(names))
