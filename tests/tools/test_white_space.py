@@ -162,6 +162,37 @@ def test_tag_as_conllu(both: list[Path], run: Run) -> None:
     same([[[row[0], *[one for one in row[-1].split("|") if one.startswith("Ent")]] for row in each] for each in found])
 
 
+def test_raw_text(both: list[Path]) -> None:
+    found, model = [], str(both[0] / "fit" / "model-best")
+    for at, text in zip(
+        both, ("Mary Adason sees a dog in Oslo .", "  Mary \t Adason  sees a dog in  Oslo ."), strict=True
+    ):
+        (at / "raw.txt").write_text(text + "\n", encoding="utf8")
+        tag(model, [at / "raw.txt"], at / "raw.jsonl", scores=True)
+        one = json.loads((at / "raw.jsonl").read_text("utf8"))
+        found.append([(one["text"][e["start"] : e["end"]].split(), e["label"], e["score"]) for e in one["ents"]])
+    assert len(found[0]) == 2
+    same(found)
+
+
+def test_annotations(both: list[Path]) -> None:
+    """The spans of a JSONL file may have line breaks in them, for `debug-data` and for `evaluate`."""
+    text, names = "Mary Adason sees a dog in Oslo .", [("Mary Adason", "PER"), ("Oslo", "LOC")]
+    found = list[Any]()
+    for at, gap in zip(both, (" ", " \n"), strict=True):
+        spans = [
+            {"start": (begin := text.replace(" ", gap).index(name.replace(" ", gap))), "label": label,
+             "end": begin + len(name.replace(" ", gap))} for name, label in names
+        ]  # fmt: skip
+        (at / "gold.jsonl").write_text(json.dumps({"text": text.replace(" ", gap), "spans": spans}) + "\n", "utf8")
+        (part,) = debug_data(at / "gold.jsonl").parts.values()
+        metrics = evaluate(str(both[0] / "fit" / "model-best"), at / "gold.jsonl").metrics
+        found.append(
+            (part.lengths, part.odd.count, part.columns["ent"].spans, metrics["ents_f"], metrics["token_label_acc"])
+        )
+    same(found)
+
+
 @pytest.mark.parametrize("features", ["Templates", "TemplateFile"])
 def test_export(folder: Path, features: str) -> None:
     lines = "U00:%x[-1,0]\nU01:%x[0,0]/%x[1,0]\nB\n"
