@@ -15,6 +15,7 @@ from spacy.tokens import DocBin
 from spacy_crfseq.corpora import PRESETS
 from spacy_crfseq.corpora.layouts import Asked, Preset, find_layout
 from spacy_crfseq.errors import ConfigError, DataError
+from spacy_crfseq.pipeline.white_space import words_of
 from spacy_crfseq.schemes import Span, encode
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Decision, Pins
@@ -22,6 +23,7 @@ from spacy_crfseq.tools.annotate.learning import Learner, blank
 from spacy_crfseq.tools.annotate.pool import Source
 from spacy_crfseq.tools.annotate.project import Project
 from spacy_crfseq.tools.annotate.review import Corpus
+from tests.pipeline.test_white_space import with_space
 from tests.tools.annotate.conftest import gold, sentences
 
 TEXTS = [text.split() for text in sentences(200)]
@@ -66,15 +68,17 @@ def review(project: Project) -> list[str]:
     return shown
 
 
-@pytest.mark.parametrize("name", ["corpus.conll", "corpus.conllu", "corpus.spacy"])
+@pytest.mark.parametrize("name", ["corpus.conll", "corpus.conllu", "corpus.spacy", "breaks.spacy"])
 def test_planted_errors_come_first_and_all_else_stays(name: str, tmp_path: Path) -> None:
     path, folder, more = tmp_path / name, tmp_path / "new", {}
-    if name == "corpus.spacy":
+    if path.suffix == ".spacy":
         nlp, docs = spacy.blank("en"), []
         for number, words in enumerate(TEXTS):
             docs.append(spacy.tokens.Doc(nlp.vocab, words=words, tags=["T"] * len(words)))
             docs[-1].set_ents([docs[-1].char_span(docs[-1][s].idx, docs[-1][e - 1].idx + len(docs[-1][e - 1]), label)
                                for s, e, label in gold(words)[number in WRONG :]])  # fmt: skip
+            if name == "breaks.spacy":
+                docs[-1] = with_space(docs[-1], ["", *["\n"] * len(words)])
         DocBin(docs=docs).to_disk(path)
     else:
         make = columns if name == "corpus.conll" else conllu
@@ -85,10 +89,11 @@ def test_planted_errors_come_first_and_all_else_stays(name: str, tmp_path: Path)
         more = {"layout": "conll2002"} if name == "corpus.conll" else {"config": config, "task": "tags"}
     shown = review(annotate([path], folder, review=True, **more))
     assert all(note.startswith("Annotated ") for note in shown)
-    if name == "corpus.spacy":
+    if path.suffix == ".spacy":
         docs = list(DocBin().from_disk(folder / name).get_docs(nlp.vocab))
-        assert [[(e.start, e.end, e.label_) for e in doc.ents] for doc in docs] == [gold(words) for words in TEXTS]
-        assert {token.tag_ for doc in docs for token in doc} == {"T"}
+        found = [[(e.start, e.end, e.label_) for e in doc.ents] for doc in words_of(docs)]
+        assert found == [gold(words) for words in TEXTS]
+        assert {token.tag_ for doc in docs for token in doc if not token.is_space} == {"T"}
     else:
         assert (folder / name).read_bytes() == make(()).encode()
     again = annotate([path], folder, review=True, **more)  # goes on, without training
