@@ -12,15 +12,15 @@ from spacy.cli.train import train
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli.fit import fit
-from spacy_crfseq.cli.tag import tag
 from spacy_crfseq.corpora.layouts import find_layout
 from spacy_crfseq.pipeline.readers import read_gold
 from spacy_crfseq.tools.active import active
 from spacy_crfseq.tools.calibrate import calibrate
-from spacy_crfseq.tools.convert.exported import export_model, write_exported
 from spacy_crfseq.tools.debug_data import debug_data
 from spacy_crfseq.tools.evaluate import evaluate
+from spacy_crfseq.tools.models.exported import export_model, write_exported
 from spacy_crfseq.tools.prune import prune
+from spacy_crfseq.tools.tag import tag
 from tests.commands import Run, worked, write_corpus
 from tests.pipeline.helpers import inputs, pipe_of, registered, templates, trained
 from tests.pipeline.test_white_space import with_space

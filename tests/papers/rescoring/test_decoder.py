@@ -16,6 +16,7 @@ from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.papers import rescoring
 from spacy_crfseq.papers.rescoring import LEAST, MOST, N_FEATURES, RescoredSpans, excluded, scaled
+from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.evidence import WEIGHT_KEY, span_probability
 from spacy_crfseq.schemes import tags_of, transition_table
 from tests import reference
@@ -372,6 +373,23 @@ def test_scaled_probabilities_add_up_to_one_at_most(rows: list[tuple[int, int, i
     np.testing.assert_allclose(once, expected, rtol=1e-12)
     assert largest_sum(spans, once) <= 1 + 1e-9
     np.testing.assert_allclose(scaled(spans, once), once, rtol=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 4.0])
+def test_the_temperature_divides_the_log_odds_of_what_was_corrected_without_it(
+    trained: Any, temperature: float
+) -> None:
+    pipe = _component().from_bytes(trained.to_bytes())
+    doc = Doc(pipe.vocab, ["Mr", "Ada", "Bo", "Karl", "Mr", "Zoe", "Ines", "won", "."])
+    answers = pipe.posterior([doc], temperature=temperature)
+    spans, words = answers.all_spans, answers.words._replace(temperature=1.0)
+
+    def cooled(probabilities: Any, first_labels: Any) -> Any:
+        return calibrated(probabilities, 0.0, 1 / temperature)
+
+    expected = pipe.method.decoder.span_probabilities(words, answers.all_labels, spans.start, spans.end, cooled)
+    assert len(expected) > 0
+    np.testing.assert_allclose(answers.all_probabilities, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("curves", [{}, {"PER": (1.5, 0.4)}], ids=["one temperature", "curves"])
