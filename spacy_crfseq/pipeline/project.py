@@ -486,7 +486,19 @@ class Outcome(NamedTuple):
 
 
 def save(setup: Setup, trained: Trained, output: Path) -> Outcome:
-    """Save the last and the best parameters as two pipelines, with scores in their meta.json."""
+    """Save the last and the best parameters as two pipelines, with scores in their meta.json.
+
+    Ctrl-C ends the scoring, not the saving; after training that was interrupted, or for the second time, it ends both.
+    """
+    try:
+        return _saved(setup, trained, output)
+    except KeyboardInterrupt:
+        if trained.interrupted:
+            raise
+        return _saved(setup, trained._replace(interrupted=True), output, scoring=False)
+
+
+def _saved(setup: Setup, trained: Trained, output: Path, *, scoring: bool = True) -> Outcome:
     results, interrupted = trained
     reasons = {name: result.reason for name, result in results.items()}
     untrained = [name for name in setup.to_train if name not in results and name not in setup.resumed]
@@ -505,20 +517,23 @@ def save(setup: Setup, trained: Trained, output: Path) -> Outcome:
                 shown |= {name: step for name, result in results.items() for step in result.history if step.best}
             losses = {name: step.report.loss / tokens for name, step in shown.items()}
             known = {name: result.scores[kind == "last"] for name, result in results.items()}
-            scores, scored = score(setup, losses, known), parameters
+            scores, scored = score(setup, losses, known, scoring=scoring), parameters
         setup.save(output / folder)
     return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
 
 
-def score(setup: Setup, losses: dict[str, float], known: Mapping[str, Scores] | None = None) -> dict[str, Any]:
+def score(
+    setup: Setup, losses: dict[str, float], known: Mapping[str, Scores] | None = None, *, scoring: bool = True
+) -> dict[str, Any]:
     """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
 
     known (Mapping[str, Scores] | None): Scores of components; they are used for a pipeline of one.
+    scoring (bool): Whether to evaluate at all; without, a pipeline of several components has no scores.
     """
     nlp = setup.nlp
     scores = scores_alone(nlp, known or {})
     if scores is None:
-        dev = list(setup.read_dev())
+        dev = list(setup.read_dev()) if scoring else []
         scores = nlp.evaluate(dev) if dev else {}
     weighted = setup.training["score_weights"]
     kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
