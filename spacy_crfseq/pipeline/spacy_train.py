@@ -343,15 +343,17 @@ def _of_sequences(examples: Iterable[Example], labels: Callable[[Doc], Any]) -> 
     """
     right = total = 0
     for example in examples:
-        gold, predicted = (labels(doc).reshape(len(doc), -1) for doc in (example.reference, example.predicted))
-        if len(gold) != len(predicted):
+        n_tokens = len(example.reference)
+        if n_tokens != len(example.predicted):
             return None
+        if not n_tokens:
+            continue
+        gold, predicted = (labels(doc).reshape(n_tokens, -1) for doc in (example.reference, example.predicted))
         starts = [token.i for token in example.reference if token.i == 0 or token.is_sent_start]
         known = gold[:, 0] != 0
         wrong = known & (gold != predicted).any(1)
-        if starts:
-            known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (known, wrong))
-            total, right = total + int(known.sum()), right + int((known & ~wrong).sum())
+        known, wrong = (np.logical_or.reduceat(tokens, starts) for tokens in (known, wrong))
+        total, right = total + int(known.sum()), right + int((known & ~wrong).sum())
     return right / total if total else None
 
 

@@ -329,6 +329,9 @@ def test_all_tokens_of_a_sequence_must_be_right():
     unknown = example(["-", "-"], ["O", "B-A"])
     assert scores([unknown])[:2] == (None, None)
     assert scores([]) == (None,) * 3
+    empty = example([], [])
+    assert scores([empty]) == (None,) * 3
+    assert scores([empty, right, joined]) == (0.5,) * 3
     other = Example(
         Doc(NLP.vocab, words=["ab"]), Doc(NLP.vocab, words=["a", "b"], spaces=[False, False], tags=["X", "X"])
     )
