@@ -17,6 +17,8 @@ from tests.pipeline.helpers import SENTENCES, gold_doc
 
 TINY = ["--training.max_steps=8", "--training.eval_frequency=4", "--training.seed=1"]
 SOURCED = '[nlp]\nlang = "xx"\npipeline = ["crf_ner"]\n[components]\n[components.crf_ner]\n'
+SCRIPT = "import sys; from spacy.cli import setup_cli; sys.argv[0] = '/usr/bin/spacy'; sys.exit(setup_cli())"
+"""What the program ``spacy`` does that pip installs."""
 TEXT = "Anna lives in New York ."
 
 
@@ -120,8 +122,9 @@ def test_debug_model(folder: Path) -> None:
 
 @pytest.mark.parametrize("typo", ["--training.patiance=3", "--paths.trian=x", "--system.sed=3"])
 @pytest.mark.parametrize("place", ["arguments", "environment"])
-def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, place: str) -> None:
-    arguments = [sys.executable, "-m", "spacy", "train", folder / "config.cfg", *paths(folder), *TINY]
+@pytest.mark.parametrize("program", [["-m", "spacy"], ["-c", SCRIPT]])
+def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, place: str, program: list[str]) -> None:
+    arguments = [sys.executable, *program, "train", folder / "config.cfg", *paths(folder), *TINY]
     environment = {**os.environ, "PYTHONIOENCODING": "utf8"}
     if place == "environment":
         environment["SPACY_CONFIG_OVERRIDES"] = typo

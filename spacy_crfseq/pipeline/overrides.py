@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from spacy.language import DEFAULT_CONFIG
@@ -76,7 +77,8 @@ def _keys(block: Mapping[str, Any], before: str = "") -> Iterator[str]:
 def spacy_command() -> str:
     """Return the command of spaCy that runs, such as "train"; "" if another program does, or one of this package."""
     main = getattr(sys.modules["__main__"], "__spec__", None)
-    name = sys.argv[1] if main is not None and main.name == "spacy.__main__" and len(sys.argv) > 1 else ""
+    spacy = Path(sys.argv[0]).stem == "spacy" or (main is not None and main.name == "spacy.__main__")
+    name = sys.argv[1] if spacy and len(sys.argv) > 1 else ""
     return "" if name == "crfseq" else name
 
 
