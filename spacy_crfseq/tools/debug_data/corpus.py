@@ -385,7 +385,7 @@ def _meant(column: Column, *, tags: bool = False) -> Callable[[str], str]:
     cutoff = CLOSE_TAG if column.scheme == PLAIN else CLOSE
 
     def question(label: str) -> str:
-        near = get_close_matches(label, known, n=1, cutoff=cutoff)
+        near = get_close_matches(label, [name for name in known if name != label], n=1, cutoff=cutoff)
         return f"; did you mean {near[0]!r}?" if near else ""
 
     return question

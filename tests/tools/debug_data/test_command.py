@@ -184,6 +184,12 @@ def test_mistyped_tags_are_named_with_their_lines_and_what_they_mean(layout: Ask
     assert "train.conll:304: 'MIS1`'; did you mean 'MISC'?" in texts(report, "warn")
 
 
+def test_no_label_is_said_to_mean_itself_where_all_are_rare(look: Callable[..., Report]) -> None:
+    warned = texts(look(COMMON), "warn")
+    assert "3 labels on fewer than 5 spans" in warned
+    assert "did you mean" not in warned
+
+
 def test_a_column_without_a_tag_that_can_be_read_stays_in_the_report(look: Callable[..., Report]) -> None:
     report = look("Ada NNP PERS\nran VBD IO\n\n", columns="word,tag,ent")
     assert "ent: 1 sequence with tags that are none of IOB2" in texts(report, "fail")
