@@ -52,6 +52,10 @@ class ComponentSettings(dict[str, Any]):
         self.update(other)
         return self
 
+    def __reduce__(self) -> tuple[type, tuple[dict[str, Any]]]:
+        """Return how to copy the settings: without the component, they are values by their names."""
+        return dict, (dict(self),)
+
     def __delitem__(self, key: str) -> None:
         raise ConfigError(f"[components.{self._component.name}]: settings of a component cannot be removed.")
 
@@ -108,8 +112,19 @@ def write_configs(component: Any, settings: Mapping[str, Any]) -> None:
 
     spaCy tells no component which these are, and several share one that was sourced, so all that are alive are asked.
     """
-    for nlp in gc.get_objects():
+    for nlp in _objects():
         if issubclass(type(nlp), Language) and hasattr(nlp, "_components"):  # not one that is being made
             for name, pipe in nlp.components:
                 if pipe is component:
                     nlp.get_pipe_config(name).update(settings)
+
+
+def _objects() -> list[Any]:
+    """Return all objects that Python's garbage collector knows, which does not list those that were frozen."""
+    if not gc.get_freeze_count():
+        return gc.get_objects()
+    gc.unfreeze()
+    try:
+        return gc.get_objects()
+    finally:
+        gc.freeze()

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,30 @@ def test_a_change_of_a_setting_reaches_the_configs_of_all_pipelines_that_have_th
         assert {key: in_config(changed, name, key) for key in values} == values
         of_pipe = pipe_of(changed)
         assert {key: of_pipe.cfg.get(key, getattr(of_pipe.method, key, None)) for key in values} == values
+
+
+def test_a_change_reaches_configs_that_garbage_collections_leave_out() -> None:
+    program = (
+        "import gc\n"
+        "import spacy\n"
+        "nlp = spacy.blank('xx')\n"
+        "pipe = nlp.add_pipe('crf_ner')\n"
+        "gc.freeze()\n"
+        "pipe.cfg['threshold'] = 0.5\n"
+        "assert nlp.config['components']['crf_ner']['threshold'] == 0.5\n"
+        "assert gc.get_freeze_count()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda cfg: pickle.loads(pickle.dumps(cfg))])
+def test_a_copy_of_the_settings_is_without_the_component(factory: str, copied: Callable[[Any], Any]) -> None:
+    pipe = pipe_of(trained(factory))
+    settings = copied(pipe.cfg)
+    assert settings == pipe.cfg
+    settings["scores"] = True
+    assert not pipe.cfg["scores"]
 
 
 def test_a_threshold_given_at_loading_is_that_of_the_predictions(tmp_path: Path) -> None:
