@@ -31,6 +31,11 @@ def problem_scores() -> Scores:
     return random_problem(np.random.default_rng(0), n_labels=N_LABELS, lengths=LENGTHS, shared=True).scores
 
 
+def swapped(array: Any) -> Any:
+    """Return an array in the other byte order, as from a file of another machine."""
+    return np.asarray(array).astype(np.asarray(array).dtype.newbyteorder())
+
+
 def bad_scores() -> list[Scores]:
     good = problem_scores()
     return [
@@ -44,6 +49,8 @@ def bad_scores() -> list[Scores]:
         good._replace(start=good.start[:2]),
         good._replace(end=np.zeros(4)),
         good._replace(start=good.start.astype(np.float32)),
+        Scores(*map(swapped, good)),
+        Scores(*(array.astype(np.float16) for array in good)),
         Scores(*(array.astype(np.int64) for array in good)),
     ]
 
@@ -76,7 +83,10 @@ def test_losses_refuse_arrays_that_do_not_fit(loss: Callable[..., float]) -> Non
     for labels in BAD_LABELS:
         with pytest.raises(DataError, match="Gold labels must"):
             loss(scores, batch._replace(gold=like(labels, np.int32)))
-    for weights in (np.ones(1), np.ones(3), np.ones((2, 1)), np.ones(2, np.int64)):
+    for array, name in ((OFFSETS, "offsets"), (GOLD, "gold")):
+        with pytest.raises(DataError, match="must be"):
+            loss(scores, batch._replace(**{name: swapped(array)}))
+    for weights in (np.ones(1), np.ones(3), np.ones((2, 1)), np.ones(2, np.int64), np.ones(2, "f2"), swapped([1.0, 1])):
         with pytest.raises(DataError, match="Weights must"):
             loss(scores, batch._replace(weights=weights))
     for wrong in bad_scores():
@@ -87,6 +97,20 @@ def test_losses_refuse_arrays_that_do_not_fit(loss: Callable[..., float]) -> Non
         for other in (array[:0] if name != "transitions" else array[:, :2], array.astype(np.float32)):
             with pytest.raises(DataError, match=f"gradient of {name} must"):
                 loss(scores, batch, good._replace(**{name: other}))
+
+
+def fixed(array: Any) -> Any:
+    """Return a copy that cannot be written, as of a file that is mapped into memory."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def test_losses_take_labels_of_any_size_and_arrays_that_cannot_be_written(loss: Callable[..., float]) -> None:
+    scores, batch = problem_scores(), Batch(OFFSETS, GOLD, np.ones(2))
+    others = Batch(fixed(OFFSETS), fixed(GOLD.astype(np.int64)), fixed(np.ones(2)))
+    value = loss(Scores(*map(fixed, scores)), others, scores.zeros_like())
+    assert value == pytest.approx(loss(scores, batch), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -126,4 +150,6 @@ def test_the_posterior_refuses_labels_that_do_not_fit(ask: str, labels: Any) -> 
 def test_the_posterior_refuses_spans_that_do_not_fit(starts: Any, ends: Any) -> None:
     with pytest.raises(DataError, match="Span"):
         posterior().span_probabilities(GOLD, np.array(starts), np.array(ends))
+    with pytest.raises(DataError, match="Spans must"):
+        posterior().span_probabilities(GOLD, swapped([0]), swapped([1]))
     assert len(posterior().span_probabilities(GOLD, np.array([0, 1, 4]), np.array([4, 2, 6]))) == 3

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from ..errors import DataError
 from ..types import MISSING, Batch, Bools, Offsets, Scores
 
+WHOLE, FLOAT = "bhilq", "fd"
+"""Types of numbers that kernels read, by NumPy's characters."""
+
 
 def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None) -> None:
     """Raise DataError unless these are scores of the sequences that `offsets` [N + 1] bound; `allowed` is [T, L]."""
@@ -26,7 +29,7 @@ def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None)
     if start.shape != (n,) or end.shape != (n,):
         raise DataError(f"Start and end scores must have the shape [{n}], not {start.shape} and {end.shape}.")
     dtype = emissions.dtype
-    if dtype.char not in "fd" or not (transitions.dtype == start.dtype == end.dtype == dtype):
+    if not _holds(emissions, FLOAT) or not (transitions.dtype == start.dtype == end.dtype == dtype):
         kinds = ", ".join(str(array.dtype) for array in scores)
         raise DataError(f"Scores must all be float32 or all be float64, not {kinds}.")
     check_offsets(offsets, len(emissions))
@@ -36,7 +39,7 @@ def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None)
 
 def check_offsets(offsets: Offsets, n_tokens: int) -> None:
     """Raise DataError unless offsets [N + 1] rise from 0 to the number of tokens."""
-    if offsets.ndim != 1 or not len(offsets) or offsets.dtype.kind != "i":
+    if offsets.ndim != 1 or not len(offsets) or not _holds(offsets, WHOLE):
         raise DataError(f"Offsets must be a list of whole numbers, not {_of(offsets)}.")
     if offsets[0] != 0 or offsets[-1] != n_tokens or (offsets[1:] < offsets[:-1]).any():
         raise DataError(f"Offsets must rise from 0 to the number of tokens, {n_tokens}, and never fall.")
@@ -47,7 +50,7 @@ def check_batch(scores: Scores, batch: Batch, grad: Scores) -> None:
     check_scores(scores, batch.offsets)
     lowest = MISSING - len(batch.candidates.sets)
     check_labels(batch.gold, len(scores.emissions), len(scores.start), lowest, "Gold labels")
-    if batch.weights.shape != (len(batch.offsets) - 1,) or batch.weights.dtype.kind != "f":
+    if batch.weights.shape != (len(batch.offsets) - 1,) or not _holds(batch.weights, FLOAT):
         wanted = f"floats, one for each of {len(batch.offsets) - 1} sequences"
         raise DataError(f"Weights must be {wanted}, not {_of(batch.weights)}.")
     for name, array, target in zip(Scores._fields, scores, grad, strict=True):
@@ -60,7 +63,7 @@ def check_labels(
     labels: NDArray[Any], n_tokens: int, n_labels: int, lowest: int = 0, name: str = "Labels"
 ) -> None:  # fmt: skip
     """Raise DataError unless labels [T] are numbers from the lowest to L - 1."""
-    if labels.shape != (n_tokens,) or labels.dtype.kind != "i":
+    if labels.shape != (n_tokens,) or not _holds(labels, WHOLE):
         raise DataError(f"{name} must be whole numbers, one for each of {n_tokens} tokens, not {_of(labels)}.")
     if n_tokens and not lowest <= labels.min() <= labels.max() < n_labels:
         token = int(((labels < lowest) | (labels >= n_labels)).argmax())
@@ -69,7 +72,7 @@ def check_labels(
 
 def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
     """Raise DataError unless spans [S] are in the order of the text, and each is within one of its sequences."""
-    if starts.ndim != 1 or starts.shape != ends.shape or {starts.dtype.kind, ends.dtype.kind} != {"i"}:
+    if starts.ndim != 1 or starts.shape != ends.shape or not (_holds(starts, WHOLE) and _holds(ends, WHOLE)):
         raise DataError(f"Spans must be two lists of whole numbers of one length, not {_of(starts)} and {_of(ends)}.")
     owner = np.searchsorted(offsets, starts, side="right")
     wrong = (starts < 0) | (starts >= offsets[-1]) | (ends <= starts)
@@ -80,6 +83,11 @@ def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
         raise DataError(
             f"Span {place}, tokens {starts[place]} to {ends[place]}, is empty, not in a sequence, or out of order."
         )
+
+
+def _holds(array: NDArray[Any], kinds: str) -> bool:
+    """Whether the numbers are of one of these types, in the byte order of the processor; others cannot be compiled."""
+    return array.dtype.char in kinds and array.dtype.isnative
 
 
 def _of(array: NDArray[Any]) -> str:

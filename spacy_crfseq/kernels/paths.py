@@ -234,11 +234,11 @@ def _max_loss(
                 for k in range(n):
                     raised[t, k] = emissions[t, k]
     best = np.empty(weights.shape[0])
-    rival, target = np.empty(n_tokens, np.int32), gold
+    rival, target = np.empty(n_tokens, np.int32), gold.astype(np.int32)
     rival_scores = raised, transitions, start, end
     best_paths(rival_scores, offsets, rival, best)
     if n_tokens and gold.min() < 0:
-        masked, target = emissions.copy(), np.empty(n_tokens, np.int32)
+        masked = emissions.copy()
         for t in range(n_tokens):
             if gold[t] >= 0:
                 for k in range(n):

@@ -59,7 +59,8 @@ class ExpectedLabels:
     def totals(self, scores: Scores, batch: Batch) -> Values:
         """Return the expected labels of the tokens of each kind [R, L]."""
         kinds, own = self.kinds(batch), self._annealed(scores)
-        weights, counts = _weights(batch, kinds), own.zeros_like()._replace(transitions=own.transitions[:0])
+        weights, zeros = _weights(batch, kinds), own.zeros_like()
+        counts = zeros._replace(transitions=zeros.transitions[:0])
         nothing, log_z = np.zeros(0, np.int32), np.empty(len(weights))
         kernels.lattice.log_loss(own, batch.offsets, nothing, weights, counts, log_z=log_z)
         out = np.zeros((self.n_kinds, own.emissions.shape[1]))
