@@ -24,8 +24,8 @@ import numpy as np
 from spacy import util
 from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
 from spacy.language import Language
-from spacy.scorer import Scorer, get_ner_prf
-from spacy.tokens import Doc
+from spacy.scorer import MISSING_VALUES, Scorer, get_ner_prf
+from spacy.tokens import Doc, Token
 from spacy.training import Example
 from tqdm import tqdm
 
@@ -294,12 +294,16 @@ def create_ner_scorer() -> Callable[..., dict[str, Any]]:
 
 
 def tagger_score(examples: Iterable[Example], *, attr: str = "tag", **kwargs: Any) -> dict[str, Any]:
-    """Return the accuracy ``{attr}_acc`` of the token attribute `attr`, and that of sequences."""
-    examples = list(examples)
-    known = {name: value for name, value in kwargs.items() if name == "missing_values"}
-    if attr == "morph":
-        known["getter"] = lambda token, _: token.morph.key
-    scores: dict[str, Any] = Scorer.score_token_attr(examples, attr, **known)
+    """Return the accuracy ``{attr}_acc`` of the token attribute `attr`, and that of sequences.
+
+    White space does not count: spaCy would take that of gold Docs for words that are not predicted.
+    """
+    examples, missing = list(examples), {*kwargs.get("missing_values", MISSING_VALUES), None}
+
+    def value(token: Token, name: str) -> Any:
+        return None if token.is_space else token.morph.key if name == "morph" else getattr(token, name)
+
+    scores: dict[str, Any] = Scorer.score_token_attr(examples, attr, getter=value, missing_values=missing)
     return {**scores, f"{attr}_{SEQUENCES}": _of_sequences(examples, lambda doc: doc.to_array([IDS[attr.upper()]]))}
 
 

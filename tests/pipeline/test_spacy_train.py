@@ -319,6 +319,19 @@ def scores(examples):
     )
 
 
+@pytest.mark.parametrize(
+    ("attr", "values"), [("tag", "ABC"), ("pos", ["NOUN", "VERB", "SPACE"]), ("morph", ["A=a", "B=b", "C=c"])]
+)
+@pytest.mark.parametrize("gold_space", [True, False])
+def test_white_space_has_no_part_in_the_accuracy(attr, values, gold_space):
+    right, wrong, space = values
+    name = {"tag": "tags", "morph": "morphs"}.get(attr, attr)
+    words = ["x", "\n", "y"]
+    gold = Doc(NLP.vocab, words=words, **{name: [right, space if gold_space else "", right]})
+    found = Doc(NLP.vocab, words=words, **{name: [right, space, wrong]})
+    assert tagger_score([Example(found, gold)], attr=attr)[f"{attr}_acc"] == 0.5
+
+
 def test_all_tokens_of_a_sequence_must_be_right():
     right, joined = example(["B-A", "I-A", "O"], ["B-A", "I-A", "O"]), example(["B-A", "B-A"], ["B-A", "I-A"])
     assert scores([right, right, joined]) == pytest.approx((2 / 3,) * 3)

@@ -463,5 +463,5 @@ def _unknown(doc: Doc, places: Sequence[tuple[int, int]], name: str) -> Iterator
 
 
 def value_of(token: Any, name: str) -> str:
-    """Return the value of a column at a token, empty if it has none."""
-    return str(getattr(token, name if name == "morph" else f"{name}_"))
+    """Return the value of a column at a token, empty if it has none, as white space."""
+    return "" if token.is_space else str(getattr(token, name if name == "morph" else f"{name}_"))

@@ -123,6 +123,27 @@ def test_tags_have_a_row_for_each_label(tmp_path: Path) -> None:
     assert len(report.splitlines()) < 9  # such as lemmas
 
 
+@Language.component("cli_test_white_space", assigns=["token.tag"])
+def tag_white_space(doc: Doc) -> Doc:
+    """Predict A for each word, and the tag of spaCy for white space."""
+    for token in doc:
+        token.tag_ = "_SP" if token.is_space else "A"
+    return doc
+
+
+def test_white_space_has_no_part_in_scores_of_tags(tmp_path: Path) -> None:
+    nlp = spacy.blank("xx")
+    nlp.add_pipe("cli_test_white_space")
+    nlp.to_disk(tmp_path / "model")
+    for tag in ("_SP", "other", ""):
+        gold = Doc(nlp.vocab, words=["x", "\n", "y"], tags=["A", tag, "B"])
+        DocBin(docs=[gold]).to_disk(tmp_path / "a.spacy")
+        result = evaluate(tmp_path / "model", tmp_path / "a.spacy", raw=True)
+        of_raw = [result.metrics[form]["tag_f"] for form in ("unsplit", "raw")]
+        assert [result.metrics["token_label_acc"], *of_raw] == [0.5] * 3
+        assert "processed 2 tokens; correct: 1." in result.report
+
+
 def test_multiword_tokens_are_in_the_raw_text_as_it_writes_them(tmp_path: Path) -> None:
     """Words of "al", a and el, are where it is; one prediction cannot have both their tags."""
     nlp = spacy.blank("xx")
