@@ -136,3 +136,18 @@ def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, plac
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{typo.partition('=')[0]} changes nothing" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_overrides_are_those_of_the_file_where_components_are_sourced(folder: Path, tmp_path: Path) -> None:
+    text = (folder / "config.cfg").read_text()
+    text = text.replace('pipeline = ["crf_ner"]', 'pipeline = ["sourced", "crf_ner"]')
+    text = text.replace("[paths]", f'[paths]\nmodel = "{(folder / "nowhere").as_posix()}"')
+    block = '[components.sourced]\nsource = ${paths.model}\ncomponent = "crf_ner"\n'
+    (tmp_path / "config.cfg").write_text(text.replace("[components]", f"[components]\n{block}"))
+    arguments = ["-m", "spacy", "train", "--verbose", tmp_path / "config.cfg", *paths(folder), *TINY]
+    arguments += ['--training.frozen_components=["sourced"]', f"--paths.model={folder / 'out' / 'model-best'}"]
+    run(*arguments)
+    command = [sys.executable, *map(str, arguments), "--components.sourced.threshold=0.5"]
+    done = subprocess.run(command, capture_output=True, encoding="utf8", check=False)
+    assert done.returncode == 1
+    assert "--components.sourced.threshold changes nothing" in done.stderr

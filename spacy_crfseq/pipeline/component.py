@@ -292,8 +292,7 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If a term or its corpus is not in the config.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
-        if nlp is not None:
-            check_command_line(nlp.config)
+        check_command_line()
         self.training.initialize(get_examples, labels, nlp, terms)
         added, self._added = self._added, []
         for label in added:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from spacy.language import DEFAULT_CONFIG
 from spacy.schemas import ConfigSchemaInit, ConfigSchemaNlp, ConfigSchemaPretrain, ConfigSchemaTraining
+from spacy.util import load_config
 from thinc.api import Config
 
 from ..errors import ConfigError
@@ -26,6 +28,8 @@ _SCHEMAS: dict[str, Any] = {
 """The sections of which spaCy drops what it does not know; it checks the blocks inside."""
 _OF_SOURCED = ("source", "component", "replace_listeners")
 """The settings that count of a component that comes from a trained pipeline."""
+FLAGS = ("--verbose", "-V")
+"""The options of ``spacy train`` without a value."""
 
 
 def check_overrides(config: Mapping[str, Any], overrides: Mapping[str, Any], sections: Collection[str] = ()) -> None:
@@ -82,18 +86,30 @@ def spacy_command() -> str:
     return "" if name == "crfseq" else name
 
 
-def check_command_line(config: Mapping[str, Any]) -> None:
+def check_command_line() -> None:
     """Do what `check_overrides` does with the options of ``spacy train``, which does not.
 
+    The config is that of the file: spaCy's own forgets which components are sourced, and so what names the source.
     RAISES SystemExit: With the message, as spaCy's commands report mistakes.
     """
-    if spacy_command() != "train":
+    path = _config_file(sys.argv[2:]) if spacy_command() == "train" else None
+    if path is None or not path.is_file():
         return
     from spacy.cli._util import parse_config_overrides
 
+    config = load_config(path, interpolate=False)
     options = [option.partition("=") for option in sys.argv[2:] if option.startswith("--")]
     names = {name[2:]: value for name, _, value in options if "." in name}
     try:
         check_overrides(config, {**names, **parse_config_overrides([])})  # and those of the environment
     except ConfigError as error:
         raise SystemExit(f"\N{HEAVY BALLOT X} {error}") from None
+
+
+def _config_file(arguments: Sequence[str]) -> Path | None:
+    """Return the argument of ``spacy train`` that is neither an option nor the value of one."""
+    for before, argument in pairwise(["", *arguments]):
+        is_value = before.startswith("-") and "=" not in before and before not in FLAGS
+        if not is_value and not argument.startswith("-"):
+            return Path(argument)
+    return None
