@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, MutableMapping
+from copy import deepcopy
 from typing import Any
 
 from spacy.language import Language
@@ -33,7 +34,7 @@ class ComponentSettings(dict[str, Any]):
     """
 
     def __init__(self, component: Any, fixed: Mapping[str, Any], present: Mapping[str, Any]) -> None:
-        super().__init__(**fixed, **dict.fromkeys(present), **UNCALIBRATED)
+        super().__init__(**fixed, **dict.fromkeys(present), **deepcopy(UNCALIBRATED))
         self._component, self._fixed = component, frozenset(fixed)
         for key, value in present.items():
             super().__setitem__(key, self._checked(key, value))
@@ -84,7 +85,7 @@ class ComponentSettings(dict[str, Any]):
         if key in UNCALIBRATED:
             if not is_learned(key, value):
                 raise ConfigError(f"{where}: {key} cannot be {value!r}. Let 'python -m spacy crfseq calibrate' fit it.")
-            return value
+            return deepcopy(value)
         check_types(where, _TYPES, {key: value})
         if key == "threshold" and not 0 <= value <= 1:
             raise ConfigError(f"{where}: threshold is a probability, 0 to 1, but {value} was given.")

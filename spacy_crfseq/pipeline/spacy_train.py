@@ -25,7 +25,7 @@ from spacy import util
 from spacy.attrs import ENT_IOB, ENT_TYPE, IDS
 from spacy.language import Language
 from spacy.scorer import MISSING_VALUES, Scorer, get_ner_prf
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc
 from spacy.training import Example
 from tqdm import tqdm
 
@@ -300,7 +300,7 @@ def tagger_score(examples: Iterable[Example], *, attr: str = "tag", **kwargs: An
     """
     examples, missing = list(examples), {*kwargs.get("missing_values", MISSING_VALUES), None}
 
-    def value(token: Token, name: str) -> Any:
+    def value(token: Any, name: str) -> Any:
         return None if token.is_space else token.morph.key if name == "morph" else getattr(token, name)
 
     scores: dict[str, Any] = Scorer.score_token_attr(examples, attr, getter=value, missing_values=missing)

@@ -162,6 +162,15 @@ def test_a_copy_of_the_settings_is_without_the_component(factory: str, copied: C
     assert not pipe.cfg["scores"]
 
 
+def test_components_share_no_calibration() -> None:
+    first, second = (pipe_of(trained("crf_ner")) for _ in range(2))
+    for pipe in (first, second):
+        pipe.set_parameters(pipe.crf.theta)
+    first.cfg["calibration"]["PER"] = (0.0, 2.0)
+    assert not second.cfg["calibration"]
+    assert not pipe_of(trained("crf_ner")).cfg["calibration"]
+
+
 def test_a_threshold_given_at_loading_is_that_of_the_predictions(tmp_path: Path) -> None:
     nlp = trained("crf_ner")
     docs = inputs(nlp, "crf_ner")
