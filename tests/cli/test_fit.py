@@ -26,6 +26,7 @@ from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
 from spacy_crfseq.corpora.layouts import DOCS, trained_layout
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.files import replace_folder
+from spacy_crfseq.pipeline import project
 from spacy_crfseq.pipeline.examples import Corpus
 from spacy_crfseq.pipeline.project import CHECKPOINT
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
@@ -407,6 +408,41 @@ def test_interrupt_before_training(method: str, said: str, fit_on: Run, monkeypa
     result = fit_on("crf_ner")
     assert result.exit_code == 130
     assert said in (result.stdout if method == "fit" else result.stderr)
+
+
+@pytest.mark.parametrize("place", ["score", "model-last", "model-best"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_while_models_are_saved_ends_only_the_scoring(
+    place: str, times: int, fit_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one ends the command; each folder is whole then, or not there."""
+    interrupts = [KeyboardInterrupt] * times
+
+    def interrupt() -> None:
+        if interrupts:
+            raise interrupts.pop()
+
+    def score(*args: Any, **settings: Any) -> Any:
+        if place == "score":
+            interrupt()
+        return scored(*args, **settings)
+
+    def save(setup: Any, folder: Path) -> None:
+        if folder.name == place:
+            interrupt()
+        saved(setup, folder)
+
+    scored, saved = project.score, project.Setup.save
+    monkeypatch.setattr(project, "score", score)
+    monkeypatch.setattr(project.Setup, "save", save)
+    result = fit_on("crf_tagger", "crf_ner", args=["--patience", "1"])
+    assert result.exit_code == 130, result.stderr
+    assert "Traceback" not in result.stderr
+    there = {path.name for path in (tmp_path / "out").glob("model-*")}
+    assert there == ({"model-best", "model-last"} if times == 1 else {"model-last"} if place == "model-best" else set())
+    for name in there:
+        assert spacy.load(tmp_path / "out" / name)("Ada sees a dog in Oslo .").ents
+    assert list((tmp_path / "out").glob(".*.part")) == []
 
 
 def test_an_earlier_model_stays_until_the_new_one_is_written(
