@@ -44,6 +44,7 @@ from ..types import (
     Scores,
 )
 from .dataset import SAMPLE_SEQUENCES, Dataset
+from .progress import shown
 
 SCORES = 64
 """The scores of transitions that take the time of a token's features for one label."""
@@ -161,7 +162,7 @@ class FullPass:
                 backprop(gradient)
             return value
 
-        for parts in passes.rounds:
+        for parts in shown(passes.rounds, len(passes.rounds), "Pass"):
             for value in threads.over(of_part, parts, self._n_threads):
                 total = total + value
             passes.flush()
@@ -329,10 +330,11 @@ class Objective:
         expectation, their sum is the objective.
         """
         if len(self.terms) == 1:
-            yield from self.batches_of(self.terms[0], size, rng)
+            yield from shown(self.batches_of(self.terms[0], size, rng), None, "Epoch")
             return
         streams = [self._spread(number, size, rng) for number in range(len(self.terms))]
-        yield from map(itemgetter(2), merge(*streams, key=itemgetter(0, 1)))
+        merged = map(itemgetter(2), merge(*streams, key=itemgetter(0, 1)))
+        yield from shown(merged, None, "Epoch")
 
     def batches_of(self, term: Term, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
         """Yield the mini-batches of a term."""
@@ -356,7 +358,7 @@ class Objective:
             part = term.data.take(sequences)
             return ChainText(*part.batch(0, len(sequences))[:3], *listed(part.encoded.unigrams), trainable, cost)
 
-        for first in range(0, len(blocks), n_threads):
+        for first in shown(range(0, len(blocks), n_threads), -(-len(blocks) // n_threads), "Epoch"):
             yield from threads.run([partial(load, block) for block in blocks[first : first + n_threads]])
 
     def _spread(

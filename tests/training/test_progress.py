@@ -1,0 +1,38 @@
+"""A bar within a long iteration: on a terminal it counts parts of the texts, in a pipe nothing is written."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.terminal import run_on_terminal
+
+TRAIN = """
+import sys
+from spacy_crfseq import CRF
+from spacy_crfseq.potentials import linear
+from spacy_crfseq.training import progress
+
+progress.NOTICED = float(sys.argv[2])
+linear.SHARD_FLOATS = 64
+crf = CRF(algorithm=sys.argv[1], max_iterations=2)
+crf.fit([[{"word": str(i % 7)} for i in range(9)] for _ in range(40)], [[str(i % 5) for i in range(9)]] * 40)
+print("trained")
+"""
+
+
+@pytest.mark.parametrize(("algorithm", "title"), [("lbfgs", "Pass: "), ("l2sgd", "Epoch: ")])
+def test_a_terminal_shows_parts_of_an_iteration_that_takes_long(algorithm: str, title: str) -> None:
+    code, said = run_on_terminal([sys.executable, "-c", TRAIN, algorithm, "0"])
+    assert code == 0, said
+    assert title in said
+    assert "trained" in said
+    code, said = run_on_terminal([sys.executable, "-c", TRAIN, algorithm, "1000"])
+    assert (code, title in said) == (0, False), said
+
+
+def test_a_pipe_gets_nothing() -> None:
+    command = [sys.executable, "-c", TRAIN, "lbfgs", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "trained\n"
+    assert "Pass" not in done.stderr
