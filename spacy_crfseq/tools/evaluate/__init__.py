@@ -27,7 +27,6 @@ from ...errors import ConfigError, DataError
 from ...files import write_json, write_text
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
-from ...pipeline.white_space import wordwise
 from ...prf import PRF, SEQUENCES, prf
 from ...schemes import OUTSIDE, Span
 from .._pages.spans import FAMILIAR, Familiarity, text_of
@@ -147,6 +146,7 @@ def evaluate(
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     from ...pipeline.readers import read_gold
+    from ...pipeline.white_space import wordwise
     from .._pages.html import render
 
     check_own_file(output, file, corpus, own=lambda first: SPEED.encode() in first, what="an output")

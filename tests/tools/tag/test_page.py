@@ -15,7 +15,7 @@ from tests.html import Page
 from tests.pipeline import helpers
 
 TEXT = "Anna saw New York in Oslo ."
-ADDRESS = "Anna saw http://a.com//b/ ./ in Oslo ."
+ADDRESS = "Anna saw a//b/ ./ in Oslo ."
 """A text that is no path: nothing in it is normalised."""
 
 
