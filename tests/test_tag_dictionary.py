@@ -14,6 +14,7 @@ from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.potentials.tag_dictionary import TagDictionary, free_standing, make_dictionary
 from spacy_crfseq.schemes import transition_table
 from spacy_crfseq.training.objective import Objective, Term
+from spacy_crfseq.types import MISSING
 from tests import reference
 from tests.problems import (
     BIGRAM_TEMPLATES,
@@ -198,3 +199,20 @@ def test_it_leaves_a_labelling_wherever_there_is_one_without_it(seed: int, schem
     tokens = np.arange(n_tokens)
     possible = [path for path in valid if allowed[tokens, path].all()]
     assert any(left[tokens, path].all() for path in possible) == bool(possible)
+
+
+def test_all_labels_are_allowed_at_candidate_sets() -> None:
+    dictionary = TagDictionary(np.array([3], np.uint64), np.array([[True, False, False]]))
+    words, gold = np.zeros(3, np.int32), np.array([1, MISSING, MISSING - 1], np.int32)
+    allowed = dictionary.labels_of(words, gold)
+    assert allowed.tolist() == [[True, True, False], [True, False, False], [True, True, True]]
+
+
+def test_a_united_dictionary_has_old_words_with_labels_of_the_new_texts_and_new_words() -> None:
+    old = TagDictionary(np.array([3, 5], np.uint64), np.array([[True, False], [False, True]]))
+    new = TagDictionary(np.array([5, 7], np.uint64), np.array([[True, False], [True, True]]))
+    tokens, gold = np.array([0, 1, 2], np.int32), np.array([1, MISSING, 0], np.int32)
+    found = new.united(old, np.array([3, 5, 7], np.uint64), tokens, gold)
+    assert found.words.tolist() == [3, 5, 7]
+    assert found.allowed.tolist() == [[True, True], [False, True], [True, True]]
+    assert old.allowed.tolist() == [[True, False], [False, True]]

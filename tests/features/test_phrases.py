@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc
 
+from spacy_crfseq import kernels
 from spacy_crfseq.errors import ConfigError, CrfError
+from spacy_crfseq.features import phrases as module
 from spacy_crfseq.features.phrases import Phrases
 
 NLP = spacy.blank("en")
@@ -164,3 +166,25 @@ def test_tables_are_small_and_checked() -> None:
     for broken in ({"keys": state["keys"][:1]}, {"names": []}, {"bits": state["bits"][:0]}):
         with pytest.raises(ValueError, match=r"wrong shapes|unknown lists"):
             Phrases(path="x").from_state({**state, **broken})
+
+
+def test_hashes_of_words_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WORDS", 4)
+    phrases = Phrases(lists={"A": ["x y", "z"]})
+    for number in range(9):
+        assert values(phrases, Doc(NLP.vocab, [f"w{number}", "x", "y", "z"])) == [set(), {"A-B"}, {"A-E"}, {"A-S"}]
+        assert phrases._index.size <= 4 + 4
+
+
+def test_words_and_their_hashes_stay_in_step_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    phrases, doc = Phrases(lists={"A": ["x y"]}), Doc(NLP.vocab, ["a", "x", "y"])
+    values(phrases, Doc(NLP.vocab, ["a"]))
+
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernels.hashing, "first_words", fail)
+        with pytest.raises(MemoryError):
+            values(phrases, doc)
+    assert values(phrases, doc) == [set(), {"A-B"}, {"A-E"}]
