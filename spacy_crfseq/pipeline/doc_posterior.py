@@ -19,7 +19,7 @@ from spacy.tokens import Doc, Span
 from ..errors import ConfigError
 from ..inference.posterior import Posterior
 from ..inference.spread import SpreadPosterior
-from ..schemes import SpanArrays, spans_of, split_tag, tag_table
+from ..schemes import SpanArrays, encode, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, LearnedDecoder, Offsets
@@ -53,6 +53,8 @@ class Alternative(NamedTuple):
 
 Curves: TypeAlias = Mapping[str, Sequence[float]]
 """The numbers a and b of `calibrated` for types of spans that have their own."""
+LEAST_LIKELY = 0.01
+"""Spans of smaller probabilities are not listed."""
 EXACT = (0.0, 1.0)
 """The numbers a and b of `calibrated` that change nothing."""
 
@@ -206,6 +208,41 @@ class DocPosterior:
         each = zip(starts, ends, arrays.type.tolist(), self.all_probabilities.tolist(), strict=True)
         scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
         return [scored[first:last] for first, last in pairwise(bounds)]
+
+    def likely(self, least: float) -> list[list[Scored]]:
+        """Return the spans with a probability of at least `least`, predicted or not, in the order of each text.
+
+        RAISES ConfigError: If tags make up no spans, or `least` is below 0.01: more spans than people look at.
+        """
+        if self._scheme is None or not least >= LEAST_LIKELY:
+            reason = "its tags make up no spans" if self._scheme is None else f"least must be {LEAST_LIKELY} or more"
+            raise ConfigError(f"{self._trained.labels.component}: {reason}.")
+        tokens = np.arange(self.distribution.n_tokens) if self.places is None else self.places
+        rows = sorted(self.words.candidates(least)[0].tolist())
+        left = [(int(tokens[a]), int(tokens[b - 1]) + 1, split_tag(self.tags[tag])[1]) for a, b, tag in rows]
+        number, scored = {tag: i for i, tag in enumerate(self.tags)}, list[Scored]()
+        while left:  # spans that do not overlap are asked for at once
+            rest, starts, ends, names = list[tuple[int, int, str]](), list[int](), list[int](), list[str]()
+            labels = np.zeros(self.distribution.n_tokens, np.int32)
+            for start, end, name in left:
+                if ends and start < ends[-1]:
+                    rest.append((start, end, name))
+                    continue
+                tags = encode([(0, end - start, name)], end - start, self._scheme)
+                labels[start:end] = [number[tag] for tag in tags]
+                starts.append(start)
+                ends.append(end)
+                names.append(name)
+            places = np.array(starts, np.int64), np.array(ends, np.int64)
+            values = self._probabilities(self._posterior.temperature, self._calibration, labels, *places).tolist()
+            scored += map(Scored, starts, ends, names, values)
+            left = rest
+        kept = sorted(span for span in scored if span.probability >= least)
+        bounds = np.searchsorted([span.start for span in kept], self.doc_offsets).tolist()
+        return [
+            [Scored(start - offset, end - offset, label, p) for start, end, label, p in kept[first:last]]
+            for (first, last), offset in zip(pairwise(bounds), self.doc_offsets.tolist(), strict=False)
+        ]
 
     def marginals(self) -> list[Floats]:
         """Return P(tag of token t | text) as [tokens, L], L the number of `tags`."""

@@ -567,3 +567,32 @@ def test_spans_that_are_given_side_by_side_are_two(scheme: str, starts: list[int
         for alternative in pipe_of(nlp).posterior([doc], spans=given[:1]).nbest(5)[0]:
             whole = pipe_of(nlp).posterior([doc]).alternative(doc, alternative)
             assert triples(given[:1])[0] in triples(whole.spans)
+
+
+@pytest.mark.parametrize("factory", ["crf_ner", "crf_chunker"])
+@pytest.mark.parametrize("least", [0.01, 0.2])
+def test_likely_spans_are_all_those_of_a_probability(factory: str, least: float) -> None:
+    nlp = trained(factory)
+    pipe = pipe_of(nlp)
+    texts = ["Anna saw New York in Oslo .", "New\nYork saw Anna", "", "Bob saw Oslo and Anna ."]
+    docs = [nlp.make_doc(text) for text in texts]
+    answers = pipe.posterior(docs)
+    for doc, likely in zip(docs, answers.likely(least), strict=True):
+        expected = {}
+        places = [token.i for token in doc if not token.is_space]
+        for start, last in itertools.combinations_with_replacement(places, 2):
+            for label in pipe.labels:
+                probability = span_probability(pipe, Span(doc, start, last + 1, label))
+                if probability >= least:
+                    expected[start, last + 1, label] = probability
+        assert [span[:3] for span in likely] == sorted(expected)
+        assert [span.probability for span in likely] == pytest.approx([expected[span[:3]] for span in likely], rel=1e-6)
+        assert {span[:3] for span in pipe.posterior([doc]).spans()[0] if span.probability >= least} <= {*expected}
+    with pytest.raises(ConfigError, match="least must be"):
+        answers.likely(0.0)
+
+
+def test_tags_that_make_up_no_spans_have_no_likely_ones() -> None:
+    nlp = trained("crf_tagger")
+    with pytest.raises(ConfigError, match="its tags make up no spans"):
+        pipe_of(nlp).posterior([nlp.make_doc("Anna saw Oslo")]).likely(0.1)

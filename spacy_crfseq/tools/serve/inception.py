@@ -161,7 +161,8 @@ def predict(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
     view = cas.root[place]
     first = 1 + max((int(each.get(ID, "")) for each in cas.root if each.get(ID, "").isdecimal()), default=0)
     new = []
-    for number, (start, end, label, p) in enumerate(service.predict([doc_of(service, cas)])[0], start=first):
+    (spans,) = service.predict([doc_of(service, cas)], alternatives=True)
+    for number, (start, end, label, p) in enumerate(spans, start=first):
         bounds = {"begin": str(cas.units[start]), "end": str(cas.units[end])}
         said = {feature: label, f"{feature}_score": f"{p:.6f}", PREDICTED: "true"}
         new.append(ElementTree.Element(tag, {ID: str(number), "sofa": cas.sofa, **bounds, **said}))

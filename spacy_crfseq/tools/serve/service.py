@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,6 +54,23 @@ class Kept(NamedTuple):
     project: int | None = None
 
 
+DOUBTFUL, LEAST, MOST = 0.9, 0.05, 2
+"""A predicted span of a smaller probability gets alternatives: spans of at least a probability, so many at most."""
+
+
+def _rivals(predicted: Sequence[Scored], likely: Sequence[Scored]) -> list[Scored]:
+    """Return the likeliest other spans that overlap each doubtful one, in the order of the text."""
+    there, rivals = {span[:3] for span in predicted}, set[Scored]()
+    others = [span for span in likely if span[:3] not in there]
+    begins, longest = [span.start for span in others], max((span.end - span.start for span in others), default=0)
+    for span in predicted:
+        if span.probability < DOUBTFUL:
+            first, after = bisect_left(begins, span.start - longest), bisect_left(begins, span.end)
+            near = [other for other in others[first:after] if other.end > span.start]
+            rivals.update(sorted(near, key=lambda other: -other.probability)[:MOST])
+    return sorted(rivals)
+
+
 class Service:
     """A pipeline and its component that predicts.
 
@@ -70,12 +88,18 @@ class Service:
         self._kept, self._changed = dict[Key, Kept](), False
         self._wake = threading.Lock()
 
-    def predict(self, docs: Sequence[Doc]) -> list[list[CharSpan]]:
-        """Return the spans of Docs that earlier components have not seen yet."""
+    def predict(self, docs: Sequence[Doc], *, alternatives: bool = False) -> list[list[CharSpan]]:
+        """Return the spans of Docs that earlier components have not seen yet.
+
+        alternatives (bool): Add, after these, the `MOST` likeliest spans in the place of each doubtful one.
+        """
         pipe, docs = self.pipe, run_between(self.nlp, docs, None, self.name)
         if not docs:
             return []
-        found: list[list[Scored]] = pipe.posterior(docs, preset=True).spans()
+        answers = pipe.posterior(docs, preset=True)
+        found: list[list[Scored]] = answers.spans()
+        if alternatives and pipe.annotation.scheme is not None:
+            found = [[*own, *_rivals(own, likely)] for own, likely in zip(found, answers.likely(LEAST), strict=True)]
         return [
             [CharSpan(doc[s].idx, doc[e - 1].idx + len(doc[e - 1]), label, p) for s, e, label, p in spans]
             for doc, spans in zip(docs, found, strict=True)

@@ -1,11 +1,13 @@
 """INCEpTION's documents with annotations where none can be."""
 
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+from spacy_crfseq.tools.serve import service as module
 from spacy_crfseq.tools.serve.service import Service
-from tests.tools.serve.test_serve import cas, request
+from tests.tools.serve.test_serve import TAG, cas, request
 
 TEXT = "Olga \U0001f692 finds a letter ."
 TOKENS = [(0, 4), (5, 7), (8, 13), (14, 15), (16, 22), (23, 24)]
@@ -50,3 +52,22 @@ def test_layers_that_are_no_types_are_refused(path: str, layer: str, client: Any
     answer = client.post(f"/{path}", json=body)
     assert answer.status_code == 400
     assert "'metadata.layer' cannot be read: " in answer.json()["error"]
+
+
+def test_doubtful_spans_come_with_likely_others(client: Any, service: Service, monkeypatch: Any) -> None:
+    def spans(document: str) -> list[tuple[str, str, float]]:
+        found = [each.attrib for each in ElementTree.fromstring(document).iter(TAG)]
+        return [(each["begin"], each["end"], float(each["value_score"])) for each in found]
+
+    body = request(cas(TEXT, TOKENS))
+    monkeypatch.setattr(module, "DOUBTFUL", 0.0)
+    alone = spans(client.post("/predict", json=body).json()["document"])
+    monkeypatch.setattr(module, "DOUBTFUL", 2.0)
+    monkeypatch.setattr(module, "LEAST", 0.01)
+    monkeypatch.setattr(module, "MOST", 1)
+    others = spans(client.post("/predict", json=body).json()["document"])
+    assert others[: len(alone)] == alone
+    assert len(alone) < len(others) <= 2 * len(alone)
+    for begin, end, score in others[len(alone) :]:
+        assert 0.01 <= score < 1
+        assert any(int(begin) < int(b) and int(a) < int(end) for a, b, _ in alone)
