@@ -55,7 +55,7 @@ def ask(draw: Any, nlp: Any, doc: Doc) -> None:
     marginals = answers and attempt(answers.marginals)
     if not marginals:
         return  # what is known has been refused, or cannot be
-    assert marginals[0].shape == (size, len(pipe.tags))
+    assert marginals[0].shape == (size, len(answers.tags))
     assert np.allclose(marginals[0].sum(1), 1, atol=1e-3)
     assert all(0 <= span.probability <= 1.001 for span in answers.spans()[0])
     assert (answers.entropies() > -1e-3).all()

@@ -92,7 +92,9 @@ def test_the_examples_work(example: Example, folder: Path, tmp_path: Path, monke
         uvicorn = pytest.importorskip("uvicorn")
         monkeypatch.setattr(uvicorn.Server, "run", lambda server, *args, **settings: None)
         monkeypatch.setattr(uvicorn, "run", lambda app, **settings: None)
-    force = ["--force"] if example.args[0] in ("fit", "convert") else []  # other examples begin with their outputs
+    force = (
+        ["--force"] if example.args[0] in ("fit", "convert", "import-model", "export-model") else []
+    )  # other examples begin with their outputs
     result = invoke(*example.args, *force, stdin=Path(example.stdin).read_bytes() if example.stdin else b"")
     assert result.exit_code == 0, result.stdout + result.stderr
     for option, value in zip(example.args, example.args[1:], strict=False):
