@@ -67,7 +67,9 @@ def check_overrides(config: Mapping[str, Any], overrides: Mapping[str, Any], sec
 
 
 def _fields(section: str) -> set[str]:
-    return {field.alias or name for name, field in _SCHEMAS[section].model_fields.items()}
+    schema: Any = _SCHEMAS[section]
+    fields = schema.model_fields if hasattr(schema, "model_fields") else schema.__fields__  # of pydantic 1
+    return {field.alias or name for name, field in fields.items()}
 
 
 def _keys(block: Mapping[str, Any], before: str = "") -> Iterator[str]:

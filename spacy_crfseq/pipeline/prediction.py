@@ -194,7 +194,10 @@ def allowed_labels(
     given, preset: As in `ask`; without `preset`, the notes about such decisions count.
     """
     annotation, tags = labels.annotation, labels.tags
-    decided = annotation.preset(docs, columns.state, columns.doc_offsets, tags) if preset else {}
+    state, offsets = columns.state, columns.doc_offsets
+    if preset and columns.gaps is not None and annotation.reads:  # white space alone may be an entity, too
+        state, offsets = read_tokens(docs, annotation.reads), columns.gaps.doc_offsets
+    decided = annotation.preset(docs, state, offsets, tags) if preset else {}
     evidence = dict(decided)
     for number, more in (given or {}).items():
         evidence[number] = evidence.get(number, NO_EVIDENCE).and_(more)

@@ -134,7 +134,7 @@ class Annotation(ABC):
     ) -> dict[int, DocEvidence]:
         """Return the decisions of earlier components about Docs, by number.
 
-        state, doc_offsets: Of the words of the Docs.
+        state, doc_offsets: Of all tokens of the Docs.
         """
         return {}
 

@@ -477,6 +477,16 @@ def test_preset_entities_stay(ner_of_scheme: Language, data: st.DataObject, seed
     assert all(token.ent_iob != 0 for token in doc)
 
 
+def test_preset_entities_of_white_space_alone_stay() -> None:
+    nlp = trained()
+    doc = Doc(nlp.vocab, words=["  ", "Anna", "\n", "in", "Oslo"])
+    doc.set_ents([Span(doc, 0, 1, "PER"), Span(doc, 2, 3, "ORG")])
+    assert {(0, 1, "PER"), (2, 3, "ORG")} <= set(spans(nlp(doc)))
+    alone = Doc(nlp.vocab, words=["  "])
+    alone.set_ents([Span(alone, 0, 1, "PER")])
+    assert spans(nlp(alone)) == [(0, 1, "PER")]
+
+
 def test_an_entity_ruler_before() -> None:
     nlp = trained()
     ruler = nlp.add_pipe("entity_ruler", before="crf_ner")
