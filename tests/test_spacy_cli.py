@@ -134,7 +134,8 @@ def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, plac
         [*map(str, arguments)], capture_output=True, text=True, env=environment, encoding="utf8", check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"{typo.partition('=')[0]} changes nothing" in done.stderr
+    if "extra fields not permitted" not in done.stdout:  # as older releases of spaCy say of [training]
+        assert f"{typo.partition('=')[0]} changes nothing" in done.stderr
     assert "Traceback" not in done.stderr
 
 
