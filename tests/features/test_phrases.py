@@ -184,7 +184,7 @@ def test_words_and_their_hashes_stay_in_step_after_an_error(monkeypatch: pytest.
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(kernels.hashing, "first_words", fail)
+        patch.setattr(kernels.hashing, "hash_texts", fail)
         with pytest.raises(MemoryError):
             values(phrases, doc)
     assert values(phrases, doc) == [set(), {"A-B"}, {"A-E"}]
