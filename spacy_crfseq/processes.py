@@ -49,7 +49,7 @@ def end_with(parent: int) -> None:
 
 
 def _leave_to_parent(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report an exception that nothing has caught; of Ctrl-C, the parent says something."""
+    """Report an exception that nothing has caught, except Ctrl-C, which the parent reports."""
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
 

@@ -1,7 +1,7 @@
 """Answers about the words of texts, spread over all of their tokens: those between words are no positions of a chain.
 
-What such a token gets follows from a word: the next one of its sequence says whether a span goes on across it.  Where
-labels make up no spans, it repeats the label of a word beside it.
+The label of such a token follows from a word: the next word of its sequence says whether a span goes on across it.
+Where labels make up no spans, it repeats the label of a word beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .posterior import NBest, Posterior
 
 
 class Spread(NamedTuple):
-    """Where the W words of a text are among its T tokens, and what follows for the other tokens.
+    """The places of the W words of a text among its T tokens, and the words from which the other tokens follow.
 
     places (Offsets): [W] the tokens that are words, in order.
     source (Offsets): [T] the word that each token's label follows from, for a word itself; -1 for none.
@@ -56,7 +56,7 @@ class Spread(NamedTuple):
         return out
 
     def spans(self, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets, Bools]:
-        """Return spans of tokens [S] as spans of words [S], and which [S] there can be: from a word to a word.
+        """Return spans of tokens [S] as spans of words [S], and which of them are possible [S]: from a word to a word.
 
         Plain labels are those of all words of the tokens, of which there must be one.
         """
@@ -89,7 +89,7 @@ class SpreadPosterior:
 
     @property
     def temperature(self) -> float:
-        """What scores are divided by."""
+        """The divisor of the scores."""
         return self.words.temperature
 
     def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:

@@ -1,7 +1,7 @@
 """Gold annotation that other tokens cannot hold: the tokenizer of a pipeline joins words that the corpus keeps apart.
 
 spaCy aligns the tokens of the two Docs of an example, and drops what fits no predicted tokens.  Those tokens count as
-not annotated; here is counted what was lost.
+not annotated; this module counts and describes them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``pipe.cfg``: the settings of a component beside its `Method`, and what `calibrate` has learned.
+"""``pipe.cfg``: the settings of a component beside its `Method`, and the numbers that `calibrate` has fitted.
 
 Settings of a prediction are those of the config, which the files of a model never override: a change of one reaches the
-configs of all pipelines that have the component, so that they say what happens, and are saved so.
+configs of all pipelines that have the component, which are then saved with it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def write_configs(component: Any, settings: Mapping[str, Any]) -> None:
 
 
 def _objects() -> list[Any]:
-    """Return all objects that Python's garbage collector knows, which does not list those that were frozen."""
+    """Return all objects of Python's garbage collector, also those that were frozen, which it does not list."""
     if not gc.get_freeze_count():
         return gc.get_objects()
     gc.unfreeze()

@@ -2,7 +2,7 @@
 
 A line break inside a name changes nothing then: features, attributes of documents, neighbours and transitions are those
 of the words alone.  `read_docs` leaves white space out of columns, `Gaps` out of Docs, `gold_tags` out of gold labels;
-`ask` spreads what is found over all tokens.
+`ask` spreads the answers over all tokens.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def before(doc: Doc) -> Offsets:
 
 
 def in_words(evidence: DocEvidence, doc: Doc) -> DocEvidence:
-    """Return what is noted on a Doc for its words; what is outside of the Doc stays so.
+    """Return the notes on a Doc as notes on its words; those on tokens outside of the Doc stay.
 
-    Spans lose white space at their ends, and are left out if they have no word, as is what is noted on white space.
+    Spans lose white space at their ends, and are left out if they have no word, as are notes on white space.
     """
     words, n = before(doc), len(doc)
     spans, allowed = list[SpanLike](), dict[int, list[str]]()

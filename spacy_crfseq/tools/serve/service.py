@@ -55,7 +55,7 @@ class Kept(NamedTuple):
 
 
 DOUBTFUL, LEAST, MOST = 0.9, 0.05, 2
-"""A predicted span of a smaller probability gets alternatives: spans of at least a probability, so many at most."""
+"""A predicted span below the first probability gets alternatives above the second one, at most this number."""
 
 
 def _rivals(predicted: Sequence[Scored], likely: Sequence[Scored]) -> list[Scored]:
