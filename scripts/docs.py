@@ -332,7 +332,9 @@ def parameters(command: Callable[..., Any]) -> list[Parameter]:
             options = (*first, *(info.param_decls or ())) or (f"{flag}/--no-{flag[2:]}" if kind is bool else flag,)
             options = tuple(option.strip() for each in options for option in each.split("/"))
         default = parameter.default
+        told = getattr(info, "show_default", None)
         shown = "" if default in (REQUIRED, None, False, True) or default == [] else str(default)
+        shown = told if isinstance(told, str) else shown
         found.append(
             Parameter(
                 info.metavar or name.rstrip("_").upper(),
@@ -407,13 +409,13 @@ def command_page(name: str, command: Callable[..., Any]) -> str:
 
 
 def _help_blocks(command: Callable[..., Any]) -> list[str]:
-    """Return the help of a command as Markdown; text after a line with a single backspace stays unchanged."""
+    """Return the help of a command as Markdown; indented lines stay unchanged."""
     blocks = []
     for block in inspect.cleandoc(command.__doc__ or "").partition("\f")[0].strip().split("\n\n"):
-        if not block.startswith("\b"):
+        if "\n " not in block:
             blocks.append(_help(block.replace("\n", " ")))
             continue
-        for indented, lines in groupby(block.split("\n")[1:], key=lambda line: line.startswith(" ")):
+        for indented, lines in groupby(block.removeprefix("\b\n").split("\n"), key=lambda line: line.startswith(" ")):
             text = "\n".join(lines)
             if indented:
                 code = inspect.cleandoc(f"\n{text}")

@@ -3,18 +3,20 @@
 The other commands import this module first, so that Ctrl-C during their imports ends without a traceback.
 """
 
+import gc
 import platform
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import version
-from inspect import signature
+from inspect import cleandoc, signature
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 
@@ -39,12 +41,17 @@ Each command has help with examples: python -m spacy crfseq fit --help
 
 SECTIONS: dict[str, list[str]] = {title: [] for title in ("Begin", "Train", "Raw text", "Look", "Use")}
 """Commands by purpose, in the order of a typical project; `command` adds them."""
+RICH = "rich"
+"""How help is shown, also below spaCy's own commands, which show plain text."""
 MEANT: dict[str, str] = {}
 """Names of these commands in other programs."""
 
 
 class Sections(TyperGroup):
     """Lists commands by purpose; contexts are those of click, or of typer's copy of it."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "rich_markup_mode": RICH})
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands in the order of `SECTIONS`."""
@@ -56,20 +63,34 @@ class Sections(TyperGroup):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {MEANT.get(near[0], near[0])!r}?")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands by section."""
-        left = self.list_commands(ctx)
-        known = {name for names in SECTIONS.values() for name in names}
-        for title, names in {**SECTIONS, "Other": tuple(name for name in left if name not in known)}.items():
-            rows = [(name, self.commands[name].get_short_help_str(limit=500)) for name in left if name in names]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+
+class Command(TyperCommand):
+    """Reports a user's mistakes in a paragraph; two parameters of the function, if it has them, matter before the call.
+
+    `code` is a Python file that is imported first, and `config_path` the config that messages on missing values quote.
+    The help is the docstring: paragraphs with indented lines, such as examples, are shown line by line.
+    """
+
+    def __init__(self, *arguments: Any, help: str | None = None, **settings: Any) -> None:
+        blocks = cleandoc(help or "").partition("\f")[0].replace("\b\n", "").split("\n\n")
+        text = "\n\n".join(block if "\n " in block else block.replace("\n", " ") for block in blocks)
+        # brackets of the text are no markup
+        super().__init__(*arguments, help=escape(text), **{**settings, "rich_markup_mode": RICH})
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the function."""
+        from .console import reported_errors
+
+        limits = gc.get_threshold()
+        gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
+        try:
+            with reported_errors(ctx.params.get("config_path"), ctx.params.get("code")):
+                return super().invoke(ctx)
+        finally:
+            gc.set_threshold(*limits)
 
 
-crfseq_cli = typer.Typer(
-    name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+crfseq_cli = typer.Typer(name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def command(
@@ -80,21 +101,21 @@ def command(
 
     Entry points ``spacy_crfseq_commands`` name the modules of `papers` and `tools`, and of other distributions.
 
-    calls (Callable | None): What does the work; the decorated function shows its result, see `options.as_command`.
-    as_json (Callable | None): Returns what --json prints of the result; with `calls`.
+    settings: Of `typer.Typer.command`, such as `options.OVERRIDES` as context_settings.
     """
     SECTIONS.setdefault(section, []).append(name)
     MEANT.update(dict.fromkeys(meant, name))
 
     def register(function: Function) -> Function:
         if calls is None:
-            crfseq_cli.command(name, **settings)(function)
+            crfseq_cli.command(name, cls=Command, rich_help_panel=section, **settings)(function)
         else:
             from .options import OVERRIDES, as_command
 
             if "overrides" in signature(calls).parameters:
                 settings["context_settings"] = OVERRIDES
-            crfseq_cli.command(name, **settings)(as_command(calls, function, as_json))
+            shown = as_command(calls, function, as_json)
+            crfseq_cli.command(name, cls=Command, rich_help_panel=section, **settings)(shown)
         return function
 
     return register

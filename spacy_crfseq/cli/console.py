@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shutil
@@ -51,6 +52,11 @@ def printer() -> Any:
 def say(kind: str, line: str) -> None:
     """Print a line of progress; its kind, "text", "info" or "warn", says how."""
     getattr(printer(), kind)(line)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def advise(*commands: str) -> None:

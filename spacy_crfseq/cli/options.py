@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from difflib import get_close_matches
 from inspect import Parameter, Signature, signature
 from itertools import islice
@@ -24,7 +21,7 @@ from spacy.cli._util import parse_config_overrides
 from ..corpora import Preset, layouts
 from ..errors import ConfigError, DataError
 from ..pipeline.texts import GIVEN_HELP, Text, read_texts
-from .console import printer, reported_errors
+from .console import print_json, printer
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -38,31 +35,54 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package n
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
 GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
 TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
-GoldFormat = Annotated[str | None, typer.Option("--format", "-f", help=layouts.FORMAT_HELP)]
-TextFormat = Annotated[str | None, typer.Option("--format", "-f", help=layouts.TEXTS_HELP)]
 RENAME_HELP = "Of XML: new names of labels, as in name=author,ref=O; one for several merges them"
-LAYOUT: dict[str, Any] = {
-    "columns": Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP)],
-    "scheme": Annotated[str | None, typer.Option(help=layouts.SCHEME_HELP)],
-    "encoding": Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP)],
-    "rename": Annotated[str | None, typer.Option(help=RENAME_HELP)],
-}
+_LAYOUT = "Layout of the file"
+GoldFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help=layouts.FORMAT_HELP,
+        show_default="by its ending, else as in training, else its first lines",
+        rich_help_panel=_LAYOUT,
+    ),
+]
+TextFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help=layouts.TEXTS_HELP,
+        show_default="by its ending, else its first lines",
+        rich_help_panel=_LAYOUT,
+    ),
+]
+Columns = Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP, rich_help_panel=_LAYOUT)]
+Scheme = Annotated[str | None, typer.Option(help=layouts.SCHEME_HELP, show_default="IOB2", rich_help_panel=_LAYOUT)]
+Encoding = Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP, show_default="utf8", rich_help_panel=_LAYOUT)]
+Rename = Annotated[str | None, typer.Option(help=RENAME_HELP, rich_help_panel=_LAYOUT)]
+LAYOUT: dict[str, Any] = {"columns": Columns, "scheme": Scheme, "encoding": Encoding, "rename": Rename}
 """Options on the layout of a file beside its format."""
 Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
 Components = Annotated[
-    list[str] | None, typer.Option("--component", "-p", help="CRF component; repeat it for several [all]")
+    list[str] | None,
+    typer.Option("--component", "-p", help="CRF component; repeat it for several", show_default="all"),
 ]
 OneComponent = Annotated[
-    str | None, typer.Option("--component", "-p", help="CRF component [the only one that predicts spans]")
+    str | None, typer.Option("--component", "-p", help="CRF component", show_default="the only one that predicts spans")
 ]
 Every = Annotated[
     int | None,
-    typer.Option(min=1, help="Iterations between dev scores [1 for online optimizers such as AdaGrad, else 10]"),
+    typer.Option(
+        min=1, help="Iterations between dev scores", show_default="1 for online optimizers such as AdaGrad, else 10"
+    ),
 ]
 Patience = Annotated[
     int | None,
     typer.Option(
-        min=0, help="Stop after this many dev scores without improvement; 0 trains to convergence [5 if online, else 0]"
+        min=0,
+        help="Stop after this many dev scores without improvement; 0 trains to convergence",
+        show_default="5 for online optimizers, else 0",
     ),
 ]
 Samples = Annotated[int, typer.Option(min=1, help="Bootstrap samples for intervals and p values")]
@@ -74,8 +94,8 @@ Dask = Annotated[
 Lang = Annotated[str, typer.Option("--lang", "-l", help="Language code")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead")]
 Code = Annotated[Path | None, typer.Option("--code", "-c", help="Python file with registered functions to import")]
+"""See `app.Command`, which imports the file."""
 Force = Annotated[bool, typer.Option("--force", "-F", help="Replace the output of an earlier run")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-V", help="Show spaCy's messages for debugging")]
 
 _ENDS = "The optimizer has a limit of its own: --components.NAME.optimizer.max_iterations N."
 OF_SPACY_TRAIN = {
@@ -112,31 +132,31 @@ GoldLayout = Annotated[layouts.Format, LayoutOptions(GoldFormat)]
 TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
 
 
-@contextmanager
-def training(
-    ctx: typer.Context | None, config: Path | None, code: Path | None, verbose: bool | None = False
-) -> Iterator[dict[str, Any]]:
-    """Yield config overrides; errors inside the block are reported, and garbage is collected less often.
+def config_overrides(ctx: typer.Context, config: Path | None) -> dict[str, Any]:
+    """Return the overrides of a command's config, its arguments of the form ``--section.key value``.
 
-    ctx (typer.Context | None): None for a command without overrides.
+    config (Path | None): The config file, None for a command that was called without.
+    RAISES typer.BadParameter: See `read_overrides`.
+    RAISES ConfigError: If there is no config to override, or no such file.
     """
-    if verbose:
-        util.logger.setLevel(logging.DEBUG)
-    known = [] if ctx is None else [name for parameter in ctx.command.params for name in parameter.opts]
-    overrides = {} if ctx is None else read_overrides(ctx.args, known)
     from ..pipeline.project import check_config_file
 
-    with reported_errors(config, code):
-        if overrides and config is None:
-            raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
-        if config is not None:
-            check_config_file(config)  # before another complaint hides that its name is wrong
-        limits = gc.get_threshold()
-        gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
-        try:
-            yield overrides
-        finally:
-            gc.set_threshold(*limits)
+    overrides = read_overrides(ctx.args, [name for parameter in ctx.command.params for name in parameter.opts])
+    if overrides and config is None:
+        raise ConfigError(f"--{next(iter(overrides))} changes a config, but there is none. Give --config FILE.")
+    if config is not None:
+        check_config_file(config)  # before another complaint hides that its name is wrong
+    return overrides
+
+
+def _show_debugging(wanted: bool) -> None:
+    if wanted:
+        util.logger.setLevel(logging.DEBUG)
+
+
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-V", callback=_show_debugging, help="Show spaCy's messages for debugging")
+]
 
 
 def as_command(
@@ -164,13 +184,12 @@ def as_command(
         for name, option in own.items():
             if (several := _several_options(option)) is not None:
                 said[name] = several.taken(said)
-        with training(said.get("ctx"), said.get("config_path"), said["code"], said.get("verbose")) as overrides:
-            more = {"overrides": overrides} if overridden else {}
-            result = function(**{name: said[name] for name in own}, **more)
-            if as_json is not None and said["as_json"]:
-                print(json.dumps(as_json(result), indent=2, ensure_ascii=False, allow_nan=False))
-                return
-            status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
+        more = {"overrides": config_overrides(said["ctx"], said.get("config_path"))} if overridden else {}
+        result = function(**{name: said[name] for name in own}, **more)
+        if as_json is not None and said["as_json"]:
+            print_json(as_json(result))
+            return
+        status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
         if status:
             raise typer.Exit(status)
 

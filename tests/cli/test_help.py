@@ -32,6 +32,14 @@ def test_help_shows_an_example_and_fits_into_80_columns(command: str, run: Run) 
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
+@pytest.mark.parametrize("command", ["evaluate", "tag"])
+def test_options_on_the_layout_of_a_file_have_a_panel(command: str, run: Run) -> None:
+    help_of, _, panel = worked(run(command, "--help")).stdout.partition("─ Layout of the file ─")
+    for option in ("--format", "--columns", "--scheme", "--encoding"):
+        assert f"\n│ {option} " in panel
+        assert f"\n│ {option} " not in help_of
+
+
 def test_version(run: Run) -> None:
     shown = worked(run("--version")).stdout
     packages = rf"spacy {spacy.__version__}, thinc [\d.]+, numba [\d.]+, numpy [\d.]+, Python [\d.]+"
@@ -44,7 +52,7 @@ def test_commands_are_part_of_spacy() -> None:
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("False\n")
     for command in COMMANDS:
-        assert f"\n  {command} " in result.stdout
+        assert f"\n│ {command} " in result.stdout
 
 
 def test_console_script(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_every_command_has_a_page_with_all_its_options(pages: dict[str, str]) ->
         page = pages[f"commands/{info.name}.md"]
         told = set(re.findall(r"`(--[\w-]+)`", page))
         shown = CliRunner().invoke(crfseq_cli, [str(info.name), "--help"]).stdout
-        helped = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)) - {"--help"}
+        helped = set(re.findall(r"^│ [* ]*(--[\w-]+)", shown, re.MULTILINE)) - {"--help"}
+        assert helped
         assert helped <= told, info.name
         assert re.search(rf"```bash\n[^`]*python -m spacy crfseq {info.name}\b", page)
         assert f"[`{info.name}`]({info.name}.md)" in pages["commands/index.md"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,30 +20,12 @@ if TYPE_CHECKING:
 
 
 def prune(
-    model: options.Model,
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
-    threshold: Annotated[
-        float, typer.Option("--threshold", "-t", min=0.0, help="Remove weights up to this absolute value")
-    ] = 0.0,
-    component: Annotated[
-        list[str] | None,
-        typer.Option("--component", "-p", help="Component to prune; repeat it for several [all CRF components]"),
-    ] = None,
-    force: options.Force = False,
+    model: str | Path, output: Path, threshold: float = 0.0, component: Sequence[str] = (), *, force: bool = False
 ) -> dict[str, Pruned]:
-    """Remove weights and features with little effect from a trained pipeline.
+    """Write a pipeline without small weights; return the sizes of each component before and after.
 
-    The default threshold 0 removes only zero weights, of which an L1 penalty leaves many; predictions stay the same. A
-    higher threshold changes predictions, so score the result with 'crfseq evaluate'. The pruned pipeline can be trained
-    further in Python with pipe.fit(examples).
-
-    \b
-    Example:
-      python -m spacy crfseq prune training/model-best training/model-small \\
-          --threshold 0.01
-    \f
-    Return the sizes of each component before and after.
-
+    threshold (float): Weights up to this absolute value are removed.
+    component (Sequence[str]): Names of components; all CRF components if there is none.
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES ConfigError: If there is no such component, or `output` is in use.
     """
@@ -50,15 +33,33 @@ def prune(
 
     check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)
-    reports = {
-        name: pipe.prune(threshold) for name, pipe in crfs_of(dict(nlp.pipeline), component or [], str(model)).items()
-    }
+    reports = {name: pipe.prune(threshold) for name, pipe in crfs_of(dict(nlp.pipeline), component, str(model)).items()}
     replace_folder(output, fill_card(nlp).to_disk)
     return reports
 
 
-@command("prune", "Use", calls=prune)
-def _print(reports: dict[str, Pruned], output: Path, threshold: float) -> None:
+@command("prune", "Use")
+def prune_cli(
+    model: options.Model,
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pruned pipeline")],
+    threshold: Annotated[
+        float, typer.Option("--threshold", "-t", min=0.0, help="Remove weights up to this absolute value")
+    ] = 0.0,
+    component: options.Components = None,
+    force: options.Force = False,
+    code: options.Code = None,
+) -> None:
+    """Remove weights and features with little effect from a trained pipeline.
+
+    The default threshold 0 removes only zero weights, of which an L1 penalty leaves many; predictions stay the same. A
+    higher threshold changes predictions, so score the result with 'crfseq evaluate'. The pruned pipeline can be trained
+    further in Python with pipe.fit(examples).
+
+    Example:
+      python -m spacy crfseq prune training/model-best training/model-small \\
+          --threshold 0.01
+    """
+    reports = prune(model, output, threshold, component or (), force=force)
     rows = []
     for name, (before, after) in reports.items():
         pairs = ((before.weights, after.weights), (before.features, after.features))
