@@ -50,6 +50,10 @@ class ClusterError(CrfError):
     """The workers or the scheduler of a cluster are lost; training continues from its checkpoint."""
 
 
+DAMAGED = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError)
+"""The exceptions that wrong values in a file lead to."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return a sentence that lists the known names, after the nearest one if there is any.
 

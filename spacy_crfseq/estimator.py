@@ -38,7 +38,7 @@ from .features.entries import attribute_of, entries_in, shown
 from .features.interned import MOST_BAGS, Attributes, Bags, Text, group, joined
 from .files import replacing
 from .inference.posterior import Posterior
-from .model import LinearChainCRF, check_finite
+from .model import LinearChainCRF
 from .optimizers.online import seeded
 from .potentials.layout import DenseRows, Layout, Rows, bigram_columns, cells, rows_of, taken
 from .potentials.linear import Linear
@@ -50,6 +50,7 @@ from .training.dataset import Dataset
 from .training.fit import Progress, fit
 from .training.objective import Objective, Term
 from .types import Bools, Constraints, Floats, Ints, Offsets, TextLoss
+from .weights_file import check_finite, weights_from_bytes, weights_to_bytes
 
 Sequences: TypeAlias = Iterable[Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]
@@ -343,7 +344,11 @@ class _Model(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack."""
-        message = {"attributes": list(self.attributes.names), "groups": self.bags.groups, "crf": self.crf.to_bytes()}
+        message = {
+            "attributes": list(self.attributes.names),
+            "groups": self.bags.groups,
+            "crf": weights_to_bytes(self.crf),
+        }
         data: bytes = srsly.msgpack_dumps(message)
         return data
 
@@ -368,7 +373,7 @@ class _Model(NamedTuple):
         try:
             message = srsly.msgpack_loads(data)
             names, groups = [str(name) for name in message["attributes"]], np.array(message["groups"], np.int32)
-            crf = LinearChainCRF.from_bytes(message["crf"], source)
+            crf = weights_from_bytes(message["crf"], source)
             if not len(names) == len(groups) == crf.layout.unigrams.n_rows:
                 raise ValueError(f"{len(names)} attributes of {crf.layout.unigrams.n_rows}")
         except Exception as error:  # msgpack raises many kinds on foreign bytes

@@ -1,4 +1,4 @@
-"""The linear-chain CRF: parameters, and their place on disk.
+"""The linear-chain CRF: its parameters, and the distribution of labels that they give a text.
 
     score(y | x) = start(y_1) + sum_t [ sum_{a in x_t} W(a, y_t) + A(y_{t-1}, y_t) + sum_{b in x_t} V(b, y_{t-1}, y_t) ]
                  + end(y_T)
@@ -11,28 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import srsly
-from numpy.typing import NDArray
 
-from . import types
-from .errors import ConfigError, ModelFileError
+from .errors import ConfigError
 from .features.encoder import Encoded
-from .files import collecting
 from .inference.posterior import Posterior
-from .potentials.layout import DenseRows, Layout, Rows, SparseRows, cells, used_rows, widened
+from .potentials.layout import DenseRows, Layout, cells, used_rows, widened
 from .potentials.linear import CachedSums, Linear, Source
 from .potentials.protocol import Potential
 from .potentials.sums import Small, Sum, TokenScores
 from .potentials.tag_dictionary import EmissionMask, TagDictionary
 from .types import Bools, Constraints, Floats, Hashes, Numbers, OccurrenceRules, SupportPotential, TokenPotential
 
-FORMAT = "spacy_crfseq.LinearChainCRF"
-VERSION = 1
-BLOCKS = "state", "pair"
-"""Names of both blocks of features in a file."""
 COLDEST = 1e-6
 """The lowest temperature for scores in single precision; the highest is one over it."""
 DENSE_FROM = 0.8
@@ -216,171 +208,3 @@ class LinearChainCRF:
         layout = layout._replace(unigrams=unigrams, bigrams=bigrams)
         theta = np.concatenate([theta, self.theta[self.layout.size :]])
         return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
-
-    def to_bytes(self) -> bytes:
-        """Return the model as msgpack: one entry per array, in the smallest integer types, no weight that is zero."""
-        used = self.theta != 0
-        message: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "labels": self.labels,
-            "boundaries": self.layout.boundaries,
-            "steps": None if self.layout.steps is None else self.layout.steps.astype(np.uint8),
-            "theta": self.theta[used],
-            "used": np.packbits(used),
-            "n_theta": len(used),
-        }
-        for number, (name, rows) in enumerate(zip(BLOCKS, (self.layout.unigrams, self.layout.bigrams), strict=True)):
-            message[name] = {"keys": self.keys[number], "kind": "dense"}
-            if isinstance(rows, SparseRows):
-                message[name] |= {"kind": "sparse", "lengths": _shrink(np.diff(rows.ptr)), "cols": _shrink(rows.cols)}
-            if self.templates is not None:
-                message[name]["templates"] = _shrink(self.templates[number])
-        if self.dictionary is not None:
-            words, allowed = self.dictionary
-            message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
-        states = [plugin.to_state() for plugin in self.added if isinstance(plugin, types.Stateful)]
-        if states:
-            message["kernels"] = states  # the first of these were kernels
-        data: bytes = srsly.msgpack_dumps(message)
-        return data
-
-    @classmethod
-    def from_bytes(cls, data: bytes, source: str = "model data", added: tuple[Added, ...] = ()) -> LinearChainCRF:
-        """Return the model stored by `to_bytes`.
-
-        source (str): Name of the data for error messages.
-        added (tuple[Added, ...]): The potentials of its training, in addition to the linear one.
-        RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
-        """
-        message = _unpack(data, source)
-        try:
-            labels, steps = message["labels"], message["steps"]
-            names = labels if isinstance(labels, list) else []
-            if not names or any(type(name) is not str for name in names) or len(set(names)) < len(names):
-                raise ValueError(f"the labels are {labels!r} instead of a list of distinct names")
-            n = len(names)
-            (unigrams, keys, numbers), (bigrams, pair_keys, pair_numbers) = (
-                _unpack_block(message[name], width) for name, width in zip(BLOCKS, (n, n * n), strict=True)
-            )
-            steps = None if steps is None else np.array(steps, np.bool_)
-            layout = Layout(n, unigrams, bigrams, steps, bool(message["boundaries"]))
-            theta = _unpack_theta(message)
-            dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
-            own = [plugin for plugin in added if isinstance(plugin, types.Stateful)]
-            for plugin, state in zip(own, message.get("kernels", ()), strict=True):
-                plugin.from_state(state)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            raise ModelFileError(
-                f"{source}: the stored model is damaged ({error!r}); train or copy it again."
-            ) from error
-        _check(layout, theta, source, sum(plugin.size(n) for plugin in added))
-        templates = None if numbers is None or pair_numbers is None else (numbers, pair_numbers)
-        return cls(labels, layout, theta, (keys, pair_keys), dictionary, templates, added)
-
-
-def _shrink(values: NDArray[Any]) -> NDArray[Any]:
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
-
-
-def _unpack(data: bytes, source: str) -> dict[str, Any]:
-    try:
-        with collecting():
-            message = srsly.msgpack_loads(data)
-    except Exception as error:  # msgpack raises many kinds on foreign bytes
-        raise ModelFileError(
-            f"{source}: this is no spacy_crfseq model, or it was cut short ({error}). Train or copy it again."
-        ) from error
-    head: dict[str, Any] = message if isinstance(message, dict) else {}
-    if not isinstance(head.get("format"), str) or head["format"] != FORMAT:
-        raise ModelFileError(f"{source}: this is no spacy_crfseq model. Train a model, or check the path.")
-    check_version(head.get("version"), VERSION, source)
-    return head
-
-
-def check_version(stored: Any, known: int, source: str) -> None:
-    """RAISES ModelFileError: If a stored format is of another version than the known one."""
-    if type(stored) is int and stored > known:
-        raise ModelFileError(
-            f"{source}: stored by a newer release of spacy_crfseq, in version {stored} of the format; this one reads "
-            f"version {known}. Run 'pip install --upgrade spacy-crfseq'."
-        )
-    if type(stored) is not int or stored != known:
-        raise ModelFileError(f"{source}: stored in version {stored!r} of the format. Train or copy it again.")
-
-
-def _unpack_theta(stored: dict[str, Any]) -> Floats:
-    values, size, packed = np.array(stored["theta"]), int(stored["n_theta"]), np.array(stored["used"], np.uint8)
-    if packed.ndim != 1 or values.ndim != 1 or size < 0 or len(packed) != -(-size // 8):
-        raise ValueError(f"{values.size} parameters where {size} are marked")
-    used = np.unpackbits(packed, count=size).astype(np.bool_)
-    if len(values) != used.sum():
-        raise ValueError(f"{values.size} parameters where {used.sum()} are needed")
-    if values.dtype not in (np.float32, np.float64):
-        raise ValueError(f"parameters of type {values.dtype.str}, not float32 or float64")
-    theta = np.zeros(size, values.dtype)
-    theta[used] = values
-    return theta
-
-
-def _unpack_keys(stored: Any) -> Hashes:
-    keys = np.array(stored)
-    if keys.ndim != 1 or keys.dtype != np.uint64:
-        raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
-    return keys
-
-
-def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
-    words = _unpack_keys(stored["words"])
-    allowed = np.unpackbits(np.array(stored["allowed"], np.uint8), axis=1)[:, :n_labels].astype(np.bool_)
-    if allowed.shape != (len(words), n_labels) or not allowed.any(1).all():
-        raise ValueError("the tag dictionary does not fit the labels")
-    return TagDictionary(words, allowed)
-
-
-def _unpack_block(stored: dict[str, Any], width: int) -> tuple[Rows, Hashes, Numbers | None]:
-    """Return the rows, keys and templates of a block, whose arrays fit each other: kernels do not check bounds."""
-    keys, templates = _unpack_keys(stored["keys"]), None
-    if "templates" in stored:
-        numbers = np.array(stored["templates"])
-        if numbers.shape != keys.shape or numbers.dtype not in (np.uint8, np.uint16):
-            raise ValueError("the numbers of the templates do not fit the features")
-        templates = numbers.astype(np.uint16)
-    if stored["kind"] == "dense":
-        return DenseRows(len(keys), width), keys, templates
-    if stored["kind"] != "sparse":
-        raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not supported")
-    lengths, cols = np.asarray(stored["lengths"]), np.asarray(stored["cols"])
-    if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in (lengths, cols)):
-        raise ValueError("the places of the weights are not whole numbers")
-    if cols.size and not 0 <= cols.min() <= cols.max() < width:
-        raise ValueError("weights of labels that are not there")
-    ptr = np.append(0, np.cumsum(lengths, dtype=np.int64)).astype(np.int64)
-    if len(lengths) != len(keys) or ptr[-1] != len(cols) or (np.diff(ptr) < 0).any():
-        raise ValueError("features and weights do not fit together")
-    return SparseRows(ptr, cols.astype(np.int32), width), keys, templates
-
-
-def _check(layout: Layout, theta: Floats, source: str, n_added: int) -> None:
-    """Refuse parameters that do not fit the layout."""
-    wrong = ""
-    if layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
-        wrong = f"its transitions do not fit its {layout.n_labels} labels; copy it again."
-    elif len(theta) != layout.size + n_added:
-        wrong = (
-            f"{theta.size} parameters where {layout.size + n_added} are needed. Copy it again, with the config beside "
-            "it: [potentials] must be those of the training."
-        )
-    if wrong:
-        raise ModelFileError(f"{source}: {wrong}")
-    check_finite(theta, source)
-
-
-def check_finite(theta: Floats, source: str) -> None:
-    """Raise ModelFileError if a weight is NaN or infinite."""
-    if not np.isfinite(theta).all():
-        count = int((~np.isfinite(theta)).sum())
-        raise ModelFileError(
-            f"{source}: {count} of {len(theta)} weights are NaN or infinite. The training diverged or the file is "
-            "damaged: train again, with a smaller learning rate or a stronger regularizer."
-        )

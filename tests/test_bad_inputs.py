@@ -22,7 +22,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError, ModelFileError
 from spacy_crfseq.features.sets import FeatureSet
-from spacy_crfseq.pipeline import doc_model
+from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.pipeline.readers import create_conll_reader
 from spacy_crfseq.pipeline.spacy_train import full_batch
 from spacy_crfseq.regularizers.l2 import L2
@@ -131,7 +131,7 @@ def store(folder: Path, change: Callable[[bytes], bytes], **config: Any) -> Path
 
 
 def resealed(head: dict[str, Any]) -> bytes:
-    return bytes(srsly.msgpack_dumps({**head, "digest": doc_model._digest(head)}))
+    return bytes(srsly.msgpack_dumps({**head, "digest": digest_of(head)}))
 
 
 def changed_body(**changes: Any) -> Callable[[bytes], bytes]:

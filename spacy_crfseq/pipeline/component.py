@@ -29,8 +29,9 @@ from ..types import Floats
 from . import clusters, evidence, steps
 from .build import check_source
 from .cfg import ComponentSettings, write_configs
-from .doc_model import DocModel, Pruned, read_settings
+from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
+from .model_file import read_settings
 from .overrides import check_command_line
 from .prediction import ask, portions
 from .settings import Method

@@ -1,49 +1,42 @@
-"""The state of a component: labels, weights, the names of features; and its file, with the templates of the training.
+"""The model of a component: its labels, features and weights, and how they read Docs.
 
 A prediction sees none of this, but the value `Trained` that `DocModel.current` makes of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from itertools import chain
-from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
-import srsly
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 from thinc.api import Model
 
 from .. import threads
-from ..errors import ConfigError, ModelFileError
+from ..errors import ConfigError
 from ..features.encoder import Encoded, Encoder
 from ..features.sets import FeatureSet, columns_read
-from ..features.template_file import TemplateFile
 from ..features.templates import lexical_names
-from ..files import collecting
-from ..model import LinearChainCRF, check_version
-from ..types import Floats, LearnedDecoder, NetworkPotential, OccurrenceRules, Stateful
-from .cfg import UNCALIBRATED, is_learned
+from ..model import LinearChainCRF
+from ..types import Floats, NetworkPotential, OccurrenceRules
+from .cfg import UNCALIBRATED
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
 from .labels import LabelSet
+from .model_file import (
+    StoredModel,
+    check_settings,
+    model_from_bytes,
+    model_to_bytes,
+    names_left,
+    stored_settings,
+)
 from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
 from .settings import Method
 from .tasks import Annotation
-
-VERSION = 1
-HEAD: dict[str, Any] = {
-    "version": int, "template_file": list | None, "templates": list, "bigram_templates": list, "functions": dict,
-    "attributes": dict | None, "names": list, "largest": list, "n_sequences": int, "seen_all": bool,
-    "first": bytes | None, "model": bytes, "digest": bytes,
-}  # fmt: skip
-"""The types of the entries of a model file."""
-MADE_OF = ("attr", "scheme")
-"""Settings of a task that say what the tags of a model mean; the config must have those of the training."""
 
 
 class ModelSize(NamedTuple):
@@ -311,7 +304,7 @@ class DocModel:
                     f"Component {self.name!r}: nothing is left with a threshold of {threshold}: it must be at least 0 "
                     f"and lower than the largest weight, {largest:.4g}."
                 )
-            names, n_sequences = _names_left(self.feature_names, crf, compact), self.n_sequences
+            names, n_sequences = names_left(self.feature_names, crf, compact), self.n_sequences
             encoder, known = self.encoder_of(compact), self.largest_names()
             self.start(compact, encoder, n_sequences, seen_all=True, names=names, largest=known)
             return Pruned(before, self.size)
@@ -383,8 +376,8 @@ class DocModel:
             return self._packed
         largest: LargestNames = ({}, {}) if is_first else self.largest_names()
         first = None if self.first is None else self.first.pack(is_first=True)
-        packed = Packed(self.feature_names, largest, self.n_sequences, self.seen_all, first)
-        return pack(self.crf, packed, self.method, self.features, is_first)
+        stored = StoredModel(self.crf, self.feature_names, largest, self.n_sequences, self.seen_all, first)
+        return model_to_bytes(stored, self.method, self.features, is_first=is_first)
 
     @contextmanager
     def packed_once(self) -> Iterator[None]:
@@ -396,186 +389,29 @@ class DocModel:
             self._packed = None
 
     def unpack(self, data: bytes, source: str) -> None:
-        """Load what `pack` returned; `source` is what an error calls the data."""
-        crf, packed = unpack(data, self.method, self.name, source)
-        names, largest, n_sequences, seen_all, first = packed
+        """Load the bytes that `pack` returned.
+
+        source (str): What an error calls the data.
+        RAISES ModelFileError: As `model_from_bytes`.
+        """
+        stored = model_from_bytes(data, self.method, self.name, source)
         self._features = None  # the features of a template file are in the model
         if self.first is not None:
             self.first = self.new_first()
-            if first is not None:
-                self.first.unpack(first, source)
-        self.set_tags(crf.labels)
-        self.start(crf, self.encoder_of(crf), n_sequences, seen_all=seen_all, names=names, largest=largest)
+            if stored.first is not None:
+                self.first.unpack(stored.first, source)
+        self.set_tags(stored.crf.labels)
+        self.start(
+            stored.crf, self.encoder_of(stored.crf), stored.n_sequences,
+            seen_all=stored.seen_all, names=stored.names, largest=stored.largest,
+        )  # fmt: skip
 
     def settings(self) -> dict[str, Any]:
-        """Return what is stored beside the weights, as values of JSON: tags, what was fitted; no empty calibration."""
-        kept = {key: value for key in (*MADE_OF, *UNCALIBRATED) if (value := self.cfg.get(key))}
-        return {**kept, "tags": list(self.labels.tags)}
+        """Return the settings that are stored beside the weights, see `stored_settings`."""
+        return stored_settings(self.cfg, self.labels.tags)
 
     def use_settings(self, stored: dict[str, Any]) -> None:
-        """Restore what `settings` returned; settings of a prediction are those of the config.
-
-        RAISES ModelFileError: If a value is of the wrong type or out of range, or the config says another one.
-        """
-        tags: Any = stored.get("tags")
-        fitted = {key: stored[key] for key in UNCALIBRATED if key in stored}
-        wrong = [key for key, value in fitted.items() if not is_learned(key, value)]
-        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            wrong.append("tags")
-        if wrong:
-            values = ", ".join(f"{key} = {stored.get(key)!r}" for key in wrong)
-            raise ModelFileError(f"component {self.name!r}: its stored settings are damaged: {values}. Copy it again.")
-        for key in MADE_OF:
-            if key in self.cfg and stored.get(key, self.cfg[key]) != self.cfg[key]:
-                raise ModelFileError(
-                    f"component {self.name!r}: the model was trained with {key} = {stored[key]!r}, but the config says "
-                    f"{self.cfg[key]!r}. Use the config that lies beside the model, or train again."
-                )
-        self.cfg.update(UNCALIBRATED | fitted)
-        self.set_tags(tags)
-
-
-# The file of a model
-
-
-class Packed(NamedTuple):
-    """What a model file holds under these names, beside weights, templates and the data of plug-ins.
-
-    names (list[str]): Readable names of both blocks' features, empty where they were not kept.
-    largest (LargestNames): Names of the features with the largest weights, where not all are kept.
-    n_sequences (int): Size of the training set, with which online training continues.
-    seen_all (bool): See `DocModel`.
-    first (bytes | None): The model file of the first stage.
-    """
-
-    names: list[str]
-    largest: LargestNames
-    n_sequences: int
-    seen_all: bool = True
-    first: bytes | None = None
-
-
-def pack(crf: LinearChainCRF, packed: Packed, method: Method, features: FeatureSet, is_first: bool = False) -> bytes:
-    """Return the bytes of a model file.
-
-    features (FeatureSet): Those of the method, with those of its attribute plug-ins.
-    is_first (bool): Whether this is a first stage: the data of plug-ins are in the file around it.
-
-    Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
-    """
-    names, whole = packed.names, crf
-    if packed.seen_all and any(weights.any() for weights in crf.views[:2]):
-        crf = crf.without_unused()
-        names = _names_left(names, whole, crf)
-    largest = [{key: of_block[key] for key in sorted(of_block)} for of_block in packed.largest]
-    head = {
-        "version": VERSION,
-        "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
-        "templates": list(features.templates),
-        "bigram_templates": list(features.bigram_templates),
-        "functions": {} if is_first else _states(_functions(features)),
-        "attributes": None if is_first else _states(method.attributes),
-        **_states({"decoder": method.decoder}),
-        **packed._replace(names=names, largest=largest)._asdict(),  # type: ignore[arg-type]
-        "model": crf.to_bytes(),
-    }
-    data: bytes = srsly.msgpack_dumps({**head, "digest": None})
-    seal: bytes = srsly.msgpack_dumps(blake2b(data, digest_size=16).digest())
-    return data[:-1] + seal  # in place of None, which is one byte
-
-
-def _states(plugins: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: plugin.to_state() for name, plugin in plugins.items() if isinstance(plugin, Stateful)}
-
-
-def _names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
-    """Return the names of a model's features that another one has kept."""
-    if not names or before is after:
-        return names
-    kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
-    return [name for name, stays in zip(names, kept, strict=True) if stays]
-
-
-def _digest(head: dict[str, Any]) -> bytes:
-    """Return a hash of all entries of a model file but itself: a flipped bit of a weight cannot be seen otherwise."""
-    return blake2b(srsly.msgpack_dumps({**head, "digest": None}), digest_size=16).digest()
-
-
-def _functions(features: FeatureSet) -> dict[str, Any]:
-    return {**features.functions, **features.token_functions}
-
-
-def unpack(data: bytes, method: Method, component: str, source: str) -> tuple[LinearChainCRF, Packed]:
-    """Return what `pack` stored; features that keep a state get it back.
-
-    method (Method): Features and potentials of the config, which must be those of the model.
-    source (str): What to call the data in an error.
-    RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
-    """
-    try:
-        with collecting():
-            head = srsly.msgpack_loads(data)
-        if isinstance(head["version"], int):
-            check_version(head["version"], VERSION, source)
-        wrong = [name for name, kind in HEAD.items() if not isinstance(head[name], kind)]
-        if wrong or head["digest"] != _digest(head):
-            raise ValueError(f"{', '.join(wrong) or 'its parts'} are not what was written")
-        templates = head["templates"], head["bigram_templates"]
-        unigrams, bigrams = ({int(key): str(name) for key, name in of_block.items()} for of_block in head["largest"])
-        packed = Packed(
-            list(map(str, head["names"])), (unigrams, bigrams), *(head[name] for name in Packed._fields[2:])
-        )
-    except ModelFileError:
-        raise
-    except Exception as error:  # msgpack raises many kinds on foreign bytes
-        raise ModelFileError(
-            f"{source}: this is no model of spacy_crfseq, or it was cut short ({error!r}). Train or copy it again."
-        ) from error
-    lines, functions, attributes = head["template_file"], head["functions"], head["attributes"]
-    if lines and isinstance(method.features, TemplateFile):
-        method.features.from_state(lines)
-    if attributes is not None:
-        _restore(method.attributes, attributes, source)
-    features = method.feature_set()
-    same_templates = templates == (list(features.templates), list(features.bigram_templates))
-    if not same_templates or not functions.keys() <= _functions(features).keys():
-        raise ModelFileError(
-            f"{source}: the model was trained with other feature templates than the config of component "
-            f"{component!r} names. Use the config that lies beside the model, or train again."
-        )
-    _restore({name: _functions(features)[name] for name in functions}, functions, source)
-    if isinstance(method.decoder, LearnedDecoder):  # the model may have been trained with another one
-        _restore({"decoder": method.decoder}, {"decoder": head.get("decoder")}, source)
-    crf = LinearChainCRF.from_bytes(head["model"], source, tuple(method.potentials.values()))
-    if crf.theta.dtype != method.precision:
-        crf = crf.at(crf.theta.astype(method.precision))
-    for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
-        if len(numbers) and numbers.max() >= len(plan.templates):
-            raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    return crf, packed
-
-
-def _restore(attributes: Mapping[str, Any], states: Mapping[str, Any], source: str) -> None:
-    """Give attribute plug-ins the data that a model has stored.  RAISES ModelFileError: If they do not fit."""
-    expected = {name for name, plugin in attributes.items() if isinstance(plugin, Stateful)}
-    if expected != states.keys():
-        raise ModelFileError(
-            f"{source}: the model has data for the attributes {sorted(states)}, but the config names "
-            f"{sorted(expected)}. Use the config that lies beside the model, or train again."
-        )
-    for name, state in states.items():
-        try:
-            attributes[name].from_state(state)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-            raise ModelFileError(f"{source}: the data of {name!r} are damaged ({error!r}).") from error
-
-
-def read_settings(file: Path) -> dict[str, Any]:
-    """Return the settings stored as JSON.  RAISES ModelFileError: If the file holds something else."""
-    try:
-        stored = srsly.read_json(file)
-    except ValueError as error:
-        raise ModelFileError(f"{file}: this is no JSON file ({error}). Train or copy the model again.") from error
-    if not isinstance(stored, dict):
-        raise ModelFileError(f"{file}: expected the settings of a component. Train or copy the model again.")
-    return stored
+        """Restore the settings that were stored.  RAISES ModelFileError: As `check_settings`."""
+        check_settings(stored, self.cfg, self.name)
+        self.cfg.update(UNCALIBRATED | {key: stored[key] for key in UNCALIBRATED if key in stored})
+        self.set_tags(stored["tags"])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ModelFileError
-from spacy_crfseq.pipeline import doc_model
+from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.pipeline.select import load_pipeline
 from tests.fuzz.damage import changed, damaged
 from tests.fuzz.oracle import attempt, cases
@@ -61,7 +61,7 @@ def repacked(data: bytes, draw: Any) -> bytes:
     else:
         name = draw(st.sampled_from(sorted(head)))
         head[name] = draw(changed(head[name]))
-    return bytes(srsly.msgpack_dumps({**head, "digest": doc_model._digest(head)}))
+    return bytes(srsly.msgpack_dumps({**head, "digest": digest_of(head)}))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ import srsly
 from spacy.tokens import Doc
 
 from spacy_crfseq import registry
-from spacy_crfseq.pipeline import doc_model
+from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.training.fit import MAGIC, Checkpoint, fit
 from tests.contracts.test_optimizers import make, problem_for
 from tests.fuzz.oracle import CASES, attempt
@@ -123,8 +123,8 @@ def load_mutated(rng: np.random.Generator, plugin: str, configs: Any, whole: dic
         head["attributes"] = {"one": mutated(rng, head["attributes"]["one"])}
     else:
         body = srsly.msgpack_loads(head["model"])
-        head["model"] = srsly.msgpack_dumps({**body, "kernels": mutated(rng, body["kernels"])})
-    packed = srsly.msgpack_dumps({**head, "digest": doc_model._digest(head)})
+        head["model"] = srsly.msgpack_dumps({**body, "potentials": mutated(rng, body["potentials"])})
+    packed = srsly.msgpack_dumps({**head, "digest": digest_of(head)})
     nlp = blank("crf_ner", **configs[plugin])
 
     def load() -> None:

@@ -13,7 +13,7 @@ import pytest
 import srsly
 from thinc.api import fix_random_seed
 
-from spacy_crfseq.pipeline.doc_model import HEAD
+from spacy_crfseq.pipeline.model_file import HEAD
 from tests.pipeline.helpers import blank, examples, initialize, inputs, pipe_of, registered, templates, trained
 
 STORED = Path(__file__).parent / "stored"

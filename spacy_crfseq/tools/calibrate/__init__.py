@@ -184,7 +184,7 @@ def fit_types(judged: Judged) -> ByType:
 
 
 def _store(model: Path, folder: Path, results: dict[str, Result]) -> None:
-    from ...pipeline.doc_model import read_settings
+    from ...pipeline.model_file import read_settings
 
     if folder != model:
         shutil.copytree(model, folder)

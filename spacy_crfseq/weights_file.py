@@ -1,0 +1,193 @@
+"""The weights of a model as bytes: one msgpack map, described in docs/model-file.md, "Weights".
+
+Components and estimators store it inside of their own files.  Arrays have the smallest integer types, and no weight
+that is zero is stored.  Reading runs no code, checks whatever kernels rely on, and takes no more memory than the size
+of the data warrants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+
+from .errors import DAMAGED, ModelFileError
+from .files import collecting
+from .model import Added, LinearChainCRF
+from .potentials.layout import DenseRows, Layout, Rows, SparseRows
+from .potentials.tag_dictionary import TagDictionary
+from .types import Floats, Hashes, Numbers, Stateful
+
+FORMAT = "spacy_crfseq.LinearChainCRF"
+VERSION = 1
+BLOCKS = "state", "pair"
+"""Names of both blocks of features in a file."""
+
+
+def weights_to_bytes(crf: LinearChainCRF) -> bytes:
+    """Return the labels, features and weights of a model, and the data of its added potentials."""
+    used, layout = crf.theta != 0, crf.layout
+    message: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "labels": crf.labels,
+        "boundaries": layout.boundaries,
+        "steps": None if layout.steps is None else layout.steps.astype(np.uint8),
+        "theta": crf.theta[used],
+        "used": np.packbits(used),
+        "n_theta": len(used),
+    }
+    for number, (name, rows) in enumerate(zip(BLOCKS, (layout.unigrams, layout.bigrams), strict=True)):
+        message[name] = {"keys": crf.keys[number], "kind": "dense"}
+        if isinstance(rows, SparseRows):
+            message[name] |= {"kind": "sparse", "lengths": _shrink(np.diff(rows.ptr)), "cols": _shrink(rows.cols)}
+        if crf.templates is not None:
+            message[name]["templates"] = _shrink(crf.templates[number])
+    if crf.dictionary is not None:
+        words, allowed = crf.dictionary
+        message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
+    states = [plugin.to_state() for plugin in crf.added if isinstance(plugin, Stateful)]
+    if states:
+        message["potentials"] = states
+    data: bytes = srsly.msgpack_dumps(message)
+    return data
+
+
+def weights_from_bytes(data: bytes, source: str = "model data", added: tuple[Added, ...] = ()) -> LinearChainCRF:
+    """Return the model stored by `weights_to_bytes`.
+
+    source (str): Name of the data for error messages.
+    added (tuple[Added, ...]): The potentials of its training, in addition to the linear one; they get their data.
+    RAISES ModelFileError: If the data are foreign, truncated, of another version, or hold impossible numbers.
+    """
+    message = _unpack(data, source)
+    try:
+        labels, steps = message["labels"], message["steps"]
+        names = labels if isinstance(labels, list) else []
+        if not names or any(type(name) is not str for name in names) or len(set(names)) < len(names):
+            raise ValueError(f"the labels are {labels!r} instead of a list of distinct names")
+        n = len(names)
+        (unigrams, keys, numbers), (bigrams, pair_keys, pair_numbers) = (
+            _unpack_block(message[name], width) for name, width in zip(BLOCKS, (n, n * n), strict=True)
+        )
+        steps = None if steps is None else np.array(steps, np.bool_)
+        layout = Layout(n, unigrams, bigrams, steps, bool(message["boundaries"]))
+        theta = _unpack_theta(message)
+        dictionary = _unpack_dictionary(message["dictionary"], n) if "dictionary" in message else None
+        stateful = [plugin for plugin in added if isinstance(plugin, Stateful)]
+        for plugin, state in zip(stateful, message.get("potentials", ()), strict=True):
+            plugin.from_state(state)
+    except DAMAGED as error:
+        raise ModelFileError(f"{source}: the stored model is damaged ({error!r}); train or copy it again.") from error
+    _check(layout, theta, source, sum(plugin.size(n) for plugin in added))
+    templates = None if numbers is None or pair_numbers is None else (numbers, pair_numbers)
+    return LinearChainCRF(labels, layout, theta, (keys, pair_keys), dictionary, templates, added)
+
+
+def check_version(stored: Any, version: int, source: str) -> None:
+    """RAISES ModelFileError: If a stored format is of another version than the one that this release reads."""
+    if type(stored) is int and stored > version:
+        raise ModelFileError(
+            f"{source}: stored by a newer release of spacy_crfseq, in version {stored} of the format; this one reads "
+            f"version {version}. Run 'pip install --upgrade spacy-crfseq'."
+        )
+    if type(stored) is not int or stored != version:
+        raise ModelFileError(f"{source}: stored in version {stored!r} of the format. Train or copy it again.")
+
+
+def check_finite(theta: Floats, source: str) -> None:
+    """RAISES ModelFileError: If a weight is NaN or infinite."""
+    if not np.isfinite(theta).all():
+        count = int((~np.isfinite(theta)).sum())
+        raise ModelFileError(
+            f"{source}: {count} of {len(theta)} weights are NaN or infinite. The training diverged or the file is "
+            "damaged: train again, with a smaller learning rate or a stronger regularizer."
+        )
+
+
+def _shrink(values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def _unpack(data: bytes, source: str) -> dict[str, Any]:
+    try:
+        with collecting():
+            message = srsly.msgpack_loads(data)
+    except Exception as error:  # msgpack raises many kinds on foreign bytes
+        raise ModelFileError(
+            f"{source}: this is no spacy_crfseq model, or it was cut short ({error}). Train or copy it again."
+        ) from error
+    head: dict[str, Any] = message if isinstance(message, dict) else {}
+    if not isinstance(head.get("format"), str) or head["format"] != FORMAT:
+        raise ModelFileError(f"{source}: this is no spacy_crfseq model. Train a model, or check the path.")
+    check_version(head.get("version"), VERSION, source)
+    return head
+
+
+def _unpack_theta(stored: dict[str, Any]) -> Floats:
+    values, size, packed = np.array(stored["theta"]), int(stored["n_theta"]), np.array(stored["used"], np.uint8)
+    if packed.ndim != 1 or values.ndim != 1 or size < 0 or len(packed) != -(-size // 8):
+        raise ValueError(f"{values.size} parameters where {size} are marked")
+    used = np.unpackbits(packed, count=size).astype(np.bool_)
+    if len(values) != used.sum():
+        raise ValueError(f"{values.size} parameters where {used.sum()} are needed")
+    if values.dtype not in (np.float32, np.float64):
+        raise ValueError(f"parameters of type {values.dtype.str}, not float32 or float64")
+    theta = np.zeros(size, values.dtype)
+    theta[used] = values
+    return theta
+
+
+def _unpack_keys(stored: Any) -> Hashes:
+    keys = np.array(stored)
+    if keys.ndim != 1 or keys.dtype != np.uint64:
+        raise ValueError(f"the keys are {keys.ndim}-dimensional {keys.dtype} instead of a list of uint64")
+    return keys
+
+
+def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
+    words = _unpack_keys(stored["words"])
+    allowed = np.unpackbits(np.array(stored["allowed"], np.uint8), axis=1)[:, :n_labels].astype(np.bool_)
+    if allowed.shape != (len(words), n_labels) or not allowed.any(1).all():
+        raise ValueError("the tag dictionary does not fit the labels")
+    return TagDictionary(words, allowed)
+
+
+def _unpack_block(stored: dict[str, Any], width: int) -> tuple[Rows, Hashes, Numbers | None]:
+    """Return the rows, keys and templates of a block, whose arrays fit each other: kernels do not check bounds."""
+    keys, templates = _unpack_keys(stored["keys"]), None
+    if "templates" in stored:
+        numbers = np.array(stored["templates"])
+        if numbers.shape != keys.shape or numbers.dtype not in (np.uint8, np.uint16):
+            raise ValueError("the numbers of the templates do not fit the features")
+        templates = numbers.astype(np.uint16)
+    if stored["kind"] == "dense":
+        return DenseRows(len(keys), width), keys, templates
+    if stored["kind"] != "sparse":
+        raise ValueError(f"the weights are stored as {stored['kind']!r}, which is not supported")
+    lengths, cols = np.asarray(stored["lengths"]), np.asarray(stored["cols"])
+    if any(part.ndim != 1 or (len(part) and part.dtype.kind not in "iu") for part in (lengths, cols)):
+        raise ValueError("the places of the weights are not whole numbers")
+    if cols.size and not 0 <= cols.min() <= cols.max() < width:
+        raise ValueError("weights of labels that are not there")
+    ptr = np.append(0, np.cumsum(lengths, dtype=np.int64)).astype(np.int64)
+    if len(lengths) != len(keys) or ptr[-1] != len(cols) or (np.diff(ptr) < 0).any():
+        raise ValueError("features and weights do not fit together")
+    return SparseRows(ptr, cols.astype(np.int32), width), keys, templates
+
+
+def _check(layout: Layout, theta: Floats, source: str, n_added: int) -> None:
+    """Refuse parameters that do not fit the layout."""
+    wrong = ""
+    if layout.steps is not None and layout.steps.shape != (layout.n_labels, layout.n_labels):
+        wrong = f"its transitions do not fit its {layout.n_labels} labels; copy it again."
+    elif len(theta) != layout.size + n_added:
+        wrong = (
+            f"{theta.size} parameters where {layout.size + n_added} are needed. Copy it again, with the config beside "
+            "it: [potentials] must be those of the training."
+        )
+    if wrong:
+        raise ModelFileError(f"{source}: {wrong}")
+    check_finite(theta, source)
