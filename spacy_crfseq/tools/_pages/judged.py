@@ -1,9 +1,9 @@
-"""Predictions of components with the gold annotation of the same texts, and where the two contradict each other."""
+"""Predictions of components with the gold annotation of the same texts."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -27,7 +27,6 @@ Result = TypeVar("Result")
 
 LONGEST = 80
 """Maximum number of tokens shown of a text."""
-TINY = 1e-12  # instead of probabilities of 0
 BEFORE = 10
 """Number of tokens shown before the first mistake of a longer text."""
 
@@ -113,6 +112,13 @@ class Judged:
         ]
         return np.array([p for each in self.probabilities for p in each]), np.array(right, np.bool_)
 
+    def with_probabilities(self, probabilities: NDArray[np.float64]) -> Judged:
+        """Return the same predictions with other probabilities [S] of the found spans."""
+        ends = np.cumsum([len(spans) for spans in self.found])
+        changed = copy(self)
+        changed.probabilities = [of_text.tolist() for of_text in np.split(probabilities, ends[:-1])]
+        return changed
+
     def mistakes(self, text: int, begin: int = 0, end: int | None = None) -> int:
         """Return the number of spans of a text, or a part of it, on only one side; for a tagger, of wrong tokens."""
         end = len(self.tags[text]) if end is None else end
@@ -125,72 +131,6 @@ def spans_of_tags(tags: Sequence[str | None], *, plain: bool) -> list[Span]:
     if plain:
         return [Span(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
     return decode_lenient([tag or OUTSIDE for tag in tags])
-
-
-class Stretch(NamedTuple):
-    """Tokens start..end-1 of a document, with the gold and the predicted spans among them."""
-
-    start: int
-    end: int
-    gold: tuple[Span, ...]
-    predicted: tuple[Span, ...]
-
-
-def stretches(gold: Sequence[Span], predicted: Sequence[Span], annotated: Sequence[bool]) -> list[Stretch]:
-    """Return where the spans of a document differ, in order; stretches with unannotated tokens are left out.
-
-    annotated [tokens]: Whether a token is annotated.
-    """
-    only_gold, only_predicted = set(gold) - set(predicted), set(predicted) - set(gold)
-    merged: list[Stretch] = []
-    for span in sorted(only_gold | only_predicted):
-        if not merged or span.start >= merged[-1].end:
-            merged.append(Stretch(span.start, span.end, (), ()))
-        last = merged[-1]
-        merged[-1] = Stretch(
-            last.start,
-            max(last.end, span.end),
-            (*last.gold, span) if span in only_gold else last.gold,
-            (*last.predicted, span) if span in only_predicted else last.predicted,
-        )
-    return [stretch for stretch in merged if all(annotated[stretch.start : stretch.end])]
-
-
-def contradictions(
-    pipe: CRFComponent, examples: Sequence[Example], answers: DocPosterior
-) -> Iterator[tuple[int, Stretch, float, float]]:
-    """Yield where predictions contradict the gold annotation: the number of the text, the tokens, and the probabilities
-    of the gold and the predicted labelling of these tokens.
-
-    answers: The posterior of the texts under a model that was not trained on them.
-    """
-    from ...cli.options import gold_tags_of
-
-    plain, number_of = pipe.annotation.scheme is None, {tag: i for i, tag in enumerate(answers.tags)}
-    gold = [gold_tags_of(pipe, example) for example in examples]
-    predicted = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
-    places: list[tuple[int, Stretch]] = []
-    for doc, (right, guessed) in enumerate(zip(gold, predicted, strict=True)):
-        spans = spans_of_tags(right, plain=plain), spans_of_tags(guessed, plain=plain)
-        annotated = [tag in number_of for tag in right]
-        places += [(doc, stretch) for stretch in stretches(*spans, annotated)]
-    begins = np.array([answers.doc_offsets[doc] + stretch.start for doc, stretch in places], np.int64)
-    ends = np.array([answers.doc_offsets[doc] + stretch.end for doc, stretch in places], np.int64)
-    labels = np.array([number_of.get(str(tag), 0) for tags in gold for tag in tags], np.int32)
-    p_gold = answers.distribution.span_probabilities(labels, begins, ends)
-    p_predicted = answers.distribution.span_probabilities(answers.all_labels, begins, ends)
-    for (doc, stretch), p, q in zip(places, p_gold.tolist(), p_predicted.tolist(), strict=True):
-        yield doc, stretch, p, q
-
-
-def log_odds(p_gold: float, p_predicted: float, tokens: int) -> float:
-    """Return log(P(predicted) / P(gold)) per token, in nats; the higher, the more likely the annotation is wrong."""
-    return math.log(max(p_predicted, TINY) / max(p_gold, TINY)) / tokens
-
-
-def shown(spans: Sequence[Span], words: Sequence[str]) -> str:
-    """Return spans as text, such as ``[New York LOC]``; "O" if there are none."""
-    return " ".join(f"[{' '.join(words[s:e])} {label}]" for s, e, label in spans) or "O"
 
 
 def within(spans: Sequence[Span], begin: int, end: int) -> list[Span]:

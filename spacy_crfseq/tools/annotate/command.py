@@ -83,9 +83,9 @@ def annotate(
     from ...cli.options import layout_of
     from ...pipeline.select import load_pipeline
     from .learning import Learner, blank, configured
-    from .pool import Pool, Source
+    from .pool import Pool, TextFile
     from .project import Project
-    from .review import Corpus, Review
+    from .review import AnnotatedFile, Review
 
     if task not in TASKS:
         raise ConfigError(f"--task {task}: unknown task. {suggest(task, TASKS)}")
@@ -104,11 +104,11 @@ def annotate(
     settings["review"] = texts[0].name if review else None
     inputs = [*texts, *(each for each in (model, config, patterns) if each is not None)]
     if review:
-        corpus = Corpus(learner, Source(texts[0], layout_of(texts[0], layout, nlp)))
+        corpus = AnnotatedFile(learner, TextFile(texts[0], layout_of(texts[0], layout, nlp)))
         return Review(output, learner, corpus, names_of(labels) or [], settings, inputs)
     if not labels and not learner.pipe.labels and not (output / "journal.jsonl").exists():
         raise ConfigError("Give --labels with the labels to begin with, such as --labels PER,LOC,ORG.")
-    pool = Pool(nlp, [Source(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
+    pool = Pool(nlp, [TextFile(path, layout_of(path, layout, nlp, texts=True)) for path in texts])
     of_words: list[str] | None = None
     if classes and not model and not config:
         said = asked(layout)

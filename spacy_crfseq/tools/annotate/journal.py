@@ -90,14 +90,14 @@ def checked_label(name: Any) -> str:
     return name
 
 
-class Text(NamedTuple):
+class TextTokens(NamedTuple):
     """The tokens of a text; spaces are None if a corpus does not tell them."""
 
     words: tuple[str, ...]
     spaces: tuple[bool, ...] | None = None
 
     @classmethod
-    def of(cls, value: Any) -> Text:
+    def of(cls, value: Any) -> TextTokens:
         """Return the text that an entry holds.  RAISES DataError: If it is malformed."""
         text = object_of(value, "text")
         words, spaces = list_of(text.get("words"), "words"), text.get("spaces")
@@ -122,7 +122,7 @@ class Decision(NamedTuple):
     """
 
     key: str
-    text: Text
+    text: TextTokens
     pins: Pins
     by_user: tuple[Span, ...] = ()
     predicted: Sequence[Any] = ()
@@ -141,7 +141,7 @@ class Decision(NamedTuple):
     def of(cls, entry: Mapping[str, Any]) -> Decision:
         """Return the decision of an entry.  RAISES DataError: If it is malformed."""
         entry = object_of(entry, "a decision")
-        text = Text.of(entry.get("text"))
+        text = TextTokens.of(entry.get("text"))
         model = entry.get("model")
         predicted = [
             (*_span(row[:3], "predicted", len(text.words)), number(row[3], "predicted", 1.000001))
@@ -185,10 +185,10 @@ class State:
         self.settings: dict[str, Any] = {}
         self.labels: list[str] = []
         self.decisions: dict[str, Decision] = {}
-        self.skipped: dict[str, Text] = {}
+        self.skipped: dict[str, TextTokens] = {}
         self.ids: set[str] = set()
         self.curve: list[dict[str, Any]] = []
-        self._stack: list[tuple[str, Decision | Text]] = []
+        self._stack: list[tuple[str, Decision | TextTokens]] = []
 
     def apply(self, entry: Any) -> None:
         """Take in an entry.  RAISES DataError: If it is malformed; then nothing changes."""
@@ -207,7 +207,7 @@ class State:
             decision = Decision.of(entry)
             self._decide(decision.key, decision)
         elif kind == "skip":
-            self._decide(string(entry.get("key"), "key"), Text.of(entry.get("text")))
+            self._decide(string(entry.get("key"), "key"), TextTokens.of(entry.get("text")))
         elif kind == "undo":
             self._undo()
         elif kind == "model":
@@ -217,11 +217,11 @@ class State:
         if id_:
             self.ids.add(id_)
 
-    def _decide(self, key: str, what: Decision | Text) -> None:
+    def _decide(self, key: str, what: Decision | TextTokens) -> None:
         self._stack.append((key, what))
         self._put(key, what)
 
-    def _put(self, key: str, what: Decision | Text) -> None:
+    def _put(self, key: str, what: Decision | TextTokens) -> None:
         self._drop(key)
         if isinstance(what, Decision):
             self.decisions[key] = what
@@ -241,7 +241,7 @@ class State:
             for each in self._stack:
                 self._put(*each)
 
-    def last(self) -> tuple[str, Decision | Text] | None:
+    def last(self) -> tuple[str, Decision | TextTokens] | None:
         """Return the text that undoing would reopen: its key, and its decision or, if it was skipped, itself."""
         return self._stack[-1] if self._stack else None
 

@@ -25,7 +25,7 @@ from ...schemes import Span
 from .._pages.bootstrap import interval
 from .._pages.spans import span_counts
 from .decoding import _tags as tags_of
-from .journal import Decision, Pins, Text
+from .journal import Decision, Pins, TextTokens
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -146,7 +146,7 @@ class Learner:
         words, spaces = [token.text for token in gold], [bool(token.whitespace_) for token in gold]
         return Doc(self.nlp.vocab, words=words, spaces=spaces)
 
-    def doc(self, text: Text) -> Doc:
+    def doc(self, text: TextTokens) -> Doc:
         """Return the tokens of a text."""
         return Doc(self.nlp.vocab, words=list(text.words), spaces=None if text.spaces is None else list(text.spaces))
 
@@ -181,10 +181,10 @@ class Learner:
             self.pipe.clamp(doc, spans=spans, allowed=allowed)
         return doc
 
-    def scored(self, pipe: CRFComponent, decisions: Sequence[Decision], labels: Sequence[str]) -> Scored:
+    def scored(self, pipe: CRFComponent, decisions: Sequence[Decision], labels: Sequence[str]) -> HeldOutScores:
         """Return how well a model predicts decisions that it has not learned from."""
         if not decisions:
-            return Scored()
+            return HeldOutScores()
         docs = self.ready(self.doc(decision.text) for decision in decisions)
         found = predicted(pipe, docs, self.runs)
         gold = [list(decision.pins.spans) for decision in decisions]
@@ -198,7 +198,7 @@ class Learner:
         value, low, high = (float(x) for x in interval(counts.sum(1), f1))
         each = f1(counts.sum(0).astype(np.float64))
         by_label = {name: None if math.isnan(f) else f for name, f in zip(names, each.tolist(), strict=True)}
-        return Scored(_or_none(value), _or_none(low), _or_none(high), len(decisions), by_label)
+        return HeldOutScores(_or_none(value), _or_none(low), _or_none(high), len(decisions), by_label)
 
     def save(self, folder: Path, pipe: CRFComponent, learned: Sequence[Decision], held_out: Sequence[Decision]) -> None:
         """Write the pipeline, the corpora that it was trained on and is scored on, and the config to train it again."""
@@ -249,7 +249,7 @@ def predicted(pipe: CRFComponent, docs: Sequence[Doc], runs: bool) -> list[list[
 # Scores
 
 
-class Scored(NamedTuple):
+class HeldOutScores(NamedTuple):
     """F1 with its interval on so many texts, and that of each label; None where it is not defined."""
 
     f1: float | None = None

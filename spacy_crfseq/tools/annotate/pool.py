@@ -18,7 +18,7 @@ from ...corpora.layouts import RAW
 from ...corpora.lines import ZIPPED, checked
 from ...errors import DataError, FormatError
 from ...pipeline.texts import Document, make_doc, read_documents
-from .journal import Text
+from .journal import TextTokens
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,7 +30,7 @@ that have 80 % of their words in common do so with a probability of 0.88, those 
 _FACTORS = np.random.default_rng(0).integers(1, 2**63, HASHES, np.uint64) | np.uint64(1)
 
 
-class Source(NamedTuple):
+class TextFile(NamedTuple):
     """A file of texts, its layout, and what was there when it was read last.
 
     stamp: Its size and time; None before it was read.
@@ -51,7 +51,7 @@ class Pool:
     RAISES CrfError: If a file cannot be read, or there is no text.
     """
 
-    def __init__(self, nlp: Language, sources: Sequence[Source]) -> None:
+    def __init__(self, nlp: Language, sources: Sequence[TextFile]) -> None:
         self._nlp, self._sources = nlp, list(sources)
         self._texts: list[str | tuple[tuple[str, ...], bytes | None]] = []
         self._numbers: dict[int, int] = {}
@@ -80,7 +80,7 @@ class Pool:
             self._present = frozenset[int]().union(*(source.texts for source in self._sources))
             return len(self._texts) - before
 
-    def _read(self, source: Source, stamp: tuple[int, int]) -> Source:
+    def _read(self, source: TextFile, stamp: tuple[int, int]) -> TextFile:
         grows, ended = source.stamp not in (None, stamp), _is_ended(source)
         found, last = set[int](), Document(0)
         for document in checked(read_documents(source.path, source.layout), source.path, empty=""):
@@ -147,7 +147,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _is_ended(source: Source) -> bool:
+def _is_ended(source: TextFile) -> bool:
     """Whether a file ends behind a text: with a line feed, or in a corpus a blank line; packed files are complete."""
     path, name = source.path, source.layout.name
     if path.suffix == ZIPPED or name == DOCBIN or source.layout.form is not None:
@@ -164,10 +164,10 @@ def hash_of(item: str | tuple[tuple[str, ...], bytes | None]) -> int:
     return int.from_bytes(blake2b(text.encode("utf8", "replace"), digest_size=8).digest(), "big")
 
 
-def text_of(doc: Doc) -> Text:
+def text_of(doc: Doc) -> TextTokens:
     """Return the tokens of a Doc as values."""
     spaces = None if doc.has_unknown_spaces else tuple(bool(token.whitespace_) for token in doc)
-    return Text(tuple(token.text for token in doc), spaces)
+    return TextTokens(tuple(token.text for token in doc), spaces)
 
 
 def bands(doc: Doc) -> frozenset[int]:

@@ -28,7 +28,7 @@ from ...errors import ConfigError, CrfError, DataError
 from ...pipeline.doc_posterior import Scored
 from ...schemes import Span
 from .decoding import Decoding, Worth, decode, worth
-from .journal import FILE, VERSION, Decision, Journal, Pins, State, Text, checked_label
+from .journal import FILE, VERSION, Decision, Journal, Pins, State, TextTokens, checked_label
 from .learning import AHEAD, BEST, CONFIG, DEV, ENOUGH, TRAIN, Learner, expected_gain, time_model
 from .pool import Pool, bands, text_of
 
@@ -394,7 +394,7 @@ class Project:
     def _warm_up(self) -> None:
         """Load the kernels before the first text is accepted."""
         labels = self.state.labels or ["A"]
-        texts = [Text(("Aa", "b", str(i), "."), None) for i in range(4)]
+        texts = [TextTokens(("Aa", "b", str(i), "."), None) for i in range(4)]
         made = [Decision("", text, Pins((Span(0, 1, labels[0]),), (), ())) for text in texts]
         if not self.state.learned:
             pipe = self.learner.train(made, labels)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from spacy.tokens import DocBin
 from spacy.training import Example
-from spacy.util import minibatch
 from tqdm import tqdm
 
 from ...cli.options import gold_tags_of
@@ -34,23 +33,24 @@ from ...pipeline.readers import read_examples
 from ...pipeline.texts import chunks_key, load_docs
 from ...schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid
 from ...training.dataset import folds
-from .._pages.judged import contradictions, log_odds, shown, spans_of_tags
+from .._pages.judged import spans_of_tags
+from .._pages.label_errors import LabelError, label_errors, shown
 from .decoding import Decoding, decode, probabilities
 from .journal import Decision, Pins
 from .learning import Learner, missing_tokens
-from .pool import Pool, Source, hash_of, text_of
+from .pool import Pool, TextFile, hash_of, text_of
 from .project import Item, Project
 from .values import string
 
-FOLDS, BATCH = 5, 500
-"""Parts of the corpus, each of which is held out from a model; texts that are looked at together."""
+FOLDS = 5
+"""Number of parts of the corpus, each of which is held out from a model."""
 SUSPECTS = "suspects.json"
 """The file of texts with likely errors."""
 RECENT = 20
 """Texts whose corrections are counted."""
 
 
-class Corpus(Pool):
+class AnnotatedFile(Pool):
     """The texts of an annotated file, in its order; copies of a text are kept apart.
 
     A text is known by its words and its annotation in the file, so decisions stay with it when others are edited.
@@ -60,7 +60,7 @@ class Corpus(Pool):
     RAISES CrfError: If the file cannot be read, or such a file not written.
     """
 
-    def __init__(self, learner: Learner, source: Source) -> None:
+    def __init__(self, learner: Learner, source: TextFile) -> None:
         self.path, self.layout, self.learner = source.path, source.layout, learner
         self.column, self.decisions, self._said = learner.pipe.annotation.column, list[Decision](), dict[str, Any]()
         if self.layout.form is not None or self.layout.name == ANNOTATIONS.name:
@@ -129,7 +129,8 @@ class Corpus(Pool):
 
     def _docbin(self, changed: Mapping[str, Pins]) -> DocBin:
         """Return the Docs of the file, of which only those that have changed are packed anew."""
-        binary, docs = DocBin().from_disk(self.path), load_docs(self.path, self.learner.nlp.vocab)
+        docs = load_docs(self.path, self.learner.nlp.vocab)
+        binary = DocBin().from_disk(self.path)
         for i, (old, doc) in enumerate(zip(self.decisions, docs, strict=True)):
             if old.key in changed:
                 one = DocBin(store_user_data=True)
@@ -231,16 +232,14 @@ def _plain_encoding(encoding: str, data: bytes) -> str:
     return plain
 
 
-def likely_errors(learner: Learner, corpus: Corpus, path: Path) -> list[dict[str, Any]]:
+def likely_errors(learner: Learner, corpus: AnnotatedFile, path: Path) -> list[dict[str, Any]]:
     """Return texts with likely errors, the likeliest first: key, why, and spans and offers with their probabilities.
 
     path: The file that keeps them; it is used as long as the corpus stays the same.
     RAISES CrfError: If the models cannot be trained.
     """
     mark = corpus.mark
-    with suppress(
-        OSError, ValueError, RecursionError, KeyError, TypeError
-    ):  # none yet, or damaged: they are found anew
+    with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):  # none yet, or damaged: search again
         saved = json.loads(path.read_text(encoding="utf8"))
         for entry in saved["texts"] if saved["corpus"] == mark else ():
             _ = string(entry["key"], "key"), string(entry["why"], "why"), _scored(entry)
@@ -250,20 +249,23 @@ def likely_errors(learner: Learner, corpus: Corpus, path: Path) -> list[dict[str
     parts = folds([decision.text.words for decision in texts], FOLDS)
     for held in tqdm(parts, unit=" folds", disable=None, leave=False, file=sys.stderr):
         pipe = learner.train([texts[i] for i in np.setdiff1d(np.arange(len(texts)), held)], labels)
-        for numbers in minibatch(held.tolist(), BATCH):
-            examples, worst = learner.examples(texts[i] for i in numbers), dict[int, tuple[float, str]]()
-            answers = pipe.posterior([example.predicted for example in examples], preset=True)
-            for i, stretch, p, q in contradictions(pipe, examples, answers):
-                words = texts[numbers[i]].text.words
-                why = f"Annotated {shown(stretch.gold, words)}, more likely {shown(stretch.predicted, words)}."
-                worst[i] = max(worst.get(i, (0.0, "")), (log_odds(p, q, stretch.end - stretch.start), why))
-            for i, (odds, why) in worst.items():
-                if odds > 0:
-                    gold, doc = texts[numbers[i]], examples[i].predicted
-                    spans = probabilities(pipe, pipe.posterior([doc]), gold.pins.spans, 1)
-                    others = [other for each in decode(pipe, doc, Pins(), runs=learner.runs) for other in each]
-                    offers = [other for other in others if other[:3] not in gold.pins.spans]
-                    found.append({"key": gold.key, "odds": odds, "why": why, "spans": spans, "offers": offers})
+        examples = learner.examples(texts[i] for i in held.tolist())
+        worst = dict[int, LabelError]()
+        for error in label_errors(pipe, examples):
+            worst[error.text] = max(worst.get(error.text, error), error, key=lambda error: error.log_odds)
+        for i, error in worst.items():
+            gold, doc, stretch = texts[held[i]], examples[i].predicted, error.stretch
+            said, likelier = (shown(spans, gold.text.words) for spans in (stretch.gold, stretch.predicted))
+            spans = probabilities(pipe, pipe.posterior([doc]), gold.pins.spans, 1)
+            others = [other for of_text in decode(pipe, doc, Pins(), runs=learner.runs) for other in of_text]
+            entry = {
+                "key": gold.key,
+                "odds": error.log_odds,
+                "why": f"Annotated {said}, more likely {likelier}.",
+                "spans": spans,
+                "offers": [other for other in others if other[:3] not in gold.pins.spans],
+            }
+            found.append(entry)
     found.sort(key=lambda entry: -entry["odds"])
     write_json(path, {"corpus": mark, "texts": found})
     return found
@@ -283,7 +285,7 @@ class Review(Project):
         self,
         folder: Path,
         learner: Learner,
-        corpus: Corpus,
+        corpus: AnnotatedFile,
         labels: list[str],
         settings: dict[str, Any],
         inputs: Sequence[str | Path],

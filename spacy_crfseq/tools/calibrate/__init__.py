@@ -54,19 +54,21 @@ class ByType(NamedTuple):
     """The curves of types, none if they do not do clearly better.
 
     gain, error (float): By how many nats all held-out spans became more likely, and its standard error.
-    tried (int): How many types have enough spans for a curve.
+    tried (int): Number of types with enough spans for a curve.
+    held_out [S]: Probabilities of all spans by curves that were fitted to other texts; None without curves.
     """
 
     curves: dict[str, Curve]
     gain: float
     error: float
     tried: int
+    held_out: NDArray[np.float64] | None = None
 
 
-class Done(NamedTuple):
+class Calibrations(NamedTuple):
     """Results by component, and reasons for components that were skipped."""
 
-    results: dict[str, Result]
+    results: dict[str, ComponentCalibration]
     skipped: dict[str, str]
 
 
@@ -85,7 +87,7 @@ def calibrate(
     ] = False,
     given: options.Given = None,
     force: options.Force = False,
-) -> Done:
+) -> Calibrations:
     """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
 
     Scores are divided by a temperature, which is fitted on DEV and stored with the model; predictions stay the
@@ -117,10 +119,10 @@ def calibrate(
     pipes = crfs_of(dict(nlp.pipeline), component or [], str(model))
     examples = read_gold(nlp, file, layout_of(file, layout, nlp), names_of(given)).examples
 
-    def work(pipe: CRFComponent, docs: list[Doc]) -> Result:
+    def work(pipe: CRFComponent, docs: list[Doc]) -> ComponentCalibration:
         return _calibrated(pipe, examples, docs, bins, equal_mass, by_type)
 
-    done = Done(*for_each_component(nlp, pipes, examples, work, required=bool(component)))
+    done = Calibrations(*for_each_component(nlp, pipes, examples, work, required=bool(component)))
     if not done.results:
         raise ConfigError("\n".join(["No component can be calibrated.", *done.skipped.values()]))
     if output is None:
@@ -132,7 +134,7 @@ def calibrate(
 
 def _calibrated(
     pipe: CRFComponent, examples: Sequence[Example], docs: list[Doc], n_bins: int, equal_mass: bool, by_type: bool
-) -> Result:
+) -> ComponentCalibration:
     from ...training.compatibility import check_global
 
     check_global(pipe.name, pipe.method.loss, "a temperature")
@@ -151,15 +153,14 @@ def _calibrated(
         temperature = round(fit_temperature(probabilities_at, judged.certainties()[1]), 4)
     after, _ = judge(pipe, examples, docs, pipe.posterior(docs, preset=True, temperature=temperature))
     types = fit_types(after) if by_type and not after.plain else None
+    if types is not None and types.held_out is not None:
+        after = after.with_probabilities(types.held_out)
     tables = [certainty(one, n_bins, equal_mass=equal_mass) for one in (judged, after)]
-    return Result(judged.unit, types, *(table for table in tables if table is not None))
+    return ComponentCalibration(judged.unit, types, *(table for table in tables if table is not None))
 
 
 def fit_types(judged: Judged) -> ByType:
-    """Fit curves to all types with enough spans, and keep them if they clearly do better on texts not fitted to.
-
-    If so, the probabilities of the judged spans become those by curves that were fitted to other texts.
-    """
+    """Fit curves to all types with enough spans, and keep them if they clearly do better on texts not fitted to."""
     from ...pipeline.doc_posterior import calibrated
 
     p, right = judged.certainties()
@@ -179,11 +180,10 @@ def fit_types(judged: Judged) -> ByType:
     gain, error = float(gains.sum()), float(gains.std(ddof=1)) * FOLDS**0.5
     if gain <= CLEAR * error:
         return ByType({}, gain, error, len(curves))
-    judged.probabilities = [of_text.tolist() for of_text in np.split(held_out, np.cumsum(n_spans)[:-1])]
-    return ByType(curves, gain, error, len(curves))
+    return ByType(curves, gain, error, len(curves), held_out)
 
 
-def _store(model: Path, folder: Path, results: dict[str, Result]) -> None:
+def _store(model: Path, folder: Path, results: dict[str, ComponentCalibration]) -> None:
     from ...pipeline.model_file import read_settings
 
     if folder != model:
@@ -197,7 +197,7 @@ def _store(model: Path, folder: Path, results: dict[str, Result]) -> None:
 
 
 @command("calibrate", "Use", calls=calibrate)
-def _print(done: Done, model: str, output: Path | None, as_json: options.AsJson = False) -> None:
+def _print(done: Calibrations, model: str, output: Path | None, as_json: options.AsJson = False) -> None:
     for name, reason in done.skipped.items():
         print(f"{name} is unchanged. {reason}", file=sys.stderr)
     for name, (unit, _, before, _) in done.results.items():
@@ -301,7 +301,7 @@ def golden_section(function: Callable[[float], float], low: float, high: float, 
     return (low + high) / 2
 
 
-class Result(NamedTuple):
+class ComponentCalibration(NamedTuple):
     """Calibration of a component before and after, over its "spans" or "tokens"; types: None without `--by-type`."""
 
     unit: str
@@ -329,4 +329,5 @@ class Result(NamedTuple):
         for name, side in (("before", self.before), ("after", self.after)):
             labels = {label: figures._asdict() for label, figures in side.labels.items()}
             sides[name] = {**side.as_json(), "labels": labels}
-        return {"unit": self.unit, **sides, "by_type": self.types and self.types._asdict()}
+        by_type = self.types and {name: getattr(self.types, name) for name in ("curves", "gain", "error", "tried")}
+        return {"unit": self.unit, **sides, "by_type": by_type}

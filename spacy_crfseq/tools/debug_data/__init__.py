@@ -28,7 +28,7 @@ from ...errors import ConfigError, CrfError, DataError, FormatError
 from ...pipeline.project import load_config
 from ...pipeline.texts import load_docs
 from ...schemes import encode
-from .corpus import KEPT, PLAIN, Finding, Part, Places, count, findings_of, overlap, overlap_findings
+from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Places, count, findings_of, overlap, overlap_findings
 from .features import Component, Expense, aside, look_at_config, set_up_on
 from .label_errors import Suspects, TokensOfFile, find_suspects
 
@@ -59,7 +59,7 @@ class Report:
 
     layout: Preset
     files: dict[str, Path]
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, CorpusCounts] = field(default_factory=dict)
     errors: dict[str, Places] = field(default_factory=dict)
     components: dict[str, Component] = field(default_factory=dict)
     expense: Expense | None = None
@@ -86,7 +86,7 @@ class Report:
         }
 
 
-class Source(NamedTuple):
+class CorpusReading(NamedTuple):
     """How a config reads a corpus: layout, whether invalid tags are errors, columns to learn, key of the chunks.
 
     nlp: The language and the tokenizer of the config.
@@ -152,7 +152,7 @@ def debug_data(
     """
     if cross_validate is not None and config_path is None:
         raise ConfigError("--cross-validate trains the components of a config; give --config FILE.")
-    source = _source(config_path, overrides or {}) if config_path else Source()
+    source = _source(config_path, overrides or {}) if config_path else CorpusReading()
     said = layouts.asked(layout)
     is_export = layouts.layout_by_ending(file) == layouts.ANNOTATIONS.name  # which readers of columns read, too
     preset = said.layout() or (None if is_export else said.encoded(source.layout)) or options.show_layout(file, said)
@@ -192,7 +192,9 @@ def debug_data(
     return report
 
 
-def _look_at_file(path: Path, layout: Preset, source: Source, part: str) -> tuple[Part, Places, list[Finding]]:
+def _look_at_file(
+    path: Path, layout: Preset, source: CorpusReading, part: str
+) -> tuple[CorpusCounts, Places, list[Finding]]:
     """Return what a part of a file holds, its errors, and the findings on what cannot be read."""
     from ...pipeline.readers import part_of
 
@@ -217,7 +219,7 @@ def _place_of(path: Path, layout: Preset, sentence: Sentence, token: int) -> str
 
 
 def _sentences(
-    path: Path, layout: Preset, source: Source, errors: Places, notes: Notes | None = None
+    path: Path, layout: Preset, source: CorpusReading, errors: Places, notes: Notes | None = None
 ) -> Iterator[Sentence]:
     def note(error: CrfError) -> None:
         errors.add(str(error))
@@ -235,7 +237,7 @@ def _sentences(
         note(error)
 
 
-def _tokens_of(path: Path, layout: Preset, source: Source) -> TokensOfFile:
+def _tokens_of(path: Path, layout: Preset, source: CorpusReading) -> TokensOfFile:
     """Return the words of a file with their places."""
     words, places = list[str](), list[str]()
     for sentence in _sentences(path, layout, source, Places()):
@@ -289,7 +291,7 @@ def _of_errors(path: Path, layout: Preset, errors: Places) -> list[Finding]:
     return [Finding("fail", text)]
 
 
-def _of_tokens(path: Path, layout: Preset, source: Source) -> list[Finding]:
+def _of_tokens(path: Path, layout: Preset, source: CorpusReading) -> list[Finding]:
     """Warn if the tokenizer of the config makes other tokens of a text than the labelled ones in XML."""
     assert layout.form is not None
     nlp = source.blank()
@@ -318,7 +320,7 @@ def _of_tokens(path: Path, layout: Preset, source: Source) -> list[Finding]:
     return [Finding("warn", text + advice, tuple(places[:KEPT]))]
 
 
-def _source(config_path: Path, overrides: dict[str, Any]) -> Source:
+def _source(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
     config = load_config(config_path, overrides).interpolate()
     block, dev_block = layouts.corpus_block(config, "train_corpus"), layouts.corpus_block(config, "dev_corpus")
     labels, key = [], "chunks"
@@ -333,7 +335,7 @@ def _source(config_path: Path, overrides: dict[str, Any]) -> Source:
     nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
     parts = str(block.get("part", "all")), str(dev_block.get("part", "all"))
     is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
-    return Source(layouts.reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
+    return CorpusReading(layouts.reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
 
 
 @command("debug-data", "Begin", "debug", "check", calls=debug_data)

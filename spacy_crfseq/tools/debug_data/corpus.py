@@ -104,6 +104,33 @@ class Column:
         """What carries a label: "tokens" or "spans"."""
         return "tokens" if self.scheme == PLAIN else "spans"
 
+    def add(self, sentence: Sentence, tags: Sequence[str], place_of: PlaceOf) -> None:
+        """Count the tags of a sentence."""
+        annotated = [tag for tag in tags if tag not in MISSING_TAGS]
+        self.n_known += len(annotated)
+        if self.scheme == PLAIN:
+            for i, tag in enumerate(tags):
+                if tag not in MISSING_TAGS and tag not in self.first:
+                    self.first[tag] = place_of(sentence, i)
+            self.labels.update(annotated)
+            return
+        tags = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
+        if find_invalid(tags, self.scheme) is not None:
+            index, *others = all_invalid(tags, self.scheme)
+            what = f"{describe_invalid(tags, index, self.scheme)}{_others(sentence, others, place_of)}"
+            self.invalid.add(f"{place_of(sentence, index)}: {what}")
+        if unreadable := [i for i, tag in enumerate(tags) if not is_tag(tag)]:
+            self.wrong.update(tags[i] for i in unreadable)
+            index, *others = unreadable
+            what = f"tag {tags[index]!r} is neither 'O' nor a prefix B, I, L or U with a type, such as 'B-NP'"
+            self.unreadable.add(f"{place_of(sentence, index)}: {what}{_others(sentence, others, place_of)}")
+        spans = decode_lenient([tag if is_tag(tag) else OUTSIDE for tag in tags])
+        self.labels.update(span.label for span in spans)
+        for span in spans:
+            if span.label not in self.first:
+                self.first[span.label] = place_of(sentence, span.start)
+        self.spans.update((text_of(sentence.words, span), span.label) for span in spans)
+
     def as_json(self) -> dict[str, Any]:
         """Return the counts for JSON."""
         troubles = {name: vars(getattr(self, name)) for name in ("invalid", "unreadable", "conflicts")}
@@ -120,7 +147,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass
-class Part:
+class CorpusCounts:
     """Counts of one file.
 
     lengths, words: Tokens of each sequence, and of each word; white space is not counted.
@@ -148,6 +175,38 @@ class Part:
         """T."""
         return sum(self.lengths)
 
+    def add(self, sentence: Sentence, place_of: PlaceOf, *, begins_document: bool) -> None:
+        """Count a sentence."""
+        words, place = sentence.words, place_of(sentence, 0)
+        n_words = sum(not word.isspace() for word in words)
+        self.documents += begins_document
+        self.lengths.append(n_words)
+        self.words.update(word for word in words if not word.isspace())
+        if n_words > self.longest[0]:
+            self.longest = n_words, place
+        for i, word in enumerate(words):
+            if (odd := _odd(word)) and not (sentence.on_one_line and word.isspace()):  # running text has white space
+                self.odd.add(f"{place_of(sentence, i)}: {odd}")
+            if not word.isascii() and not is_normalized("NFC", word):
+                composed = normalize("NFC", word)
+                sizes = f"{len(word)} characters, {len(composed)} in NFC"
+                self.decomposed.add(f"{place_of(sentence, i)}: {word!r} ({sizes})")
+        for name, column in self.columns.items():
+            column.add(sentence, sentence.columns.get(name, [""] * len(words)), place_of)
+        self._compare(sentence, place)
+
+    def _compare(self, sentence: Sentence, place: str) -> None:
+        """Compare a sentence with its first copy, if it is not the first itself."""
+        words = [not word.isspace() for word in sentence.words]
+        key = _hash([*compress(sentence.words, words)])
+        labels = tuple(_hash([*compress(sentence.columns.get(name, ()), words)]) for name in self.columns)
+        self.copies[key] += 1
+        self.repeated += self.copies[key] > 1
+        first = self.distinct.setdefault(key, _Seen(place, len(sentence.words), labels))
+        for column, own, other in zip(self.columns.values(), labels, first.labels, strict=True):
+            if own != other and len(sentence.words) >= COMPARED:
+                column.conflicts.add(f"{place}: {' '.join(sentence.words[:12])!r} has other labels than {first.place}")
+
     def quantiles(self) -> tuple[float, float]:
         """Return the median of the lengths, and what 95 % do not exceed."""
         median, most = np.percentile(self.lengths, [50, 95]).tolist()
@@ -169,30 +228,14 @@ class Part:
         }
 
 
-def count(sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: PlaceOf) -> Part:
-    """Count what the sentences of a file hold; `schemes` of the columns of labels, "plain" for tags."""
-    part = Part({name: Column(scheme) for name, scheme in schemes.items()})
+def count(sentences: Iterable[Sentence], schemes: Mapping[str, str], place_of: PlaceOf) -> CorpusCounts:
+    """Count the sentences of a file; `schemes` of the columns of labels, "plain" for tags."""
+    counts = CorpusCounts({name: Column(scheme) for name, scheme in schemes.items()})
     document = -1
     for sentence in sentences:
-        words = sentence.words
-        n_words = sum(not word.isspace() for word in words)
-        part.documents += sentence.document != document
+        counts.add(sentence, place_of, begins_document=sentence.document != document)
         document = sentence.document
-        part.lengths.append(n_words)
-        part.words.update(word for word in words if not word.isspace())
-        if n_words > part.longest[0]:
-            part.longest = n_words, place_of(sentence, 0)
-        for i, word in enumerate(words):
-            if (odd := _odd(word)) and not (sentence.on_one_line and word.isspace()):  # running text has white space
-                part.odd.add(f"{place_of(sentence, i)}: {odd}")
-            if not word.isascii() and not is_normalized("NFC", word):
-                composed = normalize("NFC", word)
-                sizes = f"{len(word)} characters, {len(composed)} in NFC"
-                part.decomposed.add(f"{place_of(sentence, i)}: {word!r} ({sizes})")
-        for name, column in part.columns.items():
-            _add_labels(column, sentence.columns.get(name, [""] * len(words)), sentence, place_of)
-        _compare(part, sentence, place_of(sentence, 0))
-    return part
+    return counts
 
 
 def _odd(word: str) -> str:
@@ -203,48 +246,8 @@ def _odd(word: str) -> str:
     return f"a token of {len(word)} characters, {word[:30]!r}..." if len(word) > LONG_TOKEN else ""
 
 
-def _add_labels(column: Column, tags: Sequence[str], sentence: Sentence, place_of: PlaceOf) -> None:
-    annotated = [tag for tag in tags if tag not in MISSING_TAGS]
-    column.n_known += len(annotated)
-    if column.scheme == PLAIN:
-        for i, tag in enumerate(tags):
-            if tag not in MISSING_TAGS and tag not in column.first:
-                column.first[tag] = place_of(sentence, i)
-        column.labels.update(annotated)
-        return
-    tags = [OUTSIDE if tag in MISSING_TAGS else tag for tag in tags]
-    if find_invalid(tags, column.scheme) is not None:
-        index, *others = all_invalid(tags, column.scheme)
-        what = f"{describe_invalid(tags, index, column.scheme)}{_others(sentence, others, place_of)}"
-        column.invalid.add(f"{place_of(sentence, index)}: {what}")
-    if unreadable := [i for i, tag in enumerate(tags) if not is_tag(tag)]:
-        column.wrong.update(tags[i] for i in unreadable)
-        index, *others = unreadable
-        what = f"tag {tags[index]!r} is neither 'O' nor a prefix B, I, L or U with a type, such as 'B-NP'"
-        column.unreadable.add(f"{place_of(sentence, index)}: {what}{_others(sentence, others, place_of)}")
-    spans = decode_lenient([tag if is_tag(tag) else OUTSIDE for tag in tags])
-    column.labels.update(span.label for span in spans)
-    for span in spans:
-        if span.label not in column.first:
-            column.first[span.label] = place_of(sentence, span.start)
-    column.spans.update((text_of(sentence.words, span), span.label) for span in spans)
-
-
 def _others(sentence: Sentence, tokens: Sequence[int], place_of: PlaceOf) -> str:
     return others_at([place_of(sentence, i) for i in tokens])
-
-
-def _compare(part: Part, sentence: Sentence, place: str) -> None:
-    """Compare a sentence with its copy that came first, if there is one."""
-    words = [not word.isspace() for word in sentence.words]
-    key = _hash([*compress(sentence.words, words)])
-    labels = tuple(_hash([*compress(sentence.columns.get(name, ()), words)]) for name in part.columns)
-    part.copies[key] += 1
-    part.repeated += part.copies[key] > 1
-    first = part.distinct.setdefault(key, _Seen(place, len(sentence.words), labels))
-    for column, own, other in zip(part.columns.values(), labels, first.labels, strict=True):
-        if own != other and len(sentence.words) >= COMPARED:
-            column.conflicts.add(f"{place}: {' '.join(sentence.words[:12])!r} has other labels than {first.place}")
 
 
 def _hash(texts: Sequence[str]) -> bytes:
@@ -269,7 +272,7 @@ class Overlap(NamedTuple):
     conflicts: dict[str, int]
 
 
-def overlap(train: Part, dev: Part) -> Overlap:
+def overlap(train: CorpusCounts, dev: CorpusCounts) -> Overlap:
     """Compare two parts of a corpus."""
     long = [key for key, seen in dev.distinct.items() if seen.length >= COMPARED]
     both = [key for key in long if key in train.distinct]
@@ -295,7 +298,7 @@ def _seen_spans(train: Counter[tuple[str, str]], dev: Counter[tuple[str, str]]) 
     return same, other, sum(dev.values()) - same - other
 
 
-def findings_of(part: Part, *, strict: bool = False, trainable: bool = True) -> list[Finding]:
+def findings_of(part: CorpusCounts, *, strict: bool = False, trainable: bool = True) -> list[Finding]:
     """Return the findings about a part that has sentences.
 
     strict: Whether the corpus reader rejects invalid tags.
@@ -391,7 +394,7 @@ def _meant(column: Column, *, tags: bool = False) -> Callable[[str], str]:
     return question
 
 
-def overlap_findings(train: Part, dev: Part) -> list[Finding]:
+def overlap_findings(train: CorpusCounts, dev: CorpusCounts) -> list[Finding]:
     """Return the findings about the two parts together."""
     shared = overlap(train, dev)
     share = shared.same / max(1, shared.compared)

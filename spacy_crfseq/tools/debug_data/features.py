@@ -102,7 +102,7 @@ class Component(NamedTuple):
     n_tokens: int
     templates: list[TemplateUse]
     unset: list[str]
-    cost: Cost | None
+    cost: TrainingCost | None
     terms: Sequence[TermUse] = ()
     unaligned: Mapping[str, Lost] = {}
 
@@ -187,7 +187,7 @@ def aside() -> Iterator[None]:
             yield
 
 
-def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
+def _costs(setup: Setup) -> tuple[dict[str, TrainingCost], Expense]:
     started = perf_counter()
     encode(setup, postpone=False)
     encoding = perf_counter() - started
@@ -206,7 +206,7 @@ def _costs(setup: Setup) -> tuple[dict[str, Cost], Expense]:
     return costs, Expense(encoding, sum(cost.seconds for cost in costs.values()), megabytes)
 
 
-def _component(setup: Setup, name: str, pipe: CRFComponent, cost: Cost | None) -> Component:
+def _component(setup: Setup, name: str, pipe: CRFComponent, cost: TrainingCost | None) -> Component:
     from ...pipeline.encode import Plan
     from ...pipeline.training import collect
 
@@ -274,7 +274,7 @@ LONG_ITERATION = 5.0
 """From this number of seconds on, an iteration on all data is run once instead of twice."""
 
 
-class Cost(NamedTuple):
+class TrainingCost(NamedTuple):
     """The expected cost of training.
 
     iterations (int): Iterations to convergence.
@@ -294,7 +294,7 @@ class Cost(NamedTuple):
         return self.iterations * self.iteration_seconds
 
 
-def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Cost:
+def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> TrainingCost:
     """Return the cost of training from theta [D], which does not change."""
     n = objective.n_sequences
     from ...training.dataset import SAMPLE_SEQUENCES
@@ -312,7 +312,7 @@ def estimate(objective: Objective, optimizer: Optimizer, theta: Floats) -> Cost:
             break
         expected = done + log(n / size, RATIO) if optimizer.online else done * (n / size) ** POWER
     iterations = optimizer.max_iterations if expected is None else min(round(expected), optimizer.max_iterations)
-    return Cost(iterations, expected is None, _iteration_seconds(objective, optimizer, theta), n, len(theta))
+    return TrainingCost(iterations, expected is None, _iteration_seconds(objective, optimizer, theta), n, len(theta))
 
 
 def _part(objective: Objective, size: int) -> Objective:

@@ -1,14 +1,4 @@
-"""Likely annotation errors, found by cross-validation: places where a model that was not trained on a text contradicts
-its annotation.
-
-Each place is a stretch of tokens where gold and predicted spans (or tags) differ.  It is scored by the exact
-probabilities of both labellings under the model, following confident learning: Northcutt, Jiang & Chuang (2021),
-"Confident Learning: Estimating Uncertainty in Dataset Labels", JAIR 70; for entities, Reiss et al. (2020), "Identifying
-Incorrect Labels in the CoNLL-2003 Corpus".  Places are ranked by log odds per token, because long spans have low
-probabilities whether they are right or wrong.  After 2 % of the entities of CoNLL-2002 Spanish had been corrupted at
-random, 74 % of the first 200 places were corrupted ones, compared with 63 % when ranked by the difference of the
-probabilities and 37 % when ranked by the probability of the annotation.
-"""
+"""Likely annotation errors of a corpus file, found by cross-validation, with their places in the file."""
 
 from __future__ import annotations
 
@@ -20,28 +10,28 @@ from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spacy.util import minibatch
+from spacy.training import Example
 from tqdm import tqdm
 
 from ...pipeline.project import Setup, each_fold
-from .._pages.judged import Stretch, contradictions, log_odds, shown
+from .._pages.label_errors import LabelError, Stretch, label_errors, shown
 
 if TYPE_CHECKING:
-    from spacy.training import Example
+    from spacy.tokens import Doc
 
-    from ...pipeline.component import CRFComponent
-    from ...pipeline.doc_posterior import DocPosterior
-
-BATCH = 500
+AROUND = 6
+"""Number of words shown on each side of a stretch."""
 
 
 class Suspect(NamedTuple):
-    """An annotation that may be wrong.
+    """An annotation that may be wrong, as the report shows it.
 
     where (str): File and line.
+    text (str): The words around it.
     gold, predicted (str): Spans as text, "O" for none.
-    p_gold, p_predicted (float): Probabilities of both labellings of the stretch.
-    tokens (int): Length of the stretch.
+    p_gold, p_predicted (float): Probabilities of both labellings of its tokens.
+    tokens (int): Number of its tokens.
+    log_odds (float): As `LabelError.log_odds`.
     """
 
     where: str
@@ -50,16 +40,12 @@ class Suspect(NamedTuple):
     predicted: str
     p_gold: float
     p_predicted: float
-    tokens: int = 1
-
-    @property
-    def log_odds(self) -> float:
-        """log(P(predicted) / P(gold)) per token, in nats; the higher, the more likely the annotation is wrong."""
-        return log_odds(self.p_gold, self.p_predicted, self.tokens)
+    tokens: int
+    log_odds: float
 
 
 class Suspects(NamedTuple):
-    """The most suspicious places of each component, how many places there are, the number of folds, and the time."""
+    """The most suspicious places of each component, their number in all, the number of folds, and the time."""
 
     worst: dict[str, list[Suspect]]
     counts: dict[str, int]
@@ -68,10 +54,7 @@ class Suspects(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields for JSON."""
-        rows = {
-            name: [{**suspect._asdict(), "log_odds": suspect.log_odds} for suspect in suspects]
-            for name, suspects in self.worst.items()
-        }
+        rows = {name: [suspect._asdict() for suspect in suspects] for name, suspects in self.worst.items()}
         return {"folds": self.folds, "seconds": self.seconds, "contradicted": self.counts, "worst": rows}
 
 
@@ -83,7 +66,7 @@ class TokensOfFile(NamedTuple):
     name: str
 
     def starts(self, docs: Iterable[Sequence[str]]) -> Iterator[int | None]:
-        """Yield where the words of each Doc are in the file; None where it does not have them.
+        """Yield the number of the first token of each Doc in the file; None where the file does not have its words.
 
         Readers may leave out sentences, join them, and yield them twice, but keep their order.
         """
@@ -95,16 +78,20 @@ class TokensOfFile(NamedTuple):
             places = index.get(words[0], []) if words else []
             first = bisect_left(places, at)
             candidates = chain((at, last), map(places.__getitem__, chain(range(first, len(places)), range(first))))
-            found = next((i for i in candidates if words and self.words[i : i + len(words)] == words), None)
-            if found is not None:
-                last, at = found, found + len(words)
-            yield found
+            start = next((i for i in candidates if words and self.words[i : i + len(words)] == words), None)
+            if start is not None:
+                last, at = start, start + len(words)
+            yield start
+
+    def place(self, start: int | None, token: int) -> str:
+        """Return the place of a token of a Doc, which begins at token `start` of the file."""
+        return self.name if start is None else self.places[start + token]
 
 
 def find_suspects(setup: Setup, k: int, number: int, file: TokensOfFile) -> Suspects:
     """Train on all folds but one, in turn, and compare the annotation of the held-out fold with the predictions.
 
-    number: How many places to return for each component.
+    number: Number of places to return for each component.
     file: The corpus as it is in its file.
     RAISES CrfError: As `project.each_fold`; if the models have no probabilities.
     """
@@ -114,40 +101,41 @@ def find_suspects(setup: Setup, k: int, number: int, file: TokensOfFile) -> Susp
     with closing(each_fold(setup, k, scored=False)) as folds:
         for fold in tqdm(folds, total=k, unit=" folds", disable=None, leave=False, file=sys.stderr):
             done += 1
-            numbered = list(zip(fold.numbers.tolist(), fold.held_out, strict=True))
+            examples = fold.held_out
             for name, pipe in setup.nlp.pipeline:
                 if name in setup.to_train:
-                    crf = setup.to_train[name]
-                    for batch in minibatch(((example, starts[i]) for i, example in numbered), BATCH):
-                        answers = crf.posterior([example.predicted for example, _ in batch], preset=True)
-                        suspects[name].extend(_of_batch(crf, batch, answers, file))
-                for _, example in numbered if name in setup.training["annotating_components"] else ():
-                    example.predicted = pipe(example.predicted)
-    contradicted = {name: sum(suspect.log_odds > 0 for suspect in of_pipe) for name, of_pipe in suspects.items()}
-    first = {name: worst(of_pipe, number) for name, of_pipe in suspects.items()}
-    return Suspects(first, contradicted, done, perf_counter() - started)
+                    for error in label_errors(setup.to_train[name], examples):
+                        doc, start = examples[error.text].predicted, starts[fold.numbers[error.text]]
+                        suspects[name].append(_suspect(error, doc, file.place(start, _first(error, examples))))
+                if name in setup.training["annotating_components"]:
+                    examples = [Example(pipe(example.predicted), example.reference) for example in examples]
+    for of_component in suspects.values():
+        of_component.sort(key=lambda suspect: -suspect.log_odds)
+    counts = {name: len(of_component) for name, of_component in suspects.items()}
+    worst = {name: of_component[:number] for name, of_component in suspects.items()}
+    return Suspects(worst, counts, done, perf_counter() - started)
 
 
-def _of_batch(
-    pipe: CRFComponent, batch: Sequence[tuple[Example, int | None]], answers: DocPosterior, file: TokensOfFile
-) -> Iterator[Suspect]:
-    found = contradictions(pipe, [example for example, _ in batch], answers)
-    for doc, stretch, p, q in found:
-        example, start = batch[doc]
-        words = [token.text for token in example.predicted]
-        token = min(stretch.start, len(example.reference) - 1)
-        place = file.name if start is None else file.places[start + token]
-        texts = context(words, stretch), shown(stretch.gold, words), shown(stretch.predicted, words)
-        yield Suspect(place, *texts, p, q, stretch.end - stretch.start)
+def _first(error: LabelError, examples: Sequence[Example]) -> int:
+    """Return the first token of an error; the tokenizer may have made more tokens than the file has."""
+    return min(error.stretch.start, len(examples[error.text].reference) - 1)
 
 
-def worst(suspects: Sequence[Suspect], number: int) -> list[Suspect]:
-    """Return the most suspicious places, those where the predicted labelling is more probable than the gold one."""
-    likely = (suspect for suspect in suspects if suspect.log_odds > 0)
-    return sorted(likely, key=lambda suspect: -suspect.log_odds)[:number]
+def _suspect(error: LabelError, doc: Doc, where: str) -> Suspect:
+    words, stretch = [token.text for token in doc], error.stretch
+    return Suspect(
+        where,
+        context(words, stretch, AROUND),
+        shown(stretch.gold, words),
+        shown(stretch.predicted, words),
+        error.p_gold,
+        error.p_predicted,
+        stretch.end - stretch.start,
+        error.log_odds,
+    )
 
 
-def context(words: Sequence[str], stretch: Stretch, around: int = 6) -> str:
+def context(words: Sequence[str], stretch: Stretch, around: int) -> str:
     """Return the words around a stretch."""
     begin, end = max(0, stretch.start - around), stretch.end + around
     return " ".join([*(["..."] if begin else []), *words[begin:end], *(["..."] if end < len(words) else [])])

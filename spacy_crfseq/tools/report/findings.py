@@ -117,7 +117,7 @@ class Estimate(NamedTuple):
     high: float | None
 
 
-class Row(NamedTuple):
+class ScoredCounts(NamedTuple):
     """Scores of some spans or tokens: the number of gold, predicted and correct ones, and rates."""
 
     gold: int
@@ -132,7 +132,7 @@ class Row(NamedTuple):
         return {name: v._asdict() if isinstance(v, Estimate) else v for name, v in self._asdict().items()}
 
 
-class Sentence(NamedTuple):
+class ErroneousSentence(NamedTuple):
     """A sentence with errors.
 
     text: Number of its text in the file, from 1; `same`: Texts with equal sentences and errors.
@@ -278,17 +278,18 @@ def _estimates(scores: Interval) -> list[Estimate]:
     return [Estimate(*map(finite, each)) for each in zip(*columns, strict=True)]
 
 
-def _rows(counts: NDArray[np.int64], n_samples: int) -> list[Row]:
+def _rows(counts: NDArray[np.int64], n_samples: int) -> list[ScoredCounts]:
     if not counts.shape[1]:
         return []
     estimates = _estimates(interval(counts.reshape(len(counts), -1), rates_by_label, n_samples))
     totals = counts.sum(0).tolist()
     return [
-        Row(gold, predicted, right, *estimates[3 * i : 3 * i + 3]) for i, (right, predicted, gold) in enumerate(totals)
+        ScoredCounts(gold, predicted, right, *estimates[3 * i : 3 * i + 3])
+        for i, (right, predicted, gold) in enumerate(totals)
     ]
 
 
-def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, Row]:
+def _familiar(judged: Judged, known: Familiarity, n_samples: int) -> dict[str, ScoredCounts]:
     counts = known.counts([text.words for text in judged.texts], judged.gold, judged.found)
     rows = dict(zip(FAMILIAR, _rows(counts, n_samples), strict=True))
     return {name: row for name, row in rows.items() if row.gold or row.found}
@@ -314,7 +315,7 @@ class _Sentences:
                 table[text] += not self._judged.mistakes(text, begin, end), 1
         return table
 
-    def worst(self, n_shown: int) -> list[Sentence]:
+    def worst(self, n_shown: int) -> list[ErroneousSentence]:
         """Return the sentences with most mistakes; among equally many, those with the most probable labels first."""
         wrong = {i: n for i, place in enumerate(self.all) if (n := self._judged.mistakes(*place))}
         alike: dict[tuple[Any, ...], list[int]] = {}
@@ -322,9 +323,9 @@ class _Sentences:
             alike.setdefault(self._content(i), []).append(i)
         return [self._sentence(first, same) for first, *same in list(alike.values())[:n_shown]]
 
-    def examples(self, confusions: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str], list[Sentence]]:
+    def examples(self, confusions: Sequence[tuple[str, str, int]]) -> dict[tuple[str, str], list[ErroneousSentence]]:
         """Return some sentences for each confusion, equal ones once."""
-        shown: dict[tuple[str, str], dict[tuple[Any, ...], Sentence]] = {(a, b): {} for a, b, _ in confusions}
+        shown: dict[tuple[str, str], dict[tuple[Any, ...], ErroneousSentence]] = {(a, b): {} for a, b, _ in confusions}
         for text, pair, span in self._confused():
             if len(shown.get(pair, ())) < EXAMPLES and pair in shown:
                 number = int(np.searchsorted(self._offsets, self._starts[text] + span.start, side="right")) - 1
@@ -350,7 +351,7 @@ class _Sentences:
         spans = (tuple(moved(span, begin) for span in within(side, begin, end)) for side in sides)
         return (tuple(self._judged.texts[text].words[begin:end]), *spans)
 
-    def _sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> Sentence:
+    def _sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> ErroneousSentence:
         """Return a sequence as a sentence; a long one is cut around a span, or around its first error."""
         judged, (text, begin, end) = self._judged, self.all[number]
         gold, predicted = judged.gold[text], judged.found[text]
@@ -363,7 +364,7 @@ class _Sentences:
             kept = [span for span in within(spans, first, last) if not judged.plain or span in odd]
             return [(moved(span, first), probability.get(span)) for span in kept]
 
-        return Sentence(
+        return ErroneousSentence(
             text=text + 1,
             tokens=judged.texts[text].part(first, last),
             cut=last - first < end - begin,
@@ -432,7 +433,7 @@ def transition_map(findings: Findings) -> tuple[Markup, int]:
     return drawn, len(tags) - len(kept)
 
 
-def label_counts(sentences: Sequence[Sentence]) -> dict[str, int]:
+def label_counts(sentences: Sequence[ErroneousSentence]) -> dict[str, int]:
     """Return how often each label is marked in sentences."""
     labels = [span.label for sentence in sentences for span in (*sentence.gold, *(span for span, _ in sentence.found))]
     return {label: labels.count(label) for label in set(labels)}

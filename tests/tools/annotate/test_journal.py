@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.schemes import Span
-from spacy_crfseq.tools.annotate.journal import Decision, Journal, Pins, State, Text, checked_label
+from spacy_crfseq.tools.annotate.journal import Decision, Journal, Pins, State, TextTokens, checked_label
 
 
 def accept(key: str, id_: str, *spans: Span, **more: Any) -> dict[str, Any]:
-    return Decision(key, Text(("Ada", "in", "Oslo")), Pins(tuple(spans)), id=id_, **more).as_json()
+    return Decision(key, TextTokens(("Ada", "in", "Oslo")), Pins(tuple(spans)), id=id_, **more).as_json()
 
 
 ENTRIES: list[dict[str, Any]] = [
@@ -99,7 +99,7 @@ def test_a_state_is_what_the_steps_that_were_not_undone_amount_to(steps: list[tu
     assert (reopened is None) == (not kept)
     if reopened is not None:
         assert reopened[0] == kept[-1][1]
-        assert isinstance(reopened[1], Text) == (kept[-1][0] == "skip")
+        assert isinstance(reopened[1], TextTokens) == (kept[-1][0] == "skip")
 
 
 @pytest.mark.parametrize("written", [0, 10])

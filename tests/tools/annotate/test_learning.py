@@ -14,7 +14,7 @@ from spacy.training import Example
 from spacy_crfseq.cli import fit
 from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.schemes import Span
-from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
+from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens
 from spacy_crfseq.tools.annotate.learning import PRIOR, Learner, blank, expected_gain, time_model
 from spacy_crfseq.tools.annotate.project import Project
 from tests.tools.annotate.conftest import gold, sentences, work
@@ -34,7 +34,9 @@ def decisions(n: int, task: str = "entities") -> list[Decision]:
         spans = [span for span in spans if span.start not in choices]
         wrong = (Span(1, 2, "LOC"),) if i % 6 == 2 and task in ("entities", "chunks") else ()
         spaces = None if i % 2 else (True,) * len(words)
-        made.append(Decision(f"{i:016x}", Text(tuple(words), spaces), Pins(tuple(spans), (), unknown, choices, wrong)))
+        made.append(
+            Decision(f"{i:016x}", TextTokens(tuple(words), spaces), Pins(tuple(spans), (), unknown, choices, wrong))
+        )
     return made
 
 
@@ -76,7 +78,7 @@ def test_a_trained_pipeline_goes_on_as_fit_from_it_does(tmp_path: Path) -> None:
 def test_what_is_not_known_is_missing(task: str) -> None:
     learner = Learner(blank(task, "xx"))
     pins = Pins((Span(0, 2, "PER"),), (), (3,), {4: ("PER", "LOC")}, (Span(5, 6, "LOC"),))
-    decision = Decision("", Text(tuple("a b c d e f g".split())), pins)  # noqa: SIM905
+    decision = Decision("", TextTokens(tuple("a b c d e f g".split())), pins)  # noqa: SIM905
     gold_doc = learner.gold(decision)
     tags: list[Any] = gold_tags(learner.pipe.annotation, Example(learner.doc(decision.text), gold_doc), learner.name)
     assert tags[:2] == ["B-PER", "L-PER" if task == "entities" else "I-PER"]
@@ -89,7 +91,7 @@ def test_what_is_not_known_is_missing(task: str) -> None:
 def test_tags_of_tokens(tmp_path: Path) -> None:
     learner = Learner(blank("tags", "xx"))
     pins = Pins((Span(0, 1, "X"),), (), (1,), {2: ("X", "Y")}, (Span(3, 4, "Y"),))
-    decision = Decision("", Text(("a", "b", "c", "d")), pins)
+    decision = Decision("", TextTokens(("a", "b", "c", "d")), pins)
     example = Example(learner.doc(decision.text), learner.gold(decision))
     tags: list[Any] = gold_tags(learner.pipe.annotation, example, learner.name)
     assert tags[:2] == ["X", None]

@@ -11,7 +11,7 @@ import spacy
 from spacy_crfseq.corpora import PRESETS
 from spacy_crfseq.corpora.layouts import RAW
 from spacy_crfseq.errors import DataError, FormatError
-from spacy_crfseq.tools.annotate.pool import Pool, Source, bands, text_of
+from spacy_crfseq.tools.annotate.pool import Pool, TextFile, bands, text_of
 from tests.tools.annotate.conftest import sentences
 
 
@@ -20,7 +20,7 @@ def test_texts_are_kept_once_and_found_by_their_content(tmp_path: Path) -> None:
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     first.write_text("one two\n\n \none two\nthree\n", encoding="utf8")
     second.write_text("three\nvier\u2028fünf 😀\n", encoding="utf8")
-    pool = Pool(nlp, [Source(first, RAW["txt"]), Source(second, RAW["txt"])])
+    pool = Pool(nlp, [TextFile(first, RAW["txt"]), TextFile(second, RAW["txt"])])
     assert [pool.doc(i).text for i in range(len(pool))] == ["one two", "three", "vier\u2028fünf 😀"]
     assert [pool.number(pool.key(i)) for i in range(3)] == [0, 1, 2]
     for key in ("", "x", "g" * 16, "0" * 16, "\ud800", "٣" * 16):
@@ -50,7 +50,7 @@ def test_half_a_text_of_a_file_that_grows_waits(name: str, tmp_path: Path) -> No
     begin, half, rest, wanted = GROWING[name]
     path = tmp_path / name
     path.write_text(begin)
-    pool = Pool(spacy.blank("xx"), [Source(path, RAW.get(path.suffix[1:], PRESETS["iob"]))])
+    pool = Pool(spacy.blank("xx"), [TextFile(path, RAW.get(path.suffix[1:], PRESETS["iob"]))])
     before = present(pool)
     with path.open("a") as file:
         file.write(half)
@@ -66,7 +66,7 @@ def test_half_a_text_of_a_file_that_grows_waits(name: str, tmp_path: Path) -> No
 def test_an_unfinished_text_counts_once_the_file_stays_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo")  # complete, as nothing says otherwise
-    pool = Pool(spacy.blank("xx"), [Source(path, RAW["txt"])])
+    pool = Pool(spacy.blank("xx"), [TextFile(path, RAW["txt"])])
     assert present(pool) == ["one", "two"]
     key = pool.key(1)
     path.write_text("one\ntwo and a half\nthree")
@@ -86,14 +86,14 @@ def test_an_unfinished_text_counts_once_the_file_stays_the_same(tmp_path: Path) 
 def test_words_of_a_corpus_stay_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.iob"
     path.write_text("don't B-X\ngo O\n\nU.S.A. O\n", encoding="utf8")
-    pool = Pool(spacy.blank("en"), [Source(path, PRESETS["iob"])])
+    pool = Pool(spacy.blank("en"), [TextFile(path, PRESETS["iob"])])
     assert [text_of(pool.doc(i)) for i in range(2)] == [(("don't", "go"), None), (("U.S.A.",), None)]
 
 
 def test_draws_are_random_complete_and_leave_out(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n".join(map(str, range(50))))
-    pool = Pool(spacy.blank("xx"), [Source(path, RAW["txt"])])
+    pool = Pool(spacy.blank("xx"), [TextFile(path, RAW["txt"])])
     for without in (set[int](), {3, 4}, set(range(40)), set(range(50))):
         drawn = list(pool.draw(Random(1), without))
         assert sorted(drawn) == sorted(set(range(50)) - without)
@@ -119,8 +119,8 @@ def test_files_without_texts_and_texts_that_are_too_long_are_refused(tmp_path: P
     nlp, path = spacy.blank("xx"), tmp_path / "a.txt"
     path.write_text(" \n\n")
     with pytest.raises(DataError, match="no text in the file"):
-        Pool(nlp, [Source(path, RAW["txt"])])
+        Pool(nlp, [TextFile(path, RAW["txt"])])
     nlp.max_length = 10
     path.write_text("short\n12345678901\n")
     with pytest.raises(FormatError, match=r"a.txt:2: a text of 11 characters"):
-        Pool(nlp, [Source(path, RAW["txt"])])
+        Pool(nlp, [TextFile(path, RAW["txt"])])

@@ -20,9 +20,9 @@ from spacy_crfseq.schemes import Span, encode
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Decision, Pins
 from spacy_crfseq.tools.annotate.learning import Learner, blank
-from spacy_crfseq.tools.annotate.pool import Source
+from spacy_crfseq.tools.annotate.pool import TextFile
 from spacy_crfseq.tools.annotate.project import Project
-from spacy_crfseq.tools.annotate.review import Corpus
+from spacy_crfseq.tools.annotate.review import AnnotatedFile
 from tests.pipeline.test_white_space import with_space
 from tests.tools.annotate.conftest import gold, sentences
 
@@ -121,12 +121,12 @@ def test_what_is_refused(tmp_path: Path) -> None:
 # The corpus, without the models that find errors
 
 
-def corpus_of(path: Path, task: str = "entities", layout: Any = None) -> Corpus:
+def corpus_of(path: Path, task: str = "entities", layout: Any = None) -> AnnotatedFile:
     learner = Learner(blank(task, "xx"))
-    return Corpus(learner, Source(path, find_layout(path, Asked(layout)).layout))
+    return AnnotatedFile(learner, TextFile(path, find_layout(path, Asked(layout)).layout))
 
 
-def corrected(corpus: Corpus, number: int, spans: Any, **more: Any) -> dict[str, Decision]:
+def corrected(corpus: AnnotatedFile, number: int, spans: Any, **more: Any) -> dict[str, Decision]:
     """Return a decision on a text."""
     old = corpus.decisions[number]
     return {old.key: old._replace(pins=Pins(tuple(Span(*span) for span in spans), **more))}
@@ -170,7 +170,7 @@ def test_only_the_fields_of_corrected_spans_change(
     content = (mark + end.join(lines)).encode(encoding)
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     layout = Preset("columns", ("word", "tag", "ent"), scheme, encoding, "ent")
-    corpus = Corpus(Learner(blank("entities", "xx")), Source(path, layout))
+    corpus = AnnotatedFile(Learner(blank("entities", "xx")), TextFile(path, layout))
     assert [list(each.pins.spans) for each in corpus.decisions] == old
     corpus.write(folder / "same", {})
     assert (folder / "same").read_bytes() == content
@@ -178,7 +178,7 @@ def test_only_the_fields_of_corrected_spans_change(
     for number, spans in enumerate(new):
         decisions |= corrected(corpus, number, spans)
     corpus.write(folder / "out", decisions)
-    again = Corpus(Learner(blank("entities", "xx")), Source(folder / "out", layout))
+    again = AnnotatedFile(Learner(blank("entities", "xx")), TextFile(folder / "out", layout))
     assert [list(each.pins.spans) for each in again.decisions] == new
     written = (folder / "out").read_bytes().decode(encoding).removeprefix("\ufeff").replace("\r", "").split("\n")
     at = 0
@@ -227,7 +227,9 @@ def test_stray_tags_of_a_corrected_text_stay_where_they_are_right(tmp_path: Path
 def test_a_label_that_the_encoding_lacks_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.iob"
     path.write_bytes("é B-X\n\n".encode("latin-1"))
-    corpus = Corpus(Learner(blank("entities", "xx")), Source(path, PRESETS["iob"]._replace(encoding="latin-1")))
+    corpus = AnnotatedFile(
+        Learner(blank("entities", "xx")), TextFile(path, PRESETS["iob"]._replace(encoding="latin-1"))
+    )
     with pytest.raises(DataError, match=r"latin-1|iso8859"):
         corpus.write(tmp_path / "out", corrected(corpus, 0, [(0, 1, "€")]))
     assert not (tmp_path / "out").exists()

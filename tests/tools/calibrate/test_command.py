@@ -240,18 +240,20 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
 def test_types_get_curves_if_these_do_better_elsewhere() -> None:
     judged = judged_spans({"UP": 1.0, "DOWN": -1.0, "RARE": 3.0}, 5000)
     labels, (old, right) = np.array([spans[0].label for spans in judged.found]), judged.certainties()
-    curves, gain, error, tried = fit_types(judged)
+    curves, gain, error, tried, held_out = fit_types(judged)
     assert gain > 10 * error
     assert tried == 2
     assert curves == {"UP": pytest.approx((1.0, 1.0), abs=0.15), "DOWN": pytest.approx((-1.0, 1.0), abs=0.15)}
-    new, _ = judged.certainties()
+    assert held_out is not None
+    new, _ = judged.with_probabilities(held_out).certainties()
+    np.testing.assert_array_equal(new, held_out)
     np.testing.assert_array_equal(new == old, labels == "RARE")
     up, first = labels == "UP", (labels == "UP") & (np.arange(5000) < 250)
     np.testing.assert_allclose(new[first], calibrated(old[first], *fit_curve(old[up & ~first], right[up & ~first])))
     assert calibration(new[up], right[up]).error < 0.03 < calibration(old[up], right[up]).error
     unclear = judged_spans({"UP": 0.4, "DOWN": -0.4, "RARE": 0.0}, 1000)
-    before, (curves, gain, error, _) = unclear.probabilities, fit_types(unclear)
-    assert (curves, unclear.probabilities) == ({}, before)
+    curves, gain, error, _, held_out = fit_types(unclear)
+    assert (curves, held_out) == ({}, None)
     assert error < gain < 2 * error
 
 
@@ -270,7 +272,7 @@ def test_a_curve_is_the_best_and_rises(pairs: list[tuple[float, bool]]) -> None:
 def test_a_type_has_a_curve_from_enough_spans_on(size: int) -> None:
     right = np.arange(size) % 10 > 0
     tags = [["B-PER" if each else "O"] for each in right]
-    curves, gain, error, tried = fit_types(
+    curves, gain, error, tried, _ = fit_types(
         Judged([], tags, tags, [[(Span(0, 1, "PER"), 0.3)]] * size, plain=False, temperature=1.0)
     )
     assert (tried, bool(curves), gain > 2 * error) == ((0, False, False) if size < FEW else (1, True, True))
@@ -291,8 +293,8 @@ def test_curves_of_any_text(seed: int, size: int, n_texts: int, scale: float) ->
     ]
     tags = [[f"B-{labels[i]}" if right[i] else "O" for i in np.flatnonzero(text == n)] for n in range(n_texts)]
     judged = Judged([], tags, tags, spans, plain=False, temperature=1.0)
-    curves, gain, error, _ = fit_types(judged)
-    after, _ = judged.certainties()
+    curves, gain, error, _, held_out = fit_types(judged)
+    after = p if held_out is None else held_out
     assert np.isfinite([gain, error]).all()
     assert ((after >= 0) & (after <= 1)).all()
     for a, b in curves.values():
@@ -300,5 +302,4 @@ def test_curves_of_any_text(seed: int, size: int, n_texts: int, scale: float) ->
         assert (np.diff(grid) >= 0).all()
         assert np.isfinite(grid).all()
         assert ((grid >= 0) & (grid <= 1)).all()
-    if not curves:
-        np.testing.assert_array_equal(after, p)
+    assert (held_out is None) == (not curves)

@@ -1,7 +1,6 @@
 """``crfseq debug-data``: what it finds in corpora that were broken on purpose, and what it says of good ones."""
 
 import json
-import math
 import re
 import sys
 from collections import Counter
@@ -25,12 +24,12 @@ from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.encoder import Columns, Encoder
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.schemes import Span, decode_lenient, find_invalid
-from spacy_crfseq.tools._pages.judged import Stretch, shown, stretches
+from spacy_crfseq.schemes import decode_lenient, find_invalid
+from spacy_crfseq.tools._pages.label_errors import Stretch
 from spacy_crfseq.tools.debug_data import Report, debug_data
-from spacy_crfseq.tools.debug_data.corpus import COMPARED, Part, count, overlap
+from spacy_crfseq.tools.debug_data.corpus import COMPARED, CorpusCounts, count, overlap
 from spacy_crfseq.tools.debug_data.features import estimate, template_uses
-from spacy_crfseq.tools.debug_data.label_errors import Suspect, TokensOfFile, context, worst
+from spacy_crfseq.tools.debug_data.label_errors import TokensOfFile, context
 from tests.commands import Run, refused, worked
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
@@ -309,7 +308,7 @@ def sentences(corpus: list[list[tuple[str, str]]]) -> list[Sentence]:
     return found
 
 
-def count_all(corpus: list[list[tuple[str, str]]]) -> Part:
+def count_all(corpus: list[list[tuple[str, str]]]) -> CorpusCounts:
     return count(sentences(corpus), {"ent": "IOB2"}, lambda sentence, token: str(sentence.line_of(token)))
 
 
@@ -358,40 +357,8 @@ def test_templates_need_their_origins() -> None:
     assert [tuple(use) for use in uses] == [("ORTH[0]", 2, 1, 3), ("ORTH[-1]", 3, 3, 3)]
 
 
-PER, LOC = Span(0, 2, "PER"), Span(4, 5, "LOC")
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "expected"),
-    [
-        ([PER, LOC], [PER, LOC], []),
-        ([PER, LOC], [PER], [Stretch(4, 5, (LOC,), ())]),
-        ([], [LOC], [Stretch(4, 5, (), (LOC,))]),
-        ([PER], [Span(0, 2, "ORG")], [Stretch(0, 2, (PER,), (Span(0, 2, "ORG"),))]),
-        ([PER, Span(2, 3, "LOC")], [Span(1, 4, "ORG")],
-         [Stretch(0, 4, (PER, Span(2, 3, "LOC")), (Span(1, 4, "ORG"),))]),
-        ([Span(0, 1, "A"), Span(1, 2, "A")], [], [Stretch(0, 1, (Span(0, 1, "A"),), ()),
-                                                 Stretch(1, 2, (Span(1, 2, "A"),), ())]),
-    ],
-)  # fmt: skip
-def test_stretches(gold: list[Span], predicted: list[Span], expected: list[Stretch]) -> None:
-    assert stretches(gold, predicted, [True] * 6) == expected
-
-
-def test_what_is_not_annotated_is_no_mistake() -> None:
-    assert stretches([LOC], [PER], [True, False, True, True, True]) == [Stretch(4, 5, (LOC,), ())]
-
-
-def test_order_and_words() -> None:
-    cases = ((0.4, 0.5, 1), (0.01, 0.9, 2), (0.3, 0.2, 1), (0.5, 0.5, 1), (0.1, 0.8, 1), (0.0, 0.9, 1))
-    some = [Suspect("f:1", "", "", "", p, q, n) for p, q, n in cases]
-    first = worst(some, 9)
-    assert [some.index(one) for one in first] == [5, 1, 4, 0]
-    assert first[1].log_odds == pytest.approx(math.log(90) / 2)
-    assert worst(some, 1) == [some[5]]
-    words = list("abcdefghijklmnop")
-    assert (shown([PER, LOC], words), shown([], words)) == ("[a b PER] [e LOC]", "O")
-    assert context(words, Stretch(8, 9, (), ()), 2) == "... g h i j k ..."
+def test_the_context_of_a_stretch_is_cut_on_both_sides() -> None:
+    assert context(list("abcdefghijklmnop"), Stretch(8, 9, (), ()), 2) == "... g h i j k ..."
 
 
 # --- what training is said to cost, beside what it takes ------------------------------------------------------------
