@@ -2,7 +2,7 @@
 
 A kernel takes C-contiguous arrays, tuples of them and plain numbers, allocates nothing that grows with the corpus,
 releases the GIL and knows nothing of Docs, templates or plug-ins.  Kernels may call kernels of other files: a change of
-a file makes numba compile again what imports it.
+the code of a function makes numba compile again what calls it.
 
 Others write ``kernels.rows.add_ragged(...)``: a file of kernels is imported at its first use.
 """

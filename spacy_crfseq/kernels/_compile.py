@@ -1,25 +1,17 @@
 """The one compile policy of the package: what numba makes of kernels; `jit` imports it when one has to be compiled.
 
-Kernels are compiled lazily, once per set of argument types, and cached on disk: in ``NUMBA_CACHE_DIR``, beside the
-source or in the user's cache folder, whichever is set or can be written first.  They stay valid until
-their file or one that it imports changes, on processors with the same features.  ``fastmath`` leaves out the flags
-that assume there are no infinities and no NaNs: masked labels have a score of minus infinity.
+Kernels are compiled lazily, once per set of argument types, and kept on disk (`_cache`).  ``fastmath`` leaves out the
+flags that assume there are no infinities and no NaNs: masked labels have a score of minus infinity.
 """
 
 from __future__ import annotations
 
-import hashlib
+import inspect
 import logging
 import os
-import re
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
-from importlib.util import find_spec, resolve_name
-from pathlib import Path
-from pickle import UnpicklingError
+from functools import cache
 from typing import Any
-from uuid import uuid4
 
 if os.environ.get("NO_COLOR"):  # numba knows a name of its own, else it makes colorama write codes to terminals
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
@@ -29,6 +21,7 @@ from numba.core import event
 
 from ..threads import surviving
 from . import PLAIN
+from ._cache import KernelCache, fingerprint, folder_of
 
 FASTMATH = {"nsz", "arcp", "contract", "afn", "reassoc"}
 OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy"}
@@ -37,7 +30,7 @@ INLINED: dict[str, Any] = {}
 """Options of all kernels, and what is added for functions that only kernels call."""
 
 if not PLAIN:
-    from numba.core import caching, codegen, compiler, compiler_lock
+    from numba.core import codegen, compiler, compiler_lock
 
     surviving(compiler_lock.global_compiler_lock._lock)  # threads may compile while a process forks
 
@@ -77,9 +70,6 @@ if not PLAIN:
     INTERNAL = {"pipeline_class": _InternalCompiler, "no_cpython_wrapper": True}
     INLINED = {**INTERNAL, "forceinline": True}
 
-ROOT = __package__.partition(".")[0]
-IMPORT = re.compile(r"^ *from (\.[\w.]*) import (?:\(([^)]*)\)|([\w, ]*))", re.MULTILINE)
-"""Imports of a file from its package."""
 NOTICE_AFTER = 2.0
 """Seconds of compilation in one process after which a notice says why it takes so long."""
 logger = logging.getLogger("spacy_crfseq")
@@ -88,77 +78,31 @@ made: list[Any] = []
 """Where compiled kernels are kept, and the kernels of this process, as numba's dispatchers."""
 
 
-@cache
-def _stamp(module: str) -> str:
-    """Return a hash of this file and of a module with the kernels that it imports: kernels hold what they call."""
-    spec = find_spec(module)
-    if spec is None or spec.origin is None or not module.startswith(ROOT):  # a kernel from elsewhere
-        return ""
-    text, package = Path(spec.origin).read_text("utf8"), module.rpartition(".")[0]
-    stamp = hashlib.sha256(Path(__file__).read_bytes() + text.encode())
-    for place, several, names in re.findall(IMPORT, text):
-        base = resolve_name(place, package)
-        for name in (several or names).replace("\n", ",").split(","):
-            names_of_it = [base, f"{base}.{name.split()[0]}"] if name.split() else [base]
-            inside = [each for each in names_of_it if each.rpartition(".")[0] in (package, __package__)]
-            stamp.update("".join(_stamp(each) for each in inside if each != module and find_spec(each)).encode())
-    return stamp.hexdigest()
-
-
 def compile_kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with numba, cached in a folder that can be written or at least read, uncached elsewhere."""
     compiled: Any
-    try:
-        compiled = numba.njit(cache=True, **OPTIONS)(function)
+    if PLAIN:  # numba's own cache, in which a kernel stays valid when another file changes
+        try:
+            compiled = numba.njit(cache=True, **OPTIONS)(function)
+        except RuntimeError:  # no folder can be written
+            compiled = numba.njit(**OPTIONS)(function)
+    else:
+        compiled = numba.njit(**OPTIONS)(function)
+        folder = folder_of(inspect.getfile(function), getattr(numba.config, "CACHE_DIR", ""))
+        if folder is not None:
+            compiled._cache = KernelCache(function, folder, _policy())
+    if compiled.stats.cache_path:
         folders.add(compiled.stats.cache_path)
-    except RuntimeError:  # no folder can be written
-        compiled = numba.njit(**OPTIONS)(function) if PLAIN else _read_only(function)
-    # In a version of numba without these attributes, a kernel stays cached when a callee in another file changes, which
-    # only developers do, and a full disk is an error.
-    own = None if PLAIN else getattr(compiled, "_cache", None)
-    index: Any = getattr(own, "_cache_file", None)
-    if own is not None and hasattr(index, "_source_stamp"):  # numba stamps it with the file of the kernel alone
-        index._source_stamp = (index._source_stamp, _stamp(function.__module__))
-        index._load_index = partial(_intact, index._load_index, {})
-        index._load_data = partial(_intact, index._load_data, None)  # none makes numba compile
-        own.save_overload = partial(_save, own.save_overload, index)
     made.append(compiled)
     return compiled
 
 
-def _read_only(function: Callable[..., Any]) -> Any:
-    """Compile `function` with a cache that can only be read, such as one in an image, uncached if there is none."""
-    locator: Any = getattr(caching, "_CacheLocator", None)
-    ensure = getattr(locator, "ensure_cache_path", None)
-    try:
-        if ensure is not None:  # numba takes folders only where it can write
-            locator.ensure_cache_path = lambda self: os.scandir(self.get_cache_path()).close()
-        return numba.njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:
-        return numba.njit(**OPTIONS)(function)
-    finally:
-        if ensure is not None:
-            locator.ensure_cache_path = ensure
-
-
-def _intact(load: Callable[..., Any], nothing: Any, *name: str) -> Any:
-    """Return the content of a file of the cache, or `nothing` if it was cut short, as when a process was killed."""
-    try:
-        return load(*name)
-    except (UnpicklingError, EOFError, ValueError, LookupError, AttributeError, TypeError, ImportError):
-        return nothing
-
-
-def _save(save: Callable[..., None], index: Any, *compiled: Any) -> None:
-    """Keep a compiled kernel, unless the disk is full or cannot be written.
-
-    numba numbers the files of a kernel by what its index holds.  Processes that read the index at the same time would
-    give one name to two files, and one of them would later be loaded in the place of the other.
-    """
-    stem = index._index_name.removesuffix(".nbi")
-    index._data_name_pattern = f"{stem}.{uuid4().hex}-{{number:d}}.nbc"
-    with suppress(OSError):
-        save(*compiled)
+@cache
+def _policy() -> bytes:
+    """Return a hash of how kernels and the functions that they call are compiled."""
+    methods = [*vars(_Internal).values(), *vars(_InternalCompiler).values()]
+    functions = [compile_inlined, *filter(inspect.isfunction, methods)]
+    return b"".join(fingerprint(function) for function in functions)
 
 
 def compile_internal(function: Callable[..., Any]) -> Any:

@@ -57,14 +57,14 @@ class Kernel:
 
     def __init__(self, function: Any, policy: str = "compile_kernel", plain: Any = None, part: bool = False) -> None:
         update_wrapper(self, function)
-        self.py_func, self._policy = function, policy
+        self.py_func, self.policy = function, policy
         self._plain: Any = plain or (function if UNCOMPILED else None)
-        self._part = part or UNCOMPILED  # Python runs it, whatever calls it
+        self.part = part or UNCOMPILED  # Python runs it, whatever calls it
         self._compiled: Any = None
 
     def __call__(self, *args: Any) -> Any:
         """Call the compiled kernel, or the plain function while that suffices."""
-        if self._part or (self._compiled is None and self._plain and _python_suffices(args[0])):
+        if self.part or (self._compiled is None and self._plain and _python_suffices(args[0])):
             with np.errstate(all="ignore"):  # as in compiled code
                 return self._plain(*args)
         return (self._compiled or self.compiled)(*args)
@@ -73,20 +73,26 @@ class Kernel:
     def compiled(self) -> Any:
         """numba's dispatcher, or an intrinsic; numba is imported here."""
         if self._compiled is None:
-            source = self.py_func
             with _loading:
                 from . import _compile
 
                 if not PLAIN:  # numba has to know of all before it begins to compile
-                    from . import intrinsics
-
-                    source = getattr(intrinsics, self.py_func.__name__) if self._policy == "llvm" else source
-            made = getattr(_compile, self._policy)(source)
+                    from . import intrinsics  # noqa: F401
+            made = getattr(_compile, self.policy)(self.source)
             self._compiled = self._compiled or made  # the first one, where threads come at once
             names, name = self.py_func.__globals__, self.py_func.__name__
-            if not self._part and names.get(name) is self:  # later calls need no detour
+            if not self.part and names.get(name) is self:  # later calls need no detour
                 names[name] = self._compiled
         return self._compiled
+
+    @property
+    def source(self) -> Any:
+        """The function that numba compiles, or the intrinsic that stands for it."""
+        if self.policy != "llvm" or PLAIN:
+            return self.py_func
+        from . import intrinsics
+
+        return getattr(intrinsics, self.py_func.__name__)
 
     @property
     def _numba_type_(self) -> Any:

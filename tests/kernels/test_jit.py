@@ -4,23 +4,29 @@ import errno
 import importlib
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
-from numba.core import caching, event
+from numba.core import event
 
-from spacy_crfseq import kernels, threads, types
-from spacy_crfseq.kernels import _compile, intrinsics, jit
+from spacy_crfseq import files, kernels, threads, types
+from spacy_crfseq.kernels import _cache, _compile, intrinsics, jit
 
 CALLEE = """
 from .jit import inlined, kernel
 
+{comment}
 @{policy}
 def factor(x):
+    {docstring}
     return {factor} * x
+
+def unused(x):
+    return x * {unused}
 """
 CALLER = """
 from .jit import kernel
@@ -45,7 +51,7 @@ def kernels_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @PRIVATE
 @pytest.mark.parametrize("policy", ["kernel", "inlined"])
-def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
+def test_a_kernel_is_compiled_again_only_when_the_code_of_a_callee_changes(
     tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All modules are imported anew each time, as in a process of their own."""
@@ -53,25 +59,53 @@ def test_a_kernel_is_compiled_again_only_when_a_callee_of_another_file_changes(
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
     shutil.copy(kernels.__file__, folder)
-    for module in (threads, types):
+    for module in (files, threads, types):
         shutil.copy(module.__file__, folder.parent)
-    for module in (jit, _compile, intrinsics):
+    for module in (jit, _cache, _compile, intrinsics):
         shutil.copy(module.__file__, folder)
     (folder / "caller.py").write_text(CALLER)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose stamps are too coarse for a test
-    found = []
-    for factor in (2, 2, 3):
-        (folder / "callee.py").write_text(CALLEE.format(policy=policy, factor=factor))
+    first = {"factor": "2", "comment": "", "docstring": "'First.'", "unused": "1"}
+    comment, docstring, unused = {"comment": "# a line more"}, {"docstring": "'Other.'"}, {"unused": "2"}
+    results = []
+    for change in ({}, {}, comment, docstring, unused, {"factor": "3"}, {"factor": "3"}):
+        (folder / "callee.py").write_text(CALLEE.format(policy=policy, **(first | change)))
         importlib.invalidate_caches()
         scaled = importlib.import_module("package_copy.kernels.caller").scaled
         result, hits, misses = scaled(21), scaled.compiled.stats.cache_hits, scaled.compiled.stats.cache_misses
-        found.append((result, sum(hits.values()), sum(misses.values())))
+        results.append((result, sum(hits.values()), sum(misses.values())))
         event.unregister("numba:compile", sys.modules["package_copy.kernels._compile"].NOTICE)
         for name in [name for name in sys.modules if name.startswith("package_copy")]:
             del sys.modules[name]
-    assert found == [(42, 0, 1), (42, 1, 0), (63, 0, 1)]
+    assert results == [(42, 0, 1), *[(42, 1, 0)] * 4, (63, 0, 1), (63, 1, 0)]
+
+
+FINGERPRINTS = """
+import importlib, pkgutil, sys
+import spacy_crfseq.kernels, spacy_crfseq.papers.boosting.kernels, spacy_crfseq.papers.coordinate.kernels
+from spacy_crfseq.kernels import _cache, _compile, jit
+for module in pkgutil.iter_modules(spacy_crfseq.kernels.__path__, "spacy_crfseq.kernels."):
+    importlib.import_module(module.name)
+print(_compile._policy().hex())
+for name in sorted(name for name in sys.modules if name.startswith("spacy_crfseq.")):
+    for kernel in vars(sys.modules[name]).values():
+        if isinstance(kernel, jit.Kernel):
+            print(kernel.py_func.__qualname__, _cache.fingerprint(kernel).hex())
+"""
+
+
+@PRIVATE
+def test_fingerprints_do_not_depend_on_the_process() -> None:
+    """Sets have another order, and objects another address, in each."""
+    command = [sys.executable, "-c", FINGERPRINTS]
+    one, two = (
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        for seed in "12"
+    )
+    assert len(one.splitlines()) > 200
+    assert one == two
 
 
 def double(x: int) -> int:
@@ -116,18 +150,20 @@ def test_without_a_cache_folder_kernels_are_compiled(monkeypatch: pytest.MonkeyP
         return fail
 
     monkeypatch.setattr(numba, "njit", refuse_cache)
+    monkeypatch.setattr(_compile, "folder_of", lambda *_: None)
     doubles = [jit.kernel(double), jit.kernel(double)]
     assert [kernel(21) for kernel in doubles] == [42, 42]
 
 
 @PRIVATE
-def test_processes_that_save_at_once_do_not_mix_up_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_signature_has_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that save at the same time cannot mix them up."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    with monkeypatch.context() as patch:  # both have read the index before either writes it
-        patch.setattr(caching.IndexDataCacheFile, "_load_index", lambda _: {})
-        assert [jit.kernel(double)(x) for x in (21, 0.5)] == [42, 1.0]
+    assert [jit.kernel(double)(x) for x in (21, 0.5)] == [42, 1.0]
     assert len([*tmp_path.rglob("*.nbc")]) == 2
-    assert [jit.kernel(double)(x) for x in (0.5, 21)] == [1.0, 42]
+    again = jit.kernel(double)
+    assert [again(x) for x in (0.5, 21)] == [1.0, 42]
+    assert sum(again.compiled.stats.cache_hits.values()) == 2
 
 
 @PRIVATE
@@ -136,38 +172,39 @@ def test_a_full_disk_keeps_no_kernel_and_stops_nothing(tmp_path: Path, monkeypat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(caching.IndexDataCacheFile, "save", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     assert jit.kernel(double)(21) == 42
-    assert not [*tmp_path.rglob("*.nb*")]
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
 @PRIVATE
-@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
 @pytest.mark.parametrize("writable", [True, False])
 def test_files_that_were_cut_short_are_compiled_again(
-    pattern: str, writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process, or a disk that was full, leaves an index or data that end anywhere."""
+    """A killed process, or a disk that was full, leaves a file that ends anywhere."""
 
-    def refuse(_: Any) -> None:
+    def refuse(*_: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     jit.kernel(double)(21)
-    [file] = tmp_path.rglob(pattern)
+    [file] = tmp_path.rglob("*.nbc")
     whole = file.read_bytes()
-    if not writable:
-        monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", refuse)
-        monkeypatch.setattr(caching.IndexDataCacheFile, "_open_for_write", refuse)
-    for size in (0, 1, 15, len(whole) // 2, len(whole) - 1):
+    for size in (0, 1, 15, 63, 64, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:size])
-        kernel = jit.kernel(double)
-        assert kernel(21) == 42
+        with monkeypatch.context() as patch:
+            if not writable:
+                patch.setattr(_cache, "_writable", lambda folder: False)
+                patch.setattr(Path, "write_bytes", refuse)
+            _cache.folder_of.cache_clear()
+            kernel = jit.kernel(double)
+            assert kernel(21) == 42
+            assert sum(kernel.compiled.stats.cache_misses.values()) == 1
         if writable:
             again = jit.kernel(double)
             assert again(21) == 42
             assert sum(again.compiled.stats.cache_hits.values()) == 1, "the damaged file was replaced"
-            file = max(tmp_path.rglob(pattern), key=lambda file: file.stat().st_mtime_ns)
 
 
 @pytest.mark.parametrize(("features", "size"), [("", 32), ("+avx2,+avx512f", 64), ("+avx2", 32)])

@@ -19,7 +19,7 @@ def test_nothing_is_left_to_compile(configure: Any, optimizers: Any, corpus: Any
     assert result.seconds > 0
     assert result.compiled + result.loaded > 0
     assert result.cache is not None
-    assert any(Path(result.cache).glob("*.nbi"))
+    assert any(Path(result.cache).glob("*.nbc"))
     before = cache_counts()
     components = optimizers["lbfgs"].format(name="crf_ner")
     config = configure(tmp_path / "c.cfg", "crf_tagger", "crf_chunker", "crf_ner", components=components)
