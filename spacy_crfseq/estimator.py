@@ -258,6 +258,7 @@ class CRF:
         return list(self.predict([xseq])[0])
 
     tag = predict_single
+    """The name of `predict_single` in python-crfsuite."""
 
     def predict_marginals_single(self, xseq: Sequence[Any]) -> list[dict[str, float]]:
         """Return the probabilities of the labels at each token of one sequence."""
