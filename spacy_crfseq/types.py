@@ -158,6 +158,10 @@ class StepReport(NamedTuple):
     message: str
 
 
+NO_REPORT = StepReport(0.0, 0.0, 0.0, 0, False, "")
+"""Stands for a report of an iteration that has not been run."""
+
+
 class Loss(Protocol):
     """A function of scores, such as the negative log-likelihood.  Never sees features or weights.
 
@@ -321,6 +325,20 @@ class ChainText(NamedTuple):
     ids: Ints
     trainable: Bools
     cost: float = 0.0
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """The state of an optimizer's run that a checkpoint can store, see `optimizers.states.StoredState`."""
+
+    def to_state(self) -> dict[str, Any]:
+        """Return the state as values of msgpack and NumPy arrays, by names."""
+
+    def from_state(self, stored: Any, blocks: Sequence[RowBlock]) -> None:
+        """Continue from a stored state instead of from the start; blocks: Those of the objective.
+
+        RAISES ValueError: If it is not of this kind: kernels do not check the sizes of arrays.
+        """
 
 
 class OnlineBatch(Protocol):

@@ -42,7 +42,8 @@ from .app import command
 from .console import INTERRUPTED, Rows, advise, cut, printer, say
 
 if TYPE_CHECKING:
-    from ..training.fit import Checkpoint, Progress
+    from ..training.checkpoint import Checkpoint
+    from ..training.fit import Progress
 
 COMPARED, PARAGRAPH = 100 << 20, 60
 """Bytes of files that are compared, at most, and of their paragraphs, at least: short sentences occur twice."""
@@ -241,7 +242,7 @@ def overlaps(config: Any) -> bool:
 
 def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float) -> Checkpoint:
     """Return the checkpoint of this run, that of an earlier one to resume."""
-    from ..training.fit import Checkpoint
+    from ..training.checkpoint import Checkpoint
 
     if resume:
         checkpoint = Checkpoint.load(path, every)

@@ -26,6 +26,7 @@ direction.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -37,6 +38,7 @@ from .. import kernels, threads
 from ..errors import ConfigError
 from ..types import NONE, ChainText, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState, generator
+from .states import Kinds
 
 OFFSET = 0.1
 """Added to the sum of squares: no row's rate exceeds about three times `rate`."""
@@ -55,7 +57,7 @@ class AdaGradState(OnlineState):
     others (list[AdaGradState]): Further runs.
     """
 
-    varying: ClassVar[frozenset[str]] = frozenset({"sums"})  # see `training.fit`
+    derived: ClassVar[frozenset[str]] = frozenset({"blocks"})
     seen: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     blocks: list[RowBlock] = field(default_factory=list)
     clock: float = 0.0
@@ -63,6 +65,23 @@ class AdaGradState(OnlineState):
     alone: int = 0
     pause: int = 0
     others: list[AdaGradState] = field(default_factory=list)
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of more fields, see `StoredState`."""
+        n_rows = sum(block.n_rows for block in blocks)
+        seen = self.seen, np.empty((n_rows, 2))
+        return {**super().kinds(blocks), "sums": (self.sums, self.sums[:0]), "seen": seen}
+
+    def from_state(self, stored: Any, blocks: Sequence[RowBlock]) -> None:
+        """Continue from stored fields, see `StoredState`."""
+        super().from_state(stored, blocks)
+        if len(self.seen):
+            self.blocks = list(blocks)
+
+    def check(self) -> None:
+        """RAISES ValueError: If sequences have been seen, but no rows."""
+        if self.clock and not len(self.seen):
+            raise ValueError(f"no rows were visited by {self.clock:g} sequences")
 
     def rows(self, block: RowBlock) -> Any:
         """Return `kernels.updates.Rows` of a group; of sums and seen, there may be none."""

@@ -5,17 +5,18 @@ Arrays have the length of the parameters, so they are reused, and threads share 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from .. import kernels
 from ..errors import ConfigError
 from ..threads import parts, run
-from ..types import NONE, Floats, Objective, StepReport
+from ..types import NONE, Floats, Objective, RowBlock, StepReport
+from .states import Kinds, StoredState
 
 Result = TypeVar("Result")
 OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
@@ -33,23 +34,40 @@ class Point(NamedTuple):
     gradient: Floats
 
 
-@dataclass
-class BatchState:
-    """A run in progress.
+@dataclass(kw_only=True)
+class BatchState(StoredState):
+    """A run in progress, at the parameters theta [D] with this value of the objective, loss and gradient [D].
 
-    point (Point | None): The parameters theta [D] with value and gradient; None before the first evaluation.
+    gradient (Floats): Empty before the first evaluation, and where the gradient at theta is not needed.
     gradient_norm (float): Norm of the objective's gradient, or of its subgradient of least norm.
     values (list[float]): Objective at the start and after each iteration.
     free (list[Floats]): Arrays [D] for reuse.
     done (str): The reason for the end of the run; empty before.
     """
 
+    derived: ClassVar[frozenset[str]] = frozenset({"free"})
     theta: Floats
-    point: Point | None = None
+    value: float = float("nan")
+    loss: float = float("nan")
+    gradient: Floats
     gradient_norm: float = float("nan")
     values: list[float] = field(default_factory=list)
     free: list[Floats] = field(default_factory=list)
     done: str = ""
+
+    @classmethod
+    def at(cls, theta: Floats, **fields: Any) -> Self:
+        """Return the state of a run that begins at theta [D]."""
+        return cls(theta=theta.copy(), gradient=theta[:0].copy(), **fields)
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of `gradient` and `values`, see `StoredState`."""
+        return {"gradient": (self.gradient, self.theta), "values": ([0.0, ...],)}
+
+    def check(self) -> None:
+        """RAISES ValueError: If there is a gradient before the first evaluation, or none afterwards."""
+        if bool(len(self.gradient)) != bool(self.values):
+            raise ValueError(f"a gradient of {len(self.gradient)} numbers after {len(self.values)} values")
 
     def take(self) -> Floats:
         """Return an uninitialised array [D]."""
@@ -62,12 +80,11 @@ class BatchState:
     @property
     def current(self) -> Point:
         """The current point, after the first evaluation."""
-        assert self.point is not None
-        return self.point
+        return Point(self.theta, self.value, self.loss, self.gradient)
 
     def begin(self, point: Point) -> Point:
         """Store the first evaluation and return it."""
-        self.point = point
+        self.theta, self.value, self.loss, self.gradient = point
         self.values.append(point.value)
         return point
 
@@ -78,12 +95,10 @@ class BatchState:
     def move(self, point: Point) -> None:
         """Continue from another point, with no higher objective."""
         self.leave()
-        self.point, self.theta = point, point.theta
-        self.values.append(point.value)
+        self.begin(point)
 
     def report(self, evaluations: int) -> StepReport:
-        value, loss = self.current[1:3]
-        return StepReport(value, loss, self.gradient_norm, evaluations, bool(self.done), self.done)
+        return StepReport(self.value, self.loss, self.gradient_norm, evaluations, bool(self.done), self.done)
 
 
 State = TypeVar("State", bound=BatchState)
@@ -118,7 +133,7 @@ class BatchMethod(Generic[State]):
 
     def iterate(self, objective: Objective, state: State) -> StepReport:
         """Run one iteration: a step from the current point, unless the run has ended."""
-        evaluations = int(state.point is None)
+        evaluations = int(not state.values)
         if evaluations:
             self._begin(objective, state)
         if state.done:

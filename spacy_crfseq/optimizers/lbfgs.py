@@ -19,6 +19,7 @@ There, the slope alone decides, as in the approximate Wolfe conditions of Hager 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import Floats, Objective
+from ..types import Floats, Objective, RowBlock
 from .adagrad import AdaGrad
 from .batch import (
     OPTIMUM,
@@ -42,6 +43,7 @@ from .batch import (
     pseudo_gradient,
     shared,
 )  # fmt: skip
+from .states import StoredState, restored
 
 BYTES = 64 << 20
 """Maximum memory of a history of automatic length, unless it has only `SHORTEST` pairs."""
@@ -53,7 +55,7 @@ DECREASE, SHORTER, SHORTENINGS = 1e-4, 0.5, 20
 
 
 @dataclass
-class History:
+class History(StoredState):
     """The last m steps and gradient changes.
 
     rows (Floats): [2m + 1, D] the steps (rows 0..m-1), gradient changes (m..2m-1), and the gradient.
@@ -68,7 +70,18 @@ class History:
     used: int = 0
     slot: int = 0
 
-    def __post_init__(self) -> None:
+    def to_state(self) -> dict[str, Any]:
+        """Return the fields; each row is an array of its own, since msgpack limits the size of one."""
+        return {**super().to_state(), "rows": list(self.rows)}
+
+    def from_state(self, stored: Any, blocks: Sequence[RowBlock]) -> None:
+        """Continue from stored fields, see `StoredState`."""
+        for own, row in zip(self.rows, stored["rows"], strict=True):
+            own[:] = restored(row, (own,), "rows", blocks)
+        super().from_state({**stored, "rows": self.rows}, blocks)
+
+    def check(self) -> None:
+        """RAISES ValueError: If the places of pairs are outside of the history."""
         if not 0 <= max(self.used - 1, self.slot) < len(self.rows) // 2 or min(self.used, self.slot) < 0:
             raise ValueError(f"a history of {len(self.rows) // 2} pairs has {self.used}, the next at {self.slot}")
 
@@ -179,7 +192,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
             raise ConfigError(f"{type(self).__name__}: history and epochs must be 0 or more.")
 
     def start(self, theta: Floats) -> QuasiNewtonState:
-        return QuasiNewtonState(theta.copy(), history=History.empty(theta, self.history, self.longest, self.stretch))
+        return QuasiNewtonState.at(theta, history=History.empty(theta, self.history, self.longest, self.stretch))
 
     def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
         # weights that are not zero come from earlier training, and are nearer to the optimum than an epoch's

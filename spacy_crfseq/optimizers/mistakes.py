@@ -17,7 +17,7 @@ They step after each sequence with something wrong, along the gradient g of its 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -56,7 +56,7 @@ class Collector:
         return places, values, n
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MistakeState(OnlineState):
     """A run in progress.
 
@@ -66,7 +66,8 @@ class MistakeState(OnlineState):
     work (Collector | None): Room for gradients; made where it is needed.
     """
 
-    variances: Floats = field(default_factory=lambda: np.zeros(0))
+    derived: ClassVar[frozenset[str]] = frozenset({"work"})
+    variances: Floats
     clock: float = 0.0
     work: Collector | None = None
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, OnlineObjective, Optimizer, StepReport
+from ..types import Floats, OnlineObjective, Optimizer, RowBlock, StepReport
+from .states import Kinds, StoredState
 
 LARGEST = 2**32 - 1
 """The largest seed of spaCy, whose own random numbers use the same one."""
@@ -37,7 +39,7 @@ def seeded(optimizer: Optimizer, seed: int | None) -> Optimizer:
 
 
 @dataclass
-class OnlineState:
+class OnlineState(StoredState):
     """A run in progress.
 
     weights, sums (Floats): [D] weights, and what their average is computed from; no sums where there is none.
@@ -48,6 +50,10 @@ class OnlineState:
     sums: Floats
     rng: np.random.Generator
     values: list[float] = field(default_factory=list)
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kind of `values`, see `StoredState`."""
+        return {"values": ([0.0, ...],)}
 
 
 class OnlineMethod(ABC):

@@ -18,22 +18,24 @@ as theirs do, and the last weights predict, since an average of sparse weights i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import NONE, Floats, OnlineObjective, StepReport
+from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState, generator
+from .states import Kinds
 
 SCHEDULES = ("penalty", "epochs")
 EPOCH_DECAY = 0.85
 """What is left of the rate after an epoch with an L1 norm."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SGDState(OnlineState):
     """A run in progress; weights and sums are the scaled W and A, see the module's text.
 
@@ -44,6 +46,7 @@ class SGDState(OnlineState):
     paid (Floats): [D] q; empty without L1.
     """
 
+    paid: Floats
     w_div: float = 1.0
     a_div: float = 1.0
     a_frac: float = 0.0
@@ -51,7 +54,10 @@ class SGDState(OnlineState):
     unaveraged: float = 0.0
     rate: float = 0.0
     debt: float = 0.0
-    paid: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of more fields, see `StoredState`."""
+        return {**super().kinds(blocks), "paid": (self.paid, self.weights)}
 
     def unscaled(self) -> Floats:
         """Return the weights w [D]."""
@@ -89,7 +95,7 @@ class SGD(GradientSteps):
 
     def start(self, theta: Floats) -> SGDState:
         sums = np.zeros_like(theta) if self.average else theta[:0]
-        return SGDState(theta.copy(), sums, generator(self.seed), rate=self.rate)
+        return SGDState(theta.copy(), sums, generator(self.seed), paid=theta[:0].copy(), rate=self.rate)
 
     def again(self, state: SGDState, theta: Floats, seen: float) -> SGDState:
         new: SGDState = super().again(state, theta, seen)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from spacy.training import Example
     from thinc.api import Config
 
-    from ..training.fit import Checkpoint, FitResult, Progress, Scores
+    from ..training.checkpoint import Checkpoint
+    from ..training.fit import FitResult, Progress, Scores
     from ..types import Offsets
     from .component import CRFComponent
 

@@ -30,9 +30,10 @@ from ..inference.posterior import Posterior
 from ..model import LinearChainCRF
 from ..optimizers.online import seeded
 from ..potentials.protocol import Potential
+from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import folds
-from ..training.fit import Checkpoint, FitResult
+from ..training.fit import FitResult
 from ..training.fit import fit as minimise
 from ..training.objective import Objective, Term
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Loss, Offsets, Optimizer, TextLoss

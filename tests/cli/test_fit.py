@@ -32,7 +32,7 @@ from spacy_crfseq.pipeline.project import CHECKPOINT
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline
 from spacy_crfseq.pipeline.training import Training
-from spacy_crfseq.training.fit import Checkpoint
+from spacy_crfseq.training.checkpoint import Checkpoint
 from tests.commands import CRFSEQ, Run, posix, refused, worked
 from tests.terminal import run_on_terminal
 

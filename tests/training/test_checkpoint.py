@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import srsly
 
 import spacy_crfseq
 from spacy_crfseq.errors import ClusterError, ModelFileError
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.training.fit import MAGIC, Checkpoint, FitResult, Progress, RunState, fit
+from spacy_crfseq.training.checkpoint import DIGEST, Checkpoint
+from spacy_crfseq.training.fit import FitResult, Progress, RunState, fit
 from spacy_crfseq.types import Optimizer
 from tests.problems import Training, training_problem
 
@@ -77,49 +79,58 @@ def test_results_of_trained_components_are_kept(training: Training, stored: Any)
 
 
 def change(path: Path, edit: Callable[[Any], None]) -> None:
-    """Edit the header of a checkpoint, and give it the digest that then fits."""
-    data = path.read_bytes()
-    begin = len(MAGIC) + 24
-    size = int.from_bytes(data[begin - 8 : begin], "little")
-    header, arrays = json.loads(data[begin : begin + size]), data[begin + size :]
-    edit(header)
-    new = json.dumps(header).encode()
-    digest = blake2b(new + arrays, digest_size=16).digest()
-    path.write_bytes(MAGIC + digest + len(new).to_bytes(8, "little") + new + arrays)
+    """Edit the content of a checkpoint, and give it the digest that then fits."""
+    content = srsly.msgpack_loads(path.read_bytes())
+    edit(content)
+    path.write_bytes(sealed(content))
+
+
+def sealed(content: Any) -> bytes:
+    """Return a content as the bytes of a checkpoint with the right digest."""
+    if isinstance(content, dict):
+        content["digest"] = content.pop("digest", b"")  # the last entry
+    data = srsly.msgpack_dumps(content)[:-DIGEST]
+    return data + blake2b(data, digest_size=DIGEST).digest()
 
 
 def edit(*keys: Any, value: Any) -> Callable[[Any], None]:
-    def apply(header: Any) -> None:
+    def apply(content: Any) -> None:
         for key in keys[:-1]:
-            header = header[key]
-        header[keys[-1]] = value
+            content = content[key]
+        content[keys[-1]] = value
 
     return apply
 
 
 STATE = ("run", "optimizer")
+RANDOM = json.dumps({"bit_generator": "PCG64", "state": {"state": 1, "inc": 1}, "has_uint32": 0, "uinteger": 0})
 
 
 @pytest.mark.parametrize(("optimizer", "wrong"), [
-    (LBFGS(), edit("arrays", 0, value=["<f8", [1 << 60]])),
-    (LBFGS(), edit("arrays", 0, value=["|O", [1]])),
-    (LBFGS(), edit("arrays", 0, value=["<f8", [-1]])),
+    (LBFGS(), edit(*STATE, "theta", value={b"nd": True, b"type": "<f8", b"shape": [1 << 60], b"data": bytes(8)})),
+    (LBFGS(), edit(*STATE, "theta", value={b"nd": True, b"type": "|O", b"shape": [1], b"data": bytes(8)})),
+    (LBFGS(), edit(*STATE, "theta", value=np.zeros(3))),
+    (LBFGS(), edit(*STATE, "gradient", value=np.zeros(0))),
+    (LBFGS(), edit(*STATE, "values", value=["x"])),
+    (LBFGS(), edit(*STATE, "history", "rows", value=[np.zeros(3)] * 9)),
+    (LBFGS(), edit("run", "best", value=np.zeros(3))),
     (LBFGS(), edit(*STATE, "history", "slot", value=10**6)),
     (LBFGS(), edit(*STATE, "history", "used", value=-1)),
     (LBFGS(), edit(*STATE, "theta", value=10**9)),
     (LBFGS(), edit(*STATE, "done", value=3)),
-    (LBFGS(), edit(*STATE, "point", value={"theta": {"array": 0}})),
     (LBFGS(), edit("run", "history", 0, value=None)),
-    (AdaGrad(), edit(*STATE, "rng", "state", "state", value=1 << 200)),
-    (AdaGrad(), edit(*STATE, "rng", "bit_generator", value="MT19937")),
-    (AdaGrad(), edit(*STATE, "seen", value={"array": 0})),
+    (AdaGrad(), edit(*STATE, "rng", value=RANDOM.replace('"state": 1', f'"state": {1 << 200}'))),
+    (AdaGrad(), edit(*STATE, "rng", value=RANDOM.replace("PCG64", "MT19937"))),
+    (AdaGrad(), edit(*STATE, "rng", value="[" * 10_000)),
+    (AdaGrad(), edit(*STATE, "seen", value=np.zeros((1, 2)))),
+    (AdaGrad(), edit(*STATE, "seen", value=np.zeros((0, 2)))),
     (AdaGrad(), edit(*STATE, "others", value=[{}])),
 ])  # fmt: skip
 def test_wrong_content_under_a_right_digest_is_refused(
     optimizer: Any, wrong: Callable[[Any], None], training: Training, stored: Any
 ) -> None:
     path = stored(optimizer)
-    change(path, lambda header: None)
+    change(path, lambda content: None)
     assert begin(Checkpoint.load(path), training, optimizer)[1] is not None
     change(path, wrong)
     with pytest.raises(ModelFileError, match="this checkpoint cannot be read"):

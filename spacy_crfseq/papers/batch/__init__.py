@@ -37,7 +37,7 @@ are groups of one weight, whose norm is the absolute value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -48,6 +48,7 @@ from ...errors import ConfigError, suggest
 from ...optimizers import batch
 from ...optimizers.batch import OPTIMUM, BatchMethod, BatchState, Point, add_scaled, dot, elementwise, evaluate, norm
 from ...optimizers.lbfgs import search
+from ...optimizers.states import Kinds
 from ...regularizers._shared import Penalty
 from ...threads import parts, run
 from ...types import Floats, Objective, Offsets, Regularizer, RowBlock, StepReport
@@ -76,6 +77,10 @@ class ConjugateGradientState(BatchState):
     direction: Floats
     expected: float = 0.0
 
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of more fields, see `StoredState`."""
+        return {**super().kinds(blocks), "direction": (self.direction, self.theta)}
+
 
 @dataclass(frozen=True)
 class ConjugateGradient(BatchMethod[ConjugateGradientState]):
@@ -95,7 +100,7 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
             raise ConfigError(f"ConjugateGradient: update = {self.update!r} is unknown. {known}")
 
     def start(self, theta: Floats) -> ConjugateGradientState:
-        return ConjugateGradientState(theta.copy(), direction=theta[:0].copy())
+        return ConjugateGradientState.at(theta, direction=theta[:0].copy())
 
     def _begin(self, objective: Objective, state: ConjugateGradientState) -> None:
         super()._begin(objective, state)
@@ -133,7 +138,7 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
         state.free.append(downhill)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FISTAState(BatchState):
     """A run in progress.
 
@@ -144,12 +149,19 @@ class FISTAState(BatchState):
     momentum (float): t.
     """
 
-    varying: ClassVar[frozenset[str]] = frozenset({"gradient"})  # that of `point` is empty
     start: Point | None = None
     beyond: float = 0.0
     last: Floats | None = None
     curvature: float = 0.0
     momentum: float = 1.0
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of more fields, see `StoredState`."""
+        start = Point(self.theta, 0.0, 0.0, self.theta)
+        return {**super().kinds(blocks), "start": (None, start), "last": (None, self.theta)}
+
+    def check(self) -> None:
+        """Do nothing: there is no gradient at theta."""
 
     def leave(self) -> None:
         """Keep the current point as the previous one."""
@@ -173,7 +185,7 @@ class FISTA(BatchMethod[FISTAState]):
     penalties: ClassVar[frozenset[str]] = frozenset({"prox"})
 
     def start(self, theta: Floats) -> FISTAState:
-        return FISTAState(theta.copy())
+        return FISTAState.at(theta)
 
     def iterate(self, objective: Objective, state: FISTAState) -> StepReport:
         """Run one iteration: a proximal step from y, and the next y."""
@@ -305,7 +317,7 @@ class RPROP(BatchMethod[RPROPState]):
             raise ConfigError("RPROP: first_step must be positive.")
 
     def start(self, theta: Floats) -> RPROPState:
-        return RPROPState(theta.copy(), steps=np.full_like(theta, self.first_step), signs=np.zeros_like(theta))
+        return RPROPState.at(theta, steps=np.full_like(theta, self.first_step), signs=np.zeros_like(theta))
 
     def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
         threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps

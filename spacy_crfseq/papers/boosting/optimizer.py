@@ -51,6 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ConfigError
+from ...optimizers.states import StoredState
 from ...types import Floats, IndexedObjective, StepReport
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ SHRUNK = 0.5
 
 
 @dataclass
-class BoostingState:
+class BoostingState(StoredState):
     """A run in progress.
 
     memory (Memory | None): None before the first iteration, and after an interrupt, which requires recomputation.
@@ -70,6 +71,7 @@ class BoostingState:
     shrunk (float): The loss at the last computation of all sums.
     """
 
+    derived: ClassVar[frozenset[str]] = frozenset({"memory"})
     theta: NDArray[np.float64]
     memory: Memory | None = None
     rounds: int = 0

@@ -18,7 +18,7 @@ never increases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 from ...errors import ConfigError
 from ...optimizers.batch import evaluate, pseudo_gradient
 from ...optimizers.online import check_seed, generator
+from ...optimizers.states import Kinds, StoredState
 from ...types import (
     MISSING,
+    NO_REPORT,
     NONE,
     Batch,
     Bools,
@@ -54,7 +56,7 @@ NOWHERE = Occurrences(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(1, 
 
 
 @dataclass
-class CoordinateState:
+class CoordinateState(StoredState):
     """A run in progress.
 
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
@@ -62,7 +64,7 @@ class CoordinateState:
     work (Work | None): Indices and scores.
     """
 
-    varying: ClassVar[frozenset[str]] = frozenset({"factors"})  # see `training.fit`
+    derived: ClassVar[frozenset[str]] = frozenset({"work"})
     theta: NDArray[np.float64]
     rng: np.random.Generator
     factors: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
@@ -71,6 +73,11 @@ class CoordinateState:
     full: bool = True
     last: StepReport | None = None
     work: Work | None = None
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of `factors` and `last`, see `StoredState`."""
+        by_row = np.empty(blocks[0].n_rows + blocks[1].n_rows + 3)  # transitions, start and end scores are rows, too
+        return {"factors": (self.factors, self.theta, by_row), "last": (None, NO_REPORT)}
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ weights of the template's features and added to all scores of entering the label
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
@@ -29,7 +30,8 @@ from numpy.typing import NDArray
 
 from ... import kernels
 from ...errors import ConfigError
-from ...types import Batch, Bools, Floats, Numbers, Objective, Scores, StepReport
+from ...optimizers.states import Kinds, StoredState
+from ...types import NO_REPORT, Batch, Bools, Floats, Numbers, Objective, RowBlock, Scores, StepReport
 
 Array: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-3
@@ -52,7 +54,7 @@ class GenerativeObjective(Objective, Protocol):
 
 
 @dataclass
-class EMState:
+class EMState(StoredState):
     """A run in progress.
 
     counts (Floats | None): [D] expected counts at theta; None before the first pass.
@@ -63,6 +65,10 @@ class EMState:
     counts: Floats | None = None
     values: list[float] = field(default_factory=list)
     report: StepReport | None = None
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of `counts`, `values` and `report`, see `StoredState`."""
+        return {"counts": (None, self.theta), "values": ([0.0, ...],), "report": (None, NO_REPORT)}
 
 
 class Counts(NamedTuple):

@@ -11,16 +11,17 @@ finds in one process, but a point near it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from ...optimizers.states import Kinds, StoredState
 from ...potentials.protocol import Potential
 from ...training.objective import Objective
-from ...types import Bools, CorpusLoss, Floats, Loss, Regularizer, StepReport
+from ...types import Bools, CorpusLoss, Floats, Loss, Regularizer, RowBlock, StepReport
 
 ROUNDS = 8
 """Mixtures in an epoch."""
@@ -105,7 +106,7 @@ def _losses(
 
 
 @dataclass
-class MixedState:
+class MixedState(StoredState):
     """A run in progress.
 
     weights, exported (Floats): [D] weights from which training continues, and those for prediction.
@@ -115,8 +116,12 @@ class MixedState:
 
     weights: Floats
     exported: Floats
-    factors: Floats = field(default_factory=lambda: np.zeros(0))
+    factors: Floats
     values: list[float] = field(default_factory=list)
+
+    def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
+        """Return the kinds of `factors` and `values`, see `StoredState`."""
+        return {"factors": (self.factors, self.weights), "values": ([0.0, ...],)}
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class Mixed:
 
     def start(self, theta: Floats) -> MixedState:
         """Return the state of a run that begins at theta [D]."""
-        return MixedState(theta.copy(), theta.copy())
+        return MixedState(theta.copy(), theta.copy(), theta[:0].copy())
 
     def export(self, state: MixedState, theta: Floats) -> None:
         """Write the mixture of what the shards would predict with."""
