@@ -11,6 +11,7 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import (
     Span,
     TagTable,
+    count_spans,
     decode_lenient,
     describe_invalid,
     encode,
@@ -206,9 +207,13 @@ def test_arrays_agree_with_decode_lenient(sequences: list[list[int]]) -> None:
 def test_span_f1_agrees_with_sets(sequences: list[list[int]], random: Random) -> None:
     other = [[i if random.random() < 0.7 else -1 for i in sequence] for sequence in sequences]
     predicted, offsets = flatten(sequences)
-    score = span_f1(predicted, flatten(other)[0], offsets, TagTable(LABELS, "BILUO"))
+    table = TagTable(LABELS, "BILUO")
+    score = span_f1(predicted, flatten(other)[0], offsets, table)
     found, wanted = set(slow_spans(sequences)), set(slow_spans(other))
     right = len(found & wanted)
+    counts = count_spans(predicted, flatten(other)[0], offsets, table)
+    sets = found & wanted, found, wanted
+    assert counts.tolist() == [[sum(span[-1] == kind for span in spans) for spans in sets] for kind in table.types]
     assert score == pytest.approx(
         (right / max(len(found), 1), right / max(len(wanted), 1), 2 * right / max(len(found) + len(wanted), 1))
     )

@@ -22,7 +22,7 @@ from ..model import Added, LinearChainCRF
 from ..potentials.layout import Layout, Rows, cells, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
 from ..prf import SEQUENCES
-from ..schemes import TagTable, right_spans, span_f1, spans_of
+from ..schemes import TagTable, count_spans, span_f1, spans_of
 from ..training.compatibility import is_unlabelled, needs_labels, part_name
 from ..training.dataset import join
 from ..training.fit import Scores
@@ -309,12 +309,10 @@ class Evaluator:
             n_right = int((predicted == gold).sum())
             n_wrong = len(gold) - n_right
             return {**of_tokens, name: PRFScore(tp=n_right, fp=n_wrong, fn=n_wrong).fscore, **sequences}
-        spans, wanted = (spans_of(labels, offsets, self._table) for labels in (predicted, gold))
-        kinds = spans.type[right_spans(spans, wanted, len(gold))], spans.type, wanted.type
-        counts = [np.bincount(types, minlength=len(self._table.types)).tolist() for types in kinds]
+        counts = count_spans(predicted, gold, offsets, self._table).tolist()
         of_type = {
             kind: PRFScore(tp=tp, fp=n_found - tp, fn=n_gold - tp)
-            for kind, tp, n_found, n_gold in zip(self._table.types, *counts, strict=True)
+            for kind, (tp, n_found, n_gold) in zip(self._table.types, counts, strict=True)
             if n_found or n_gold
         }
         total = sum(of_type.values(), PRFScore())
