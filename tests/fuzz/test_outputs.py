@@ -214,7 +214,7 @@ def test_full_and_read_only_disks(place: Any, operations: Any) -> None:
     attack("disk", 1, place, operations, [refuses, refuses, full, full, closed])
 
 
-LOGS = ("log.jsonl", "sweep.jsonl", "path.jsonl")
+LOGS = ("log.jsonl", "study.log", "path.jsonl")
 """Files that grow; the last line may be cut, and is dropped when they are read."""
 WRITERS = ["fit", "tag", "prune", "calibrate", "sweep", "find-regularization", "fine-tune", "convert", "tag to a page"]
 OTHERS = {"ner.cfg": "other.cfg", "dev.conll": "train.conll", "texts.txt": "dev.txt"}

@@ -1,5 +1,6 @@
 """``crfseq sweep``: what it trains, skips, writes, goes on with and refuses."""
 
+import csv
 import json
 import os
 import sys
@@ -17,18 +18,11 @@ import spacy
 import tests.pipeline.test_terms  # noqa: F401 (registers losses)
 from spacy_crfseq.pipeline.project import load_config
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.tools.sweep import Bench
+from spacy_crfseq.tools.sweep.bench import Bench
+from spacy_crfseq.tools.sweep.grid import Combination, Space, read_grid, show
 from spacy_crfseq.tools.sweep.jobs import at_once, run_calls
-from spacy_crfseq.tools.sweep.search import (
-    Combination,
-    Result,
-    Space,
-    add_result,
-    importance_rows,
-    read_grid,
-    read_results,
-    show,
-)
+from spacy_crfseq.tools.sweep.results import CombinationResult, Repetition, as_csv, as_latex, result_rows
+from spacy_crfseq.tools.sweep.study import importance_rows
 from tests.commands import Run, refused, worked
 
 GRID = """
@@ -44,8 +38,10 @@ def write_grid(path: Path, grid: str, config: str = "c.cfg", component: str | No
     return path
 
 
-def results_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "sweep.jsonl").read_text().splitlines()]
+def results_of(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of the table that `sweep_on` asks for, best first."""
+    with (folder.parent / "results.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def table_of(result: Any) -> str:
@@ -57,7 +53,8 @@ def table_of(result: Any) -> str:
 def swept(run: Run, configure: Any, paths: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     folder = tmp_path_factory.mktemp("sweep")
     configure(folder / "c.cfg", "crf_ner")
-    result = worked(run("sweep", write_grid(folder / "s.cfg", GRID), "--jobs 1 --output", folder / "out", *paths))
+    arguments = ("--jobs 1 --output", folder / "out", "--csv", folder / "results.csv", "--latex", folder / "t.tex")
+    result = worked(run("sweep", write_grid(folder / "s.cfg", GRID), *arguments, *paths))
     return folder, result
 
 
@@ -70,37 +67,39 @@ def sweep_on(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> Run:
     ) -> Any:
         configure(tmp_path / "c.cfg", *factories, **config)
         file = write_grid(tmp_path / "s.cfg", grid + "\n", component=component)
-        return run("sweep", file, "--output", tmp_path / "out", *paths, *args)
+        return run("sweep", file, "--output", tmp_path / "out", "--csv", tmp_path / "results.csv", *paths, *args)
 
     return call
 
 
 def test_one_result_a_combination_and_the_best_model(swept: tuple[Path, Any], corpus: Any) -> None:
     folder, result = swept
-    assert sorted(path.name for path in (folder / "out").iterdir()) == ["model-best", "sweep.html", "sweep.jsonl"]
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["model-best", "study.log", "sweep.html"]
     results = results_of(folder / "out")
-    settings = [entry["settings"] for entry in results]
-    lbfgs = {"@crf_optimizers": "LBFGS", "max_iterations": 30}
-    assert settings == [
-        {"optimizer": "AdaGrad", "regularizer": "L2", "regularizer.rho": 0.1},
-        {"optimizer": "AdaGrad", "regularizer": "L2", "regularizer.rho": 1},
-        {"optimizer": "AdaGrad", "regularizer": "L1", "regularizer.rho": 0.1},
-        {"optimizer": "AdaGrad", "regularizer": "L1", "regularizer.rho": 1},
-        {"optimizer": "AdaGrad", "regularizer": "NoRegularizer"},  # rho is not its setting: once
-        {"optimizer": lbfgs, "regularizer": "L2", "regularizer.rho": 0.1},
-        {"optimizer": lbfgs, "regularizer": "L2", "regularizer.rho": 1},
-        {"optimizer": lbfgs, "regularizer": "NoRegularizer"},
-    ]
-    best = max(results, key=lambda entry: entry["score"])
+    settings = {(row["optimizer"], row["regularizer"], row["regularizer.rho"]) for row in results}
+    lbfgs = "LBFGS(max_iterations=30)"
+    assert settings == {
+        ("AdaGrad", "L2", "0.1"),
+        ("AdaGrad", "L2", "1"),
+        ("AdaGrad", "L1", "0.1"),
+        ("AdaGrad", "L1", "1"),
+        ("AdaGrad", "NoRegularizer", ""),  # rho is not its setting: once
+        (lbfgs, "L2", "0.1"),
+        (lbfgs, "L2", "1"),
+        (lbfgs, "NoRegularizer", ""),
+    }
+    assert len(results) == 8
+    best = results[0]
     nlp = spacy.load(folder / "out" / "model-best")
     scores = nlp.evaluate(read_examples(nlp, corpus.dev, "conll2003"))
-    assert scores["ents_f"] == pytest.approx(best["score"])
-    assert nlp.meta["performance"]["ents_f"] == pytest.approx(best["score"])
+    assert scores["ents_f"] == pytest.approx(float(best["mean"]))
+    assert nlp.meta["performance"]["ents_f"] == pytest.approx(float(best["mean"]))
     pipe: Any = nlp.get_pipe("crf_ner")
-    assert np.count_nonzero(pipe.crf.theta) == best["active"]
+    assert np.count_nonzero(pipe.crf.theta) == float(best["active"])
     size = (folder / "out" / "model-best" / "crf_ner" / "model").stat().st_size
-    assert size == pytest.approx(best["n_bytes"], abs=40)
-    assert results[3]["active"] < results[1]["active"]
+    assert size == pytest.approx(float(best["n_bytes"]), abs=40)
+    active = {row["regularizer.rho"]: float(row["active"]) for row in results if row["regularizer"] == "L1"}
+    assert active["1"] < active["0.1"]
     assert "10 combinations: 8 to train, 0 done before, 2 skipped" in result.stdout
     assert result.stdout.count("Encoded ") == 1
 
@@ -113,7 +112,8 @@ def test_output_and_page_tell_all(swept: tuple[Path, Any]) -> None:
     lines = table_of(result).splitlines()
     assert lines[0].split()[:6] == ["#", "Dev", "score", "optimizer", "regularizer", "regularizer.rho"]
     shown = [float(line.split()[1]) for line in lines[2:10]]
-    assert shown == sorted((round(100 * entry["score"], 2) for entry in results_of(folder / "out")), reverse=True)
+    assert shown == [round(100 * float(row["mean"]), 2) for row in results_of(folder / "out")]
+    assert shown == sorted(shown, reverse=True)
     assert not any(ord(char) < 32 and char != "\n" for char in result.stdout)
     page = (folder / "out" / "sweep.html").read_text()
     assert page.count("<tr>") == 1 + 8 + 1 + 3 + 1 + 2
@@ -125,28 +125,37 @@ def test_output_and_page_tell_all(swept: tuple[Path, Any]) -> None:
     assert "cannot minimise the regularizer L1" in page
     assert page.count("<svg") == 2  # score and time by optimizer and by regularizer; rho has two values: no chart
     assert "http" not in page.replace("http://www.w3.org", "")
+    latex = (folder / "t.tex").read_text().splitlines()
+    assert latex[2] == "optimizer & regularizer & regularizer.rho & score \\\\"
+    assert [line.split(" & ")[-1] for line in latex[4:-2]] == [f"{score:.2f} \\\\" for score in shown]
 
 
 def test_started_again_it_goes_on(swept: tuple[Path, Any], run: Run, corpus: Any, tmp_path: Path) -> None:
     folder, _ = swept
     out = tmp_path / "out"
     out.mkdir()
-    before = (folder / "out" / "sweep.jsonl").read_text()
-    (out / "sweep.jsonl").write_text(before)
+    (out / "study.log").write_bytes((folder / "out" / "study.log").read_bytes())
     elsewhere = tmp_path / "copied.conll"  # the contents count, not the name
     elsewhere.write_bytes(corpus.train.read_bytes())
     arguments = ("--output", out, "--paths.train", elsewhere, "--paths.dev", corpus.dev)
     result = worked(
         run("sweep", folder / "s.cfg", *arguments),
-        "is not the best model that sweep.jsonl lists: training that one again",
+        "is not the best model that study.log lists: training that one again",
         "1 to train, 7 done before",
     )
     assert (out / "model-best").is_dir()
     again = worked(run("sweep", folder / "s.cfg", *arguments), "0 to train, 8 done before")
     assert "Encoded" not in again.stdout
     assert table_of(again) == table_of(result)
+    write_grid(tmp_path / "more.cfg", GRID.replace("[0.1, 1]", "[0.1, 1, 3]"), str(folder / "c.cfg"))
+    worked(run("sweep", tmp_path / "more.cfg", *arguments), "14 combinations: 3 to train, 8 done before, 3 skipped")
     elsewhere.write_text(elsewhere.read_text() + "Bo NNP B-NP B-PER\n\n")
-    worked(run("sweep", folder / "s.cfg", *arguments, "--sample 1"), "1 to train, 0 done before")
+    refused(run("sweep", folder / "s.cfg", *arguments), "study.log is of another sweep: its config or corpus was")
+    refused(run("sweep", folder / "s.cfg", *arguments, "--sampler tpe"), "how many?")
+    with (out / "study.log").open("a") as file:
+        file.write('{"op_code": 5, "cut sh')  # what a crash in the middle of a line leaves
+    elsewhere.write_bytes(corpus.train.read_bytes())
+    worked(run("sweep", folder / "s.cfg", *arguments), "0 to train, 8 done before")
 
 
 def test_other_settings_encode_anew(sweep_on: Run, tmp_path: Path) -> None:
@@ -156,103 +165,160 @@ def test_other_settings_encode_anew(sweep_on: Run, tmp_path: Path) -> None:
     assert result.stdout.count("Encoded 80 documents") == 2
     results = results_of(tmp_path / "out")
     assert len(results) == 8
-    weights = {json.dumps(entry["settings"]): entry["weights"] for entry in results}
-    assert len(set(weights.values())) == 4
-    order = list(product([40, 80], ["Entities", "S1"], ["SequentialLog", "PointwiseLog"]))
-    ranks = {id(entry): -order.index(tuple(entry["settings"].values())) for entry in results}
-    best = max(results, key=lambda entry: (entry["score"], ranks[id(entry)]))  # equal scores: the first in the grid
-    config = spacy.load(tmp_path / "out" / "model-best").config
-    assert config["corpora"]["train"]["limit"] == best["settings"]["corpora.train.limit"]
-    assert best["settings"]["features"] in config["components"]["crf_ner"]["features"]["@crf_features"]
-    assert best["settings"]["loss"] in config["components"]["crf_ner"]["loss"]["@crf_losses"]
+    weights: dict[tuple[str, str], set[str]] = {}
+    for row in results:
+        weights.setdefault((row["corpora.train.limit"], row["features"]), set()).add(row["weights"])
+    assert [len(of_corpus) for of_corpus in weights.values()] == [1] * 4
+    assert len(set.union(*weights.values())) == 4
+    order = list(product(["40", "80"], ["Entities", "S1"], ["SequentialLog", "PointwiseLog"]))
+    names = ("corpora.train.limit", "features", "loss")
+    ranks = [(-float(row["mean"]), order.index(tuple(row[name] for name in names))) for row in results]
+    assert ranks == sorted(ranks)  # equal scores: the first in the grid
+    best, config = results[0], spacy.load(tmp_path / "out" / "model-best").config
+    assert config["corpora"]["train"]["limit"] == int(best["corpora.train.limit"])
+    assert best["features"] in config["components"]["crf_ner"]["features"]["@crf_features"]
+    assert best["loss"] in config["components"]["crf_ner"]["loss"]["@crf_losses"]
 
 
-def test_settings_that_leave_the_corpus_alone(
-    sweep_on: Run, run: Run, configure: Any, paths: list[str], tmp_path: Path
+def test_repetitions_are_those_of_fit_with_their_seeds(
+    sweep_on: Run, run: Run, paths: list[str], tmp_path: Path
 ) -> None:
-    grid = 'support = ["all", "observed"]\nmin_count = [1, 2]\ntraining.seed = [0, 3]'
-    result = worked(sweep_on(grid, "--patience 1 --jobs 1"))
+    grid = 'support = ["all", "observed"]\nmin_count = [1, 2]'
+    result = worked(sweep_on(grid, "--patience 1 --jobs 1 --seeds 2"))
     assert result.stdout.count("Encoded") == 1
     results = results_of(tmp_path / "out")
-    assert len({entry["weights"] for entry in results}) == 4
-    assert len({entry["objective"] for entry in results}) == 8
-    for entry in (results[0], results[-1]):
-        settings = entry["settings"]
-        arguments = [f"--components.crf_ner.{key} {settings[key]}" for key in ("support", "min_count")]
-        seed = f"--training.seed {settings['training.seed']}"
-        worked(
-            run(
-                "fit",
-                tmp_path / "c.cfg",
-                "--output",
-                tmp_path / "fit",
-                *paths,
-                "--patience 1 --force",
-                seed,
-                *arguments,
-            )
-        )
-        log = [json.loads(line) for line in (tmp_path / "fit" / "log.jsonl").read_text().splitlines()]
-        assert [line["objective"] for line in log if line["best"]][-1] == entry["objective"]
-        assert len(log) == entry["iterations"]
-    best = max(results, key=lambda entry: entry["score"])
-    nlp: Any = spacy.load(tmp_path / "out" / "model-best")
-    assert nlp.config["training"]["seed"] == best["settings"]["training.seed"]
-    assert nlp.config["components"]["crf_ner"]["support"] == best["settings"]["support"]
-    assert nlp.get_pipe("crf_ner").doc_model.n_active == best["active"]
+    assert len({row["weights"] for row in results}) == 4
+    for row in (results[0], results[-1]):
+        scores = list(map(float, row["scores"].split()))
+        assert float(row["mean"]) == pytest.approx(np.mean(scores))
+        assert float(row["sd"]) == pytest.approx(np.std(scores, ddof=1))
+        assert row["seeds"] == "1 2"  # the seed of the config, and the next one
+        arguments = [f"--components.crf_ner.{key} {row[key]}" for key in ("support", "min_count")]
+        best_of = []
+        for seed in row["seeds"].split():
+            fit = ("fit", tmp_path / "c.cfg", "--output", tmp_path / "fit", *paths, "--patience 1 --force", *arguments)
+            worked(run(*fit, f"--training.seed {seed}"))
+            log = [json.loads(line) for line in (tmp_path / "fit" / "log.jsonl").read_text().splitlines()]
+            best_of.append([line for line in log if line["best"]][-1])
+        assert [line["score"] for line in best_of] == pytest.approx(scores)
+        assert float(row["objective"]) == pytest.approx(np.mean([line["objective"] for line in best_of]))
+    best, nlp = results[0], spacy.load(tmp_path / "out" / "model-best")
+    pipe: Any = nlp.get_pipe("crf_ner")
+    assert nlp.config["components"]["crf_ner"]["support"] == best["support"]
+    scores = list(map(float, best["scores"].split()))
+    assert nlp.config["training"]["seed"] == 1 + scores.index(max(scores))  # the best repetition
+    assert nlp.meta["performance"]["ents_f"] == pytest.approx(max(scores))
+    assert pipe.crf.theta.any()
+    assert "SD" in table_of(result)
+    assert "95 % interval" in table_of(result)
 
 
 def test_two_at_once_find_the_same(swept: tuple[Path, Any], run: Run, paths: list[str], tmp_path: Path) -> None:
-    def facts(folder: Path) -> list[dict[str, Any]]:
-        return sorted(({**entry, "seconds": 0} for entry in results_of(folder)), key=lambda entry: entry["key"])
+    def facts(folder: Path) -> list[dict[str, str]]:
+        return sorted(({**row, "seconds": ""} for row in results_of(folder)), key=str)
 
-    worked(run("sweep", swept[0] / "s.cfg", "--output", tmp_path, *paths, "--jobs 2"))
-    assert facts(tmp_path) == facts(swept[0] / "out")
-    first, second = (spacy.load(folder / "model-best").get_pipe("crf_ner") for folder in (tmp_path, swept[0] / "out"))
-    assert (first.crf.theta == second.crf.theta).all()  # type: ignore[attr-defined]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model-best", "sweep.html", "sweep.jsonl"]
-
-
-def test_a_sample(sweep_on: Run, tmp_path: Path) -> None:
-    grid = 'regularizer = ["L2", "L1"]\nregularizer.rho = [0.1, 0.3, 1, 3, 10]\noptimizer.max_iterations = [1, 2]'
-    worked(sweep_on(grid, "--sample 2", "--seed 5"), "2 to train, 0 done before")
-    few = [entry["key"] for entry in results_of(tmp_path / "out")]
-    worked(sweep_on(grid, "--sample 3", "--seed 5"), "1 to train, 2 done before")
-    assert [entry["key"] for entry in results_of(tmp_path / "out")][:2] == few
-    worked(sweep_on(grid, "--sample 2", "--seed 6"))
-    assert len(results_of(tmp_path / "out")) > 3
+    arguments = ("--output", tmp_path / "out", "--csv", tmp_path / "results.csv", "--jobs 2")
+    threads = "--components.crf_ner.n_threads 1"
+    worked(run("sweep", swept[0] / "s.cfg", *arguments, *paths, threads))
+    two = facts(tmp_path / "out")
+    worked(run("sweep", swept[0] / "s.cfg", *arguments[:-1], *paths, threads, "--jobs 1 --force"))
+    assert facts(tmp_path / "out") == two
 
 
-def test_a_sample_that_learns_from_the_scores(sweep_on: Run, tmp_path: Path) -> None:
-    grid = 'regularizer = ["L2", "L1", "NoRegularizer"]\nregularizer.rho = [0.1, 1, 10]\nmin_count = [1, 1000000]'
-    arguments = "--sampler tpe --sample 4 --jobs 1 --patience 1"
-    worked(sweep_on(grid, arguments))
-    keys = [entry["key"] for entry in results_of(tmp_path / "out")]
-    assert len(set(keys)) == 4
-    (tmp_path / "out" / "sweep.jsonl").unlink()
-    worked(sweep_on(grid, arguments, "--force"))
-    assert [entry["key"] for entry in results_of(tmp_path / "out")] == keys
-    assert "Encoded" not in worked(sweep_on(grid, arguments)).stdout
-    assert len(results_of(tmp_path / "out")) == 4
-    refused(sweep_on(grid, "--sampler best"), "--sampler best: unknown")
+def test_a_sampler_learns_from_the_scores_and_goes_on(sweep_on: Run, tmp_path: Path) -> None:
+    grid = (
+        'regularizer = ["L2", "L1"]\nmin_count = [1, 1000000]\n[sweep.ranges]\n'
+        'regularizer.rho = [0.1, 10.0, "log"]\noptimizer.max_iterations = [1, 3]'
+    )
+    arguments = "--sampler tpe --jobs 1 --patience 1 --seed 5 --trials"
+    worked(sweep_on(grid, arguments, "4"))
+    first = results_of(tmp_path / "out")
+    assert len(first) == 4
+    assert all(0.1 <= float(row["regularizer.rho"]) <= 10 for row in first)
+    assert {row["optimizer.max_iterations"] for row in first} <= {"1", "2", "3"}
+    worked(sweep_on(grid, arguments, "6"), "2 to train, 4 done before")
+    assert {row["regularizer.rho"] for row in first} < {row["regularizer.rho"] for row in results_of(tmp_path / "out")}
+    assert "Encoded" not in worked(sweep_on(grid, arguments, "6"), "0 to train, 6 done before").stdout
+    worked(sweep_on(grid, "--force", arguments, "4"))
+    same = [{**row, "seconds": ""} for row in results_of(tmp_path / "out")]
+    assert same == [{**row, "seconds": ""} for row in first]
 
 
-def test_without_optuna(sweep_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samplers_that_cannot_work_are_refused(sweep_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused(sweep_on("min_count = [1]", "--sampler best --trials 2"), "--sampler best: unknown")
+    refused(sweep_on("min_count = [1]", "--trials 2"), "--trials N is for a sampler")
+    refused(sweep_on("[sweep.ranges]\nregularizer.rho = [1, 2]"), "a grid has no ranges")
+    for ends in ("[2, 1]", "[1]", '[1, 2, "lin"]', "3"):
+        said = "[sweep.ranges] regularizer.rho must be [low, high]"
+        refused(sweep_on(f"[sweep.ranges]\nregularizer.rho = {ends}", "--sampler tpe --trials 2"), said)
+    monkeypatch.setattr("spacy_crfseq.tools.sweep.study.find_spec", lambda name: None)
+    refused(sweep_on("min_count = [1]", "--sampler gp --trials 2"), "pip install torch", silent=False)
+
+
+def test_combinations_of_a_sampler_that_cannot_work_are_skipped(sweep_on: Run, tmp_path: Path) -> None:
+    result = worked(sweep_on('loss = ["SequentialLog"]\nsupport = ["all", "sum"]', "--sampler random --trials 6"))
+    assert "Skipped: loss=SequentialLog support=sum" in result.stdout
+    assert [row["support"] for row in results_of(tmp_path / "out")] == ["all"]
+
+
+def test_a_grid_needs_no_optuna(sweep_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    refused(sweep_on("min_count = [1]"), "Install it: pip install 'spacy-crfseq[sweep]'")
+    worked(sweep_on("min_count = [1, 2]", "--patience 1"), "2 combinations: 2 to train")
+    assert len(results_of(tmp_path / "out")) == 2
+    assert not (tmp_path / "out" / "study.log").exists()
+    refused(sweep_on("min_count = [1]"), "model-best exists. Give another name, or --force")
+    said = "--sampler tpe needs Optuna. Install it: pip install 'spacy-crfseq[sweep]'"
+    refused(sweep_on("min_count = [1]", "--force --sampler tpe --trials 2"), said, silent=False)
+
+
+def result_of(settings: dict[str, Any], *scores: float, error: str = "") -> CombinationResult:
+    repetitions = [
+        Repetition(seed, score, 2.0, 1.0, 10, 20, 3000, 5, 0.5, "converged") for seed, score in enumerate(scores)
+    ]
+    return CombinationResult(settings, repetitions, error)
+
+
+def test_mean_deviation_and_interval_are_those_of_student() -> None:
+    result = result_of({"a": 1}, 0.5, 0.6, 0.7, 0.8)
+    assert result.score == pytest.approx(0.65)
+    assert result.deviation == pytest.approx(0.1290994)
+    assert result.interval == pytest.approx((0.4445744, 0.8554256), abs=1e-4)  # scipy.stats.t.interval
+    many = result_of({"a": 1}, *[0.5, 0.7] * 15)
+    assert many.interval == pytest.approx((0.5620188, 0.6379812), abs=1e-3)
+    assert result_of({"a": 1}, 0.5).interval == (0.5, 0.5)
+    assert result_of({"a": 1}, error="x").score == float("-inf")
+
+
+def test_tables_show_failures_and_escape_what_latex_reads() -> None:
+    results = [
+        result_of({"a_b": {"@crf_losses": "spacy_crfseq.Hinge.v1", "cost": 2.0}, "c": "50%"}, 0.75, 0.85),
+        result_of({"a_b": "x", "c": 1}, error="it, fails"),
+    ]
+    header, rows = result_rows(results)
+    assert header[:6] == ["#", "Dev score", "SD", "95 % interval", "a_b", "c"]
+    assert rows[0][:6] == ["1", "80.00", "7.07", "16.47-143.53", "Hinge(cost=2)", "50%"]
+    assert rows[1] == ["-", "failed", "-", "-", "x", "1", *["-"] * 5]
+    table = list(csv.DictReader(as_csv(results).splitlines()))
+    assert (table[0]["scores"], table[0]["seeds"], table[0]["error"]) == ("0.75 0.85", "0 1", "")
+    assert (table[1]["repetitions"], table[1]["mean"], table[1]["error"]) == ("0", "", "it, fails")
+    assert "80.00 $\\pm$ 7.07 \\\\" in as_latex(results)
+    both = as_latex([results[0], result_of({"a_b": "x", "c": "y^2~\\"}, 0.5)])
+    assert "a\\_b & c & score" in both
+    assert "50\\% & 80.00" in both
+    assert "y\\textasciicircum{}2\\textasciitilde{}\\textbackslash{} & 50.00" in both
 
 
 def test_what_matters() -> None:
     def score(a: int, b: int) -> float:
         return 0.5 + 0.1 * a + 0.01 * b
 
-    results = [Result(f"{a}{b}", {"a": a, "b": b, "c": 0}, score=score(a, b)) for a in range(3) for b in range(3)]
-    _, rows = importance_rows([*results, Result("x", {"a": 0, "b": 9}, error="failed")])
+    results = [result_of({"a": a, "b": b, "c": 0}, score(a, b)) for a in range(3) for b in range(3)]
+    _, rows = importance_rows([*results, result_of({"a": 0, "b": 9}, error="failed")])
     assert [row[0] for row in rows] == ["a", "b"]
     assert rows[0][1:] == ["99 %", "2", "71.00", "0", "51.00"]
     assert importance_rows(results[:1])[1] == []
-    assert importance_rows([result._replace(score=0.5) for result in results])[1] == []
-    lacking = [Result(str(i), {"a": 1, **({"b": i} if i else {})}, score=i / 10) for i in range(3)]
+    assert importance_rows([result_of(result.settings, 0.5) for result in results])[1] == []
+    lacking = [result_of({"a": 1, **({"b": i} if i else {})}, i / 10) for i in range(3)]
     assert importance_rows(lacking)[1] == [["b", "100 %", "2", "20.00", "-", "0.00"]]
 
 
@@ -260,7 +326,7 @@ def test_losses_that_read_texts(sweep_on: Run, tmp_path: Path) -> None:
     grid = 'loss = ["SequentialLog", "test.Lengths.v1"]\nregularizer.rho = [1, 2]'
     result = worked(sweep_on(grid, "--patience", "1"))
     assert result.stdout.count("Encoded") == 2  # the second loss is bound to labels, and reads the texts
-    assert [entry["error"] for entry in results_of(tmp_path / "out")] == [None] * 4
+    assert [row["error"] for row in results_of(tmp_path / "out")] == [""] * 4
 
 
 def test_first_stages_have_the_settings_of_their_combination(sweep_on: Run, tmp_path: Path) -> None:
@@ -276,7 +342,9 @@ def test_a_component_that_reads_what_another_predicts(sweep_on: Run, tmp_path: P
     result = worked(sweep_on(grid, factories=several, component="crf_chunker", training=training))
     assert result.stdout.count("Training crf_tagger") == 1
     assert "Not trained, all weights zero: crf_ner" in result.stdout
-    assert max(entry["score"] for entry in results_of(tmp_path / "out")) > 0.9
+    assert float(results_of(tmp_path / "out")[0]["mean"]) > 0.9
+    nlp = spacy.load(tmp_path / "out" / "model-best")
+    assert nlp.meta["performance"]["tag_acc"] > 0.9  # the component before it was trained, too
     assert (tmp_path / "out" / "sweep.html").read_text().count("<svg") == 1
 
 
@@ -293,48 +361,53 @@ def test_a_failure_is_noted_and_the_rest_goes_on(sweep_on: Run, tmp_path: Path) 
     grid = 'loss = ["Bad", "SequentialLog"]\nmin_count = [1, 1000000]'
     result = worked(sweep_on(grid, "--code", code))
     results = results_of(tmp_path / "out")
-    failed = [entry for entry in results if entry["error"]]
-    assert [entry["error"] for entry in failed if entry["settings"]["min_count"] == 1] == [
-        "RuntimeError: the sky is falling"
-    ]
-    assert sum(entry["score"] is not None for entry in results) >= 1
+    failed = [row for row in results if row["error"]]
+    assert [row["error"] for row in failed if row["min_count"] == "1"] == ["RuntimeError: the sky is falling"]
+    assert sum(bool(row["mean"]) for row in results) >= 1
     assert "failed" in result.stdout
     assert "the sky is falling" in (tmp_path / "out" / "sweep.html").read_text()
     again = sweep_on(grid, "--code", code)  # failures are tried again
     assert f"{len(failed)} to train, {4 - len(failed)} done before" in again.stdout
 
 
-def test_ctrl_c_keeps_what_is_there(sweep_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("optuna", [True, False], ids=["with Optuna", "without"])
+def test_ctrl_c_keeps_what_is_there(
+    optuna: bool, sweep_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     grid, train, calls = "regularizer.rho = [1, 2, 3]", Bench.train, list[str]()
+    if not optuna:
+        monkeypatch.setitem(sys.modules, "optuna", None)
 
-    def interrupted(bench: Bench, run: Any, parent: int) -> Result:
-        calls.append(run.key)
+    def interrupted(bench: Bench, candidate: Any, seeds: Any, parent: int) -> Any:
+        calls.append(candidate.combination.key)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return train(bench, run, parent)
+        return train(bench, candidate, seeds, parent)
 
     with monkeypatch.context() as patch:
         patch.setattr(Bench, "train", interrupted)
         result = sweep_on(grid, "--jobs 1 --patience 1")
     assert result.exit_code == 130, result.stderr
-    assert "Interrupted: run the same command again to continue" in result.stdout
+    assert ("run the same command again to continue" in result.stdout) == optuna
+    assert ("the same command begins anew" in result.stdout) != optuna
     out = tmp_path / "out"
     assert (out / "sweep.html").is_file()
     assert spacy.load(out / "model-best")("Ada sees a dog in Oslo .").ents
-    (line,) = (out / "sweep.jsonl").read_text().splitlines()
-    with (out / "sweep.jsonl").open("a") as file:
-        file.write('{"key": "cut sh')  # what a crash in the middle of a line leaves
-    worked(sweep_on(grid, "--jobs 1 --patience 1"), "2 to train, 1 done before")
-    assert (out / "sweep.jsonl").read_text().splitlines()[0] == line
-    assert len(results_of(out)) == 3
+    (row,) = results_of(out)
+    if optuna:
+        worked(sweep_on(grid, "--jobs 1 --patience 1"), "2 to train, 1 done before")
+        assert row in results_of(out)
+        assert len(results_of(out)) == 3
 
 
-def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
+def test_a_file_that_is_no_study(run: Run, configure: Any, paths: list[str], tmp_path: Path) -> None:
     configure(tmp_path / "c.cfg", "crf_ner")
     grid = write_grid(tmp_path / "s.cfg", "regularizer.rho = [1]\n")
-    (tmp_path / "sweep.jsonl").write_text('{"key": 1}\n{"some": "thing"}\n')
-    refused(run("sweep", grid, "--output", tmp_path, *paths), "sweep.jsonl:1: this is no result of a sweep")
-    (tmp_path / "sweep.jsonl").unlink()
+    (tmp_path / "study.log").write_text('{"some": "thing"}\n')
+    said = "study.log:1: the file has not been written by this command"
+    refused(run("sweep", grid, "--output", tmp_path, *paths), said, silent=False)
+    assert (tmp_path / "study.log").read_text() == '{"some": "thing"}\n'
+    (tmp_path / "study.log").unlink()
     refused(run("sweep", grid, "--output", grid, *paths), "s.cfg is a file")
 
 
@@ -344,6 +417,7 @@ def test_a_file_that_is_no_result(run: Run, configure: Any, paths: list[str], tm
     ("components.crf_nr.min_count = [1]", ("there is no section [components.crf_nr]",)),
     ("regularizr.rho = [1]", ("regularizr.rho: there is no section [components.crf_ner.regularizr]",)),
     ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
+    ("training.seed = [1, 2]", ("training.seed: seeds are repetitions of a combination. Give --seeds N",)),
     ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
     ('features = ["Entities.v2", "Entites.v2"]', ("no function 'Entites.v2'", "Chunking, Entities, Gazetteer")),
     ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
@@ -390,8 +464,7 @@ def test_a_config_with_its_grid_in_one_file(run: Run, configure: Any, paths: lis
     file = configure(tmp_path / "c.cfg", "crf_ner", "crf_tagger")
     file.write_text(file.read_text() + "[sweep]\n[sweep.grid]\nregularizer.rho = [1, 2]\n")
     arguments = ("--output", tmp_path / "out", "--component", "crf_tagger", *paths)
-    worked(run("sweep", file, *arguments))
-    assert len(results_of(tmp_path / "out")) == 2
+    worked(run("sweep", file, *arguments), "2 combinations: 2 to train")
     assert "sweep" not in spacy.load(tmp_path / "out" / "model-best").config
 
 
@@ -405,8 +478,8 @@ def test_the_example_is_a_grid() -> None:
     assert show("LBFGS") == "LBFGS"
     assert show(0.5) == "0.5"
     assert show(None) == "null"
-    assert show({"@crf_losses": "spacy_crfseq.Hinge.v1", "cost": 2.0}) == "Hinge(cost=2.0)"
-    assert str(Combination({}, {})) == "the config as it is"
+    assert show({"@crf_losses": "spacy_crfseq.Hinge.v1", "cost": 2.0}) == "Hinge(cost=2)"
+    assert str(Combination({}, {}, {})) == "the config as it is"
 
 
 def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Path) -> None:
@@ -417,17 +490,6 @@ def test_combinations_keep_what_the_config_says_of_its_own_function(tmp_path: Pa
     found = Space(read_grid(path, {}, load_config), filled, "x").all()
     place = ("components", "x", "optimizer")
     assert [one.changes[place] for one in found] == [block, {"@crf_optimizers": "spacy_crfseq.SGD.v1"}]
-
-
-def test_a_cut_line_is_dropped_for_good(tmp_path: Path) -> None:
-    table = tmp_path / "r.jsonl"
-    first, second = (Result(key, {"a": 1}, score=0.5) for key in "xy")
-    add_result(table, first)
-    with table.open("a") as file:
-        file.write('{"key": "z"')
-    assert read_results(table) == {"x": first}
-    add_result(table, second)
-    assert read_results(table) == {"x": first, "y": second}
 
 
 pytestmark = pytest.mark.skipif(at_once(2) < 2, reason="processes cannot be forked here")

@@ -1,4 +1,4 @@
-"""The grid of a sweep and its results: the file, the combinations that it describes, tables and a page.
+"""The grid of a sweep: its file, the settings that it varies, and their combinations.
 
 A setting is written as in the overrides of ``fit``; one that is in no section of the config is one of the component.
 A block such as a loss may be named by its function, a short name being that of this package's function.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from itertools import product
@@ -18,11 +17,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 from spacy.util import registry
 
-from ...corpora.outputs import cut_line, whole_lines
-from ...errors import ConfigError, FormatError, suggest
+from ...errors import ConfigError, suggest
 
 Place: TypeAlias = tuple[str, ...]
+"""Where a setting stands in a config, such as ("training", "seed")."""
 _EXAMPLE = "Write, for example, regularizer.rho = [0.1, 1, 10] under [sweep.grid]."
+
+
+class Range(NamedTuple):
+    """All numbers from `low` to `high`, whole ones if these are; `log` if small ones are as likely as large ones."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+Choices: TypeAlias = list[Any] | Range
+"""The values of a setting."""
 
 
 class GridFile(NamedTuple):
@@ -35,7 +46,7 @@ class GridFile(NamedTuple):
     file: Path
     config: Any
     component: str | None
-    grid: dict[str, list[Any]]
+    grid: dict[str, Choices]
 
 
 class Combination(NamedTuple):
@@ -43,18 +54,32 @@ class Combination(NamedTuple):
 
     settings: Values as the file has them, without those that its functions do not take.
     changes: The same by their places in the config, blocks written out, outer ones first.
+    picked: The same as numbers in the lists of values, or as values from ranges.
     """
 
     settings: dict[str, Any]
     changes: dict[Place, Any]
+    picked: dict[str, Any]
 
     def __str__(self) -> str:
         return " ".join(f"{key}={show(value)}" for key, value in self.settings.items()) or "the config as it is"
+
+    @property
+    def key(self) -> str:
+        """A text that is the same for equal combinations."""
+        return key_of(self.settings)
+
+
+def key_of(settings: Mapping[str, Any]) -> str:
+    """Return a text that is the same for equal settings."""
+    return json.dumps(settings, sort_keys=True)
 
 
 def show(value: Any) -> str:
     """Return a value of a setting for people: a function by its short name and settings."""
     at = _registry_of(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if at is None:
         return value if isinstance(value, str) else json.dumps(value)
     rest = ", ".join(f"{key}={show(part)}" for key, part in value.items() if key != at)
@@ -71,10 +96,12 @@ def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[
     if not isinstance(sweep := text.pop("sweep", None), dict):
         raise ConfigError(f"{file}: there is no section [sweep]. {_EXAMPLE}")
     source, component, grid = (sweep.get(key) for key in ("config", "component", "grid"))
-    for key in sweep.keys() - {"config", "component", "grid"}:
-        hint = suggest(key, ("config", "component", "grid"))
+    for key in sweep.keys() - {"config", "component", "grid", "ranges"}:
+        hint = suggest(key, ("config", "component", "grid", "ranges"))
         raise ConfigError(f"{file}: [sweep] has no setting {key!r}. {hint} List what to vary under [sweep.grid].")
-    if not isinstance(grid, dict) or not grid:
+    ranges = {key: _range(file, key, ends) for key, ends in sweep.get("ranges", {}).items()}
+    grid = {} if grid is None and ranges else grid
+    if not isinstance(grid, dict) or not (grid or ranges):
         raise ConfigError(f"{file}: there is no setting under [sweep.grid]. {_EXAMPLE}")
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -88,7 +115,21 @@ def read_grid(file: Path, overrides: dict[str, Any], load: Callable[[Path, dict[
         )
     config = load(file if source is None else file.parent / str(source), overrides)
     config.pop("sweep", None)
-    return GridFile(file, config, component, grid)
+    return GridFile(file, config, component, {**grid, **ranges})
+
+
+def _range(file: Path, key: str, ends: Any) -> Range:
+    numbers, scale = (ends[:2], ends[2:]) if isinstance(ends, list) else ([], [])
+    if len(numbers) < 2 or not all(map(is_number, numbers)) or numbers[0] > numbers[1] or scale not in ([], ["log"]):
+        raise ConfigError(
+            f'{file}: [sweep.ranges] {key} must be [low, high] or [low, high, "log"], but {ends!r} was given.'
+        )
+    return Range(numbers[0], numbers[1], bool(scale))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a setting is a number."""
+    return type(value) in (int, float)
 
 
 def changed(config: Any, changes: Mapping[Place, Any], filled: Mapping[str, Any]) -> Any:
@@ -102,13 +143,6 @@ def changed(config: Any, changes: Mapping[Place, Any], filled: Mapping[str, Any]
             block = block[key]
         block[place[-1]] = deepcopy(value)
     return result
-
-
-def varying(settings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the settings that are not the same in all combinations."""
-    for key in dict.fromkeys(key for combination in settings for key in combination):
-        if len({json.dumps(combination.get(key), sort_keys=True) for combination in settings}) > 1:
-            yield key
 
 
 class Space:
@@ -125,40 +159,49 @@ class Space:
         for key in source.grid:
             place = tuple(key.split("."))
             place = place if place[0] in filled else ("components", component, *place)
+            if place == ("training", "seed"):
+                raise self._error(f"{key}: seeds are repetitions of a combination. Give --seeds N instead.")
             if place in names:
-                raise ConfigError(
-                    f"{source.file}: [sweep.grid] {names[place]} and {key} are the same setting. Take one out."
-                )
+                raise self._error(f"{names[place]} and {key} are the same setting. Take one out.")
             names[place] = key
         self._places = {key: place for place, key in sorted(names.items(), key=lambda item: len(item[0]))}
         self._values = dict(source.grid)
         for key, place in self._places.items():
-            if (at := _registry_of(now := _get(filled, place))) is not None:
-                self._values[key] = [self._block(key, value, now, at) for value in source.grid[key]]
+            values = source.grid[key]
+            if isinstance(values, list) and (at := _registry_of(now := _get(filled, place))) is not None:
+                self._values[key] = [self._block(key, value, now, at) for value in values]
         for key, place in self._places.items():
             self._check_setting(key, place[:-1], place[-1])
 
-    def choose(self, pick: Callable[[str, list[Any]], int]) -> Combination:
-        """Return a combination of values that `pick` chooses, by the name of a setting and its values as given.
+    def choose(self, pick: Callable[[str, Choices], Any]) -> Combination:
+        """Return the combination that `pick` chooses, called with the name of a setting and its values as given.
 
         A setting of a function is left out where the combination has another function that does not take it.
+
+        pick (Callable): Returns the number of a value of a list, or a value of a range.
         """
         changes: dict[Place, Any] = {}
         settings: dict[str, Any] = {}
+        picked: dict[str, Any] = {}
         for key, place in self._places.items():  # a block before its settings
             parent = place[:-1]
             if self._takes(changes.get(parent, _get(self._filled, parent)), place[-1]):
-                number = pick(key, self._grid[key])
-                changes[place], settings[key] = self._values[key][number], self._grid[key][number]
-        return Combination({key: settings[key] for key in self._grid if key in settings}, changes)
+                picked[key] = choice = pick(key, values := self._grid[key])
+                changes[place] = self._values[key][choice] if isinstance(values, list) else choice
+                settings[key] = values[choice] if isinstance(values, list) else choice
+        return Combination({key: settings[key] for key in self._grid if key in settings}, changes, picked)
 
     def all(self) -> list[Combination]:
-        """Return all combinations, each once."""
+        """Return all combinations, each once.  RAISES ConfigError: If a setting has a range."""
         combinations: dict[str, Combination] = {}
+        if ranges := [key for key, values in self._grid.items() if isinstance(values, Range)]:
+            raise ConfigError(
+                f"{self._file}: [sweep.ranges] {ranges[0]}: a grid has no ranges. Give --sampler tpe --trials N."
+            )
         for numbers in product(*(range(len(self._values[key])) for key in self._places)):
             chosen = dict(zip(self._places, numbers, strict=True))
             combination = self.choose(lambda key, _: chosen[key])  # noqa: B023
-            combinations.setdefault(json.dumps(list(combination.changes.items()), sort_keys=True), combination)
+            combinations.setdefault(key_of(combination.settings), combination)
         return list(combinations.values())
 
     def _error(self, text: str) -> ConfigError:
@@ -187,7 +230,7 @@ class Space:
     def _check_setting(self, key: str, parent: Place, name: str) -> None:
         # in the config or a function that the grid puts there
         outer = next((other for other, place in self._places.items() if place == parent), None)
-        blocks = self._values[outer] if outer else [_get(self._filled, parent)]
+        blocks: list[Any] = list(self._values[outer]) if outer else [_get(self._filled, parent)]
         sections = [block for block in blocks if isinstance(block, dict)]
         if any(self._takes(block, name) for block in sections):
             return
@@ -216,11 +259,6 @@ class Space:
         return None if variable else list(parameters)
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value of a setting is a number."""
-    return type(value) in (int, float)
-
-
 def _registry_of(value: Any) -> str | None:
     # the key of a block that names its function, such as "@crf_losses"; None if it is no such block
     ats = [key for key in value if isinstance(key, str) and key.startswith("@")] if isinstance(value, dict) else []
@@ -238,137 +276,3 @@ def _short(name: str) -> str:
     # without package and version
     parts = name.split(".")
     return parts[-2] if len(parts) > 1 and parts[-1][:1] == "v" else name
-
-
-IMPORTANCE = (
-    "Importance: the share of the variance of the dev score that a setting explains, by a functional analysis of "
-    "variance (Hutter, Hoos & Leyton-Brown 2014)."
-)
-
-
-class Result(NamedTuple):
-    """The result of one combination.
-
-    key, settings: A hash of everything that the result depends on; the combination, as in the grid.
-    error: The reason for a missing score.
-    score: The best dev score; the other figures are those of its parameters.
-    objective, loss: Values on the training set, summed over its sequences.
-    active, weights, n_bytes: Number of non-zero weights, and of all; the size of the model's file without zeros.
-    iterations, seconds, reason: Figures of the whole run, including scores; why it ended.
-    """
-
-    key: str
-    settings: dict[str, Any]
-    error: str | None = None
-    score: float | None = None
-    objective: float | None = None
-    loss: float | None = None
-    active: int = 0
-    weights: int = 0
-    n_bytes: int = 0
-    iterations: int = 0
-    seconds: float = 0.0
-    reason: str = ""
-
-    def shown(self, key: str) -> str:
-        """Return the value of a setting for people, "-" if the combination has no such setting."""
-        return show(self.settings[key]) if key in self.settings else "-"
-
-
-def read_results(file: Path) -> dict[str, Result]:
-    """Return all results of a file by key; a line that a crash cut short is dropped from it.
-
-    RAISES FormatError: If the file has other contents.
-    """
-    results: dict[str, Result] = {}
-    if file.exists():
-        for number, line in enumerate(whole_lines(file, b'{"key": '), start=1):
-            try:
-                result = Result(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                message = f"this is no result of a sweep ({error}). Give another --output, or move the file away."
-                raise FormatError(file, number, message) from error
-            results[result.key] = result
-        cut_line(file)
-    return results
-
-
-def add_result(file: Path, result: Result) -> None:
-    """Append a result to a file, a JSON object in a line, and flush it to disk."""
-    with file.open("a", encoding="utf8") as lines:
-        lines.write(json.dumps(result._asdict(), allow_nan=False) + "\n")
-        lines.flush()
-        os.fsync(lines.fileno())
-
-
-def result_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Return the table of results: its header and its rows."""
-    keys = list(varying([result.settings for result in results]))
-    rows = []
-    for number, result in enumerate(results, start=1):
-        settings = [result.shown(key) for key in keys]
-        if result.score is None:
-            rows.append(["-", "failed", *settings, *["-"] * 5])
-            continue
-        objective = "-" if result.objective is None else f"{result.objective:,.1f}"
-        figures = [objective, f"{result.active:,}", str(result.iterations)]
-        size = f"{result.n_bytes / 1e3:,.0f}"
-        rows.append([str(number), f"{100 * result.score:.2f}", *settings, *figures, f"{result.seconds:.2f}", size])
-    return ["#", "Dev score", *keys, "Objective", "Active", "Iterations", "Seconds", "KB"], rows
-
-
-def load_optuna() -> Any:
-    """Return Optuna, silent.  RAISES ConfigError: If it is not installed."""
-    try:
-        import optuna
-    except ImportError:
-        raise ConfigError("sweep needs Optuna. Install it: pip install 'spacy-crfseq[sweep]'") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return optuna
-
-
-def importance_rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Return how much each varying setting matters, the one that matters most first; no rows if all scores are equal.
-
-    Where a combination has no such setting, that counts as a value of its own.
-    """
-    optuna, scored = load_optuna(), [result for result in results if result.score is not None]
-    header = ["Setting", "Importance", "Best value", "Mean score", "Worst value", "Mean score"]
-    keys = list(varying([result.settings for result in scored]))
-    if not keys or len({result.score for result in scored}) < 2:
-        return header, []
-    choices = {key: sorted({result.shown(key) for result in scored}) for key in keys}
-    spaces = {key: optuna.distributions.CategoricalDistribution(choices[key]) for key in keys}
-    study = optuna.create_study(direction="maximize")
-    for result in scored:
-        values = {key: result.shown(key) for key in keys}
-        study.add_trial(optuna.create_trial(params=values, distributions=spaces, value=result.score))
-    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
-    rows = []
-    for key, share in optuna.importance.get_param_importances(study, evaluator=evaluator).items():
-        scores = {
-            value: [result.score or 0.0 for result in scored if result.shown(key) == value] for value in choices[key]
-        }
-        means = sorted((100 * sum(of_value) / len(of_value), value) for value, of_value in scores.items())
-        (low, worst), (high, best) = means[0], means[-1]
-        rows.append([key, f"{100 * share:.0f} %", best, f"{high:.2f}", worst, f"{low:.2f}"])
-    return header, rows
-
-
-def make_page(sweep: Any) -> str:
-    """Return the page of a sweep: results, what matters, and the scores by the time of training."""
-    from .._pages.html import render
-
-    ranked, skipped = sweep.ranked, sweep.skipped.items()
-    scored = [result for result in ranked if result.score is not None]
-    return render(
-        "tools/sweep/page.html", sweep=sweep, results=result_rows(ranked), importance=importance_rows(ranked),
-        meaning=IMPORTANCE,
-        keys=[
-            key
-            for key in varying([result.settings for result in scored])
-            if not all(is_number(result.settings.get(key, 0)) for result in scored)
-        ],
-        failed=[(str(Combination(one.settings, {})), one.error or "") for one in ranked if one.score is None],
-        skipped=[(str(combination), reason) for reason, several in skipped for combination in several],
-    )  # fmt: skip
