@@ -247,14 +247,14 @@ def read_overrides(args: list[str], known: Collection[str] = ()) -> dict[str, An
     return overrides
 
 
-def number(what: str, least: int = 1) -> Any:
-    """Return the option -n, the number of items to show or keep."""
-    return typer.Option("--number", "-n", min=least, help=what)
+def number(what: str, least: int = 1, default: str | None = None) -> Any:
+    """Return the option -n, the number of items to show or keep; `default` says the default where it is None."""
+    return typer.Option("--number", "-n", min=least, help=what, show_default=default or True)
 
 
-def output(what: str) -> Any:
-    """Return the option -o, the output of a command."""
-    return typer.Option("--output", "-o", help=what)
+def output(what: str, default: str | None = None) -> Any:
+    """Return the option -o, the output of a command; `default` says the default where it is None."""
+    return typer.Option("--output", "-o", help=what, show_default=default or True)
 
 
 # Files

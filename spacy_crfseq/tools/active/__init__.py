@@ -11,22 +11,16 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import typer
 from numpy.typing import ArrayLike, NDArray
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import INTERRUPTED, printer
 from ...cli.options import read_file
-from ...corpora.layouts import TEXTS_FILE_HELP as HELP
-from ...corpora.outputs import STDOUT, check_output_file
+from ...corpora.layouts import Format
 from ...errors import ConfigError, DataError, suggest
-from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of, run_between
 
 if TYPE_CHECKING:
@@ -49,47 +43,21 @@ class Chosen(NamedTuple):
 
 
 def active(
-    model: options.Model,
-    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
-    layout: options.TextLayout = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="Measure: entropy (of the labelling), least-confidence, margin, token-entropy (mean), "
-            "total-token-entropy, nbest-entropy"
-        ),
-    ] = "entropy",
-    component: options.OneComponent = None,
-    number: Annotated[int, options.number("Texts to keep")] = 100,
-    diversity: Annotated[
-        float, typer.Option(min=0, help="How strongly to avoid texts that resemble those chosen before; 0 is off")
-    ] = 0.0,
-    nbest: Annotated[int, typer.Option(min=2, help="Number of labellings for nbest-entropy")] = 10,
-    output: Annotated[str, options.output("JSONL file, or - for stdout")] = STDOUT,
-    force: options.Force = False,
+    model: str | Path,
+    texts: Path,
+    layout: Format = None,
+    by: str = "entropy",
+    component: str | None = None,
+    number: int = 100,
+    diversity: float = 0.0,
+    nbest: int = 10,
 ) -> Chosen:
-    """Choose the most informative texts to annotate.
+    """Return the texts of a file that a component is least certain about.
 
-    Writes them, the most useful first, as JSONL that Prodigy and doccano import (for Label Studio, as a JSON array):
-    text, tokens, predicted spans with their probabilities as "score", and under "meta" the line of the text, the
-    measure and its value. 'fit', 'evaluate', 'debug-data' and 'convert' read what these tools export.
-
-    Only token-entropy, a mean over tokens, does not favour long texts. --diversity D avoids near duplicates: out of
-    ten times -n candidates, it repeatedly takes the text with the largest value * (1 - similarity)^D, where similarity
-    is the largest cosine between its words and those of a text already chosen (maximal marginal relevance, Carbonell &
-    Goldstein 1998). 1 is a good start. Memory use depends on -n only. Ctrl-C writes the best texts so far.
-
-    \b
-    Example:
-      python -m spacy crfseq active training/model-best news.txt -p crf_ner \\
-          --by margin -n 200 --output to_annotate.jsonl
-    \f
-    Return the texts of a file that a component is least certain about, and write them unless the output is "-".
-
+    by (str): The name of one of `MEASURES`.
     diversity (float): The weight of `diverse`.
     RAISES CrfError: On an unknown measure or component, one without probabilities, or a file that cannot be read.
     """
-    check_output_file(output, texts, force=force)
     if by not in MEASURES:
         raise ConfigError(f"--by {by}: unknown measure. {suggest(by, MEASURES)}")
     nlp = load_pipeline(model)
@@ -121,25 +89,12 @@ def active(
     if diversity and kept:
         of_texts = [words for _, (_, words) in kept]
         tasks = [tasks[i] for i in diverse([value for value, _ in kept], of_texts, number, diversity)]
-    if output != STDOUT:
-        write_text(Path(output), as_lines(tasks))
     return Chosen(tasks, best.seen, interrupted)
 
 
 def as_lines(tasks: Iterable[dict[str, Any]]) -> str:
     """Return tasks as JSONL."""
     return "".join(json.dumps(task, ensure_ascii=False, allow_nan=False) + "\n" for task in tasks)
-
-
-@command("active", "Use", calls=active)
-def _print(chosen: Chosen, output: str) -> int:
-    if output == STDOUT:
-        sys.stdout.write(as_lines(chosen.tasks))
-    else:
-        printer().good(f"Saved {len(chosen.tasks):,} of {chosen.seen:,} texts to {output}")
-    if chosen.interrupted:
-        print(f"\nInterrupted: the choice is among the first {chosen.seen:,} texts.", file=sys.stderr)
-    return INTERRUPTED if chosen.interrupted else 0
 
 
 def _each(measure: Callable[[Any], Any], items: Iterable[Any]) -> NDArray[np.float64]:

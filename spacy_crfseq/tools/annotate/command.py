@@ -17,7 +17,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import advise, printer
 from ...corpora.layouts import TEXTS_FILE_HELP as HELP
-from ...corpora.layouts import asked
+from ...corpora.layouts import Asked, Format, asked
 from ...corpora.lines import check_file
 from ...errors import ConfigError, suggest
 from ...files import replacing
@@ -33,50 +33,21 @@ TASKS = ("entities", "chunks", "tags", "fields")
 
 
 def annotate(
-    texts: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=HELP)],
-    output: Annotated[Path, options.output("Folder of the project; the same command goes on there")],
-    labels: Annotated[str | None, typer.Option(help="Labels, separated by commas; the page can add more")] = None,
-    layout: options.TextLayout = None,
-    task: Annotated[str, typer.Option("--task", "-t", help=f"What to annotate: {', '.join(TASKS)}")] = "entities",
-    lang: options.Lang = "en",
-    model: Annotated[str | None, typer.Option(help="Trained pipeline to start from")] = None,
-    config: Annotated[Path | None, typer.Option(help="Config of the pipeline to train [a fast one]")] = None,
-    component: options.OneComponent = None,
-    patterns: Annotated[Path | None, typer.Option(help="Phrases: patterns of an entity ruler (.jsonl)")] = None,
-    classes: Annotated[
-        bool, typer.Option(help="Learn classes of words from the texts in the background, as 'word-classes' does")
-    ] = True,
-    review: Annotated[
-        bool, typer.Option("--review", help="Show the likeliest annotation errors of a corpus, and write it corrected")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
+    texts: list[Path],
+    output: Path,
+    labels: str | None = None,
+    layout: Format = None,
+    task: str = "entities",
+    lang: str = "en",
+    model: str | None = None,
+    config: Path | None = None,
+    component: str | None = None,
+    patterns: Path | None = None,
+    classes: bool = True,
+    review: bool = False,
+    seed: int = 0,
 ) -> Project:
-    """Annotate texts in a page on this machine; a model learns from each text and proposes the rest.
-
-    Open the address that the command prints. After each text that you accept, the model is trained again on all of
-    them, in the background, and the next text is one that is informative for the time it takes you. Each fifth text
-    is drawn at random and shown without predictions: on these, the page computes F1, a learning curve, and when to
-    stop.
-
-    Everything is on disk before the page says so; Ctrl-C ends the command, and the same command goes on. The folder
-    has journal.jsonl with all decisions, model-best, a pipeline, and train.spacy, dev.spacy and config.cfg, with which
-    'fit' trains the same model.
-
-    With --review, TEXTS is one annotated corpus. Five models, each trained on four fifths of it, find texts with likely
-    errors in the rest, as 'debug-data --cross-validate' does; the page shows the likeliest first. The folder has the
-    corpus as you correct it, in a file of the same name: what you do not change stays unchanged.
-
-    Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
-
-    \b
-    Example:
-      python -m spacy crfseq annotate news.txt --labels PER,LOC,ORG \\
-          --output project/
-      python -m spacy crfseq annotate news.txt --output project2/ \\
-          --model training/model-best -p crf_ner
-      python -m spacy crfseq annotate --review train.conll --output checked/
-    \f
-    Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
+    """Return the project in a folder, a new one or one to go on with; its model has not begun to learn.
 
     RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
     """
@@ -121,12 +92,72 @@ def annotate(
     )  # fmt: skip
 
 
-@command("annotate", "Begin", calls=annotate)
-def _serve(
-    project: Project,
-    output: Path,
+@command("annotate", "Begin")
+def annotate_cli(
+    texts: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=HELP)],
+    output: Annotated[Path, options.output("Folder of the project; the same command goes on there")],
+    labels: Annotated[str | None, typer.Option(help="Labels, separated by commas; the page can add more")] = None,
+    format: options.TextFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    task: Annotated[str, typer.Option("--task", "-t", help=f"What to annotate: {', '.join(TASKS)}")] = "entities",
+    lang: options.Lang = "en",
+    model: Annotated[str | None, typer.Option(help="Trained pipeline to start from")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Config of the pipeline to train", show_default="a fast one")
+    ] = None,
+    component: options.OneComponent = None,
+    patterns: Annotated[Path | None, typer.Option(help="Phrases: patterns of an entity ruler (.jsonl)")] = None,
+    classes: Annotated[
+        bool, typer.Option(help="Learn classes of words from the texts in the background, as 'word-classes' does")
+    ] = True,
+    review: Annotated[
+        bool, typer.Option("--review", help="Show the likeliest annotation errors of a corpus, and write it corrected")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the texts drawn at random")] = 0,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free")] = PORT,
+    code: options.Code = None,
 ) -> None:
+    """Annotate texts in a page on this machine; a model learns from each text and proposes the rest.
+
+    Open the address that the command prints. After each text that you accept, the model is trained again on all of
+    them, in the background, and the next text is one that is informative for the time it takes you. Each fifth text
+    is drawn at random and shown without predictions: on these, the page computes F1, a learning curve, and when to
+    stop.
+
+    Everything is on disk before the page says so; Ctrl-C ends the command, and the same command goes on. The folder
+    has journal.jsonl with all decisions, model-best, a pipeline, and train.spacy, dev.spacy and config.cfg, with which
+    'fit' trains the same model.
+
+    With --review, TEXTS is one annotated corpus. Five models, each trained on four fifths of it, find texts with likely
+    errors in the rest, as 'debug-data --cross-validate' does; the page shows the likeliest first. The folder has the
+    corpus as you correct it, in a file of the same name: what you do not change stays unchanged.
+
+    Tasks: entities, chunks, tags (one per token), fields (tags whose neighbours join, as in addresses and references).
+
+    Example:
+      python -m spacy crfseq annotate news.txt --labels PER,LOC,ORG \\
+          --output project/
+      python -m spacy crfseq annotate news.txt --output project2/ \\
+          --model training/model-best -p crf_ner
+      python -m spacy crfseq annotate --review train.conll --output checked/
+    """
+    project = annotate(
+        texts,
+        output,
+        labels=labels,
+        layout=Asked(format, columns, scheme, encoding),
+        task=task,
+        lang=lang,
+        model=model,
+        config=config,
+        component=component,
+        patterns=patterns,
+        classes=classes,
+        review=review,
+        seed=seed,
+    )
     serve(project, port)
     printer().good(f"Saved {len(project.state.decisions):,} texts in {output}; the same command goes on")
     if project.corrected is not None:

@@ -13,22 +13,18 @@ the curves and none, for all types together, by two standard errors, and a prior
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-import typer
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import printer
 from ...cli.options import layout_of
+from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError
 from ...files import replace_folder, write_json
@@ -73,38 +69,18 @@ class Calibrations(NamedTuple):
 
 
 def calibrate(
-    model: options.Model,
-    file: options.GoldFile,
-    layout: options.GoldLayout = None,
-    output: Annotated[Path | None, options.output("Folder for a calibrated copy [store it in MODEL]")] = None,
-    component: options.Components = None,
-    bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
-    equal_mass: Annotated[
-        bool, typer.Option("--equal-mass", help="Bins with equal numbers of predictions instead of equal width")
-    ] = False,
-    by_type: Annotated[
-        bool, typer.Option("--by-type", help="Also fit curves to the spans of each type, if they help")
-    ] = False,
-    given: options.Given = None,
-    force: options.Force = False,
+    model: str | Path,
+    file: Path,
+    layout: Format = None,
+    output: Path | None = None,
+    component: list[str] | None = None,
+    bins: int = 10,
+    equal_mass: bool = False,
+    by_type: bool = False,
+    given: str | None = None,
+    force: bool = False,
 ) -> Calibrations:
-    """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
-
-    Scores are divided by a temperature, which is fitted on DEV and stored with the model; predictions stay the
-    same. The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
-    calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
-    temperature is stored in MODEL itself: one small file per component changes.
-
-    With --by-type, types with 100 spans or more also get curves of their own, from the probability of a span to the
-    one that is reported, if these clearly do better on texts that they were not fitted to, by two standard errors. The
-    figures after are then those of such texts. Tags keep the temperature alone.
-
-    \b
-    Example:
-      python -m spacy crfseq calibrate training/model-best dev.conll \\
-          --format conll2003
-    \f
-    Fit the calibration of components on an annotated file and store it with the model.
+    """Fit the calibration of components on an annotated file and store it with the model.
 
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES CrfError: If a component cannot be calibrated, or a file cannot be read or written.
@@ -194,37 +170,6 @@ def _store(model: Path, folder: Path, results: dict[str, ComponentCalibration]) 
         settings.pop("calibration", None)
         curves = {"calibration": result.types.curves} if result.types and result.types.curves else {}
         write_json(file, {**settings, **curves})
-
-
-@command("calibrate", "Use", calls=calibrate)
-def _print(done: Calibrations, model: str, output: Path | None, as_json: options.AsJson = False) -> None:
-    for name, reason in done.skipped.items():
-        print(f"{name} is unchanged. {reason}", file=sys.stderr)
-    for name, (unit, _, before, _) in done.results.items():
-        if before.whole.total < FEW:
-            text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
-            print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
-    if as_json:
-        print(json.dumps({name: result.as_json() for name, result in done.results.items()}, indent=2))
-        return
-    say = printer()
-    for name, result in done.results.items():
-        unit, types, before, after = result
-        change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
-        say.divider(name)
-        say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
-        if types and not types.tried:
-            say.text(f"No curves: no type has {FEW} {unit} or more")
-        elif types:
-            texts = f"{types.gain:.1f} nats (standard error {types.error:.1f}) on texts not fitted to"
-            names = ", ".join(types.curves)
-            say.text(f"Curves for {names} gain {texts}, like the figures after" if names else f"No curves: {texts}")
-        for when, side in (("before", before), ("after", after)):
-            header = f"{when}: probability", unit, "mean", "right"
-            say.table(side.rows(), header=header, aligns=("l", *"rrr"), divider=True)
-        columns = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
-        say.table(result.rows(), header=columns, aligns=("l", *"rrrlrlrl"), divider=True)
-    say.good(f"Saved the temperature of {', '.join(done.results)} to {output or Path(model)}")
 
 
 SPREAD = 1.0

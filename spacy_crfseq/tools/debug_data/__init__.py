@@ -7,28 +7,25 @@ by template, and its optimizers run on samples.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
 from spacy import util
 
 from ...cli import options
-from ...cli.app import command
-from ...cli.console import FAILED, cut, printer
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, Sentence, guess, layouts
 from ...corpora.annotations import Notes, read_annotations
+from ...corpora.layouts import Format
 from ...corpora.splitting import PARTED, SPACES, WORDS
 from ...corpora.xml import XMLForm, check_corpus
 from ...errors import ConfigError, CrfError, DataError, FormatError
 from ...pipeline.project import load_config
 from ...pipeline.texts import load_docs
 from ...schemes import encode
-from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Places, count, findings_of, overlap, overlap_findings
+from .corpus import KEPT, PLAIN, CorpusCounts, Finding, Places, count, findings_of, overlap_findings
 from .features import Component, Expense, aside, look_at_config, set_up_on
 from .label_errors import Suspects, TokensOfFile, find_suspects
 
@@ -108,45 +105,17 @@ class CorpusReading(NamedTuple):
 
 
 def debug_data(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Training file")],
-    dev: Annotated[Path | None, typer.Option("--dev", "-d", help="Development file")] = None,
-    config_path: Annotated[
-        Path | None, typer.Option("--config", help="Config, to examine its features, estimate the cost and split texts")
-    ] = None,
-    layout: Annotated[layouts.Format, options.LayoutOptions(options.GoldFormat, tuple(options.LAYOUT))] = None,
-    cost: Annotated[bool, typer.Option(help="With --config: estimate the time of training")] = True,
-    cross_validate: Annotated[
-        int | None, typer.Option(metavar="K", help="With --config: find annotation errors with K folds")
-    ] = None,
-    number: Annotated[int, options.number("With --cross-validate: places to list for each component")] = 20,
+    file: Path,
+    dev: Path | None = None,
+    config_path: Path | None = None,
+    layout: Format = None,
+    cost: bool = True,
+    cross_validate: int | None = None,
+    number: int = 20,
     *,
     overrides: dict[str, Any] | None = None,
 ) -> Report:
-    """Examine a corpus before training: labels, errors, overlap with dev, features, cost.
-
-    The report ends with what to fix: FAIL if training cannot work (exit code 1), warn if results will suffer. It lists
-    every malformed line, not just the first.
-
-    With --config, further options override its settings, as in 'fit': --paths.raw raw.txt.
-
-    The cost is that of 'crfseq fit' on this machine without scoring on dev: two or three iterations run on all data,
-    and their number is extrapolated from two samples.
-
-    --cross-validate K finds annotation errors: it trains K models, each on all but a K-th of the file, and lists the
-    places in the rest where the model gives another annotation a much higher probability (Northcutt et al. 2021). Of
-    the first fifty, about half are errors in English CoNLL-2003 and a third in Spanish CoNLL-2002, by our own count;
-    the others are hard cases. It takes as long as K trainings.
-
-    \b
-    Example:
-      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
-          --format conll2003
-      python -m spacy crfseq debug-data train.conll --dev dev.conll \\
-          --config config.cfg
-      python -m spacy crfseq debug-data train.conll --config config.cfg \\
-          --cross-validate 5 -n 50
-    \f
-    Examine a corpus.
+    """Examine a corpus.
 
     RAISES CrfError: If a file or config does not exist or the layout is unknown; errors in the files are in the report.
     """
@@ -336,113 +305,3 @@ def _source(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
     parts = str(block.get("part", "all")), str(dev_block.get("part", "all"))
     is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
     return CorpusReading(layouts.reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
-
-
-@command("debug-data", "Begin", "debug", "check", calls=debug_data)
-def _print(report: Report, as_json: options.AsJson = False) -> int:
-    if as_json:
-        print(json.dumps(report.as_json(), indent=2))
-    else:
-        _print_report(printer(), report)
-    return FAILED if report.failed else 0
-
-
-def _print_report(say: Any, report: Report) -> None:
-    _print_corpus(say, report)
-    for name in report.parts["train"].columns:
-        _print_labels(say, report, name)
-    for name, component in report.components.items():
-        _print_component(say, name, component)
-    if report.expense is not None:
-        _print_cost(say, report)
-    if report.suspects is not None:
-        _print_suspects(say, report.suspects)
-    for name, errors in report.errors.items():
-        if errors.count > 1:
-            say.divider(f"{report.files[name]}: {errors.count:,} lines cannot be read")
-            print(*errors.first[:ERRORS], *(["..."] if errors.count > ERRORS else []), sep="\n")
-    say.divider("What to fix")
-    for severity in ("fail", "warn", "good"):
-        for finding in report.findings:
-            if finding.severity == severity:
-                if sys.stdout.isatty():
-                    getattr(say, severity)(finding.text)
-                else:
-                    print(MARKS[severity], finding.text)
-                print(*(f"       {place}\n" for place in finding.places), sep="", end="")
-
-
-def _print_corpus(say: Any, report: Report) -> None:
-    whole = {name: part for name, part in report.parts.items() if part.lengths}
-    if not whole:
-        return
-    say.divider("Corpus")
-    cells = []
-    for part in whole.values():
-        figures = len(part.lengths), part.tokens, len(part.words), *part.quantiles(), part.longest[0], part.repeated
-        cells.append([f"{figure:,.0f}" for figure in figures])
-    rows: list[tuple[str, ...]] = list(zip(CORPUS_ROWS, *cells, strict=True))
-    if len(whole) == 2:
-        shared = overlap(whole["train"], whole["dev"])
-        rows.append(("tokens of words not in train", "", f"{100 * shared.unseen_words:.1f} %"))
-        for name, (same, other, never) in shared.seen_spans.items():
-            total = max(1, same + other + never)
-            for text, number in ((f"{name} spans seen in train", same), ("seen as another type only", other)):
-                rows.append((text, "", f"{100 * number / total:.0f} %"))
-    say.table(rows, header=("", *whole), aligns=("l", *"r" * len(whole)), divider=True)
-
-
-def _print_labels(say: Any, report: Report, name: str) -> None:
-    columns = {part: counts.columns[name] for part, counts in report.parts.items() if name in counts.columns}
-    train = columns["train"]
-    labels = list(dict.fromkeys(label for column in columns.values() for label, _ in column.labels.most_common()))
-    say.divider(f"{name}: {len(labels)} labels")
-    rows = [(label, *(f"{column.labels[label]:,}" for column in columns.values())) for label in labels[:LABEL_ROWS]]
-    say.table(rows, header=(train.unit, *columns), aligns=("l", *"r" * len(columns)), divider=True)
-    if len(labels) > LABEL_ROWS:
-        print(f"... and {len(labels) - LABEL_ROWS} more")
-
-
-def _print_component(say: Any, name: str, component: Component) -> None:
-    say.divider(f"{name}: {len(component.templates)} templates, {component.attributes:,} attributes")
-    dead, room = set(component.dead()), TEMPLATE if sys.stdout.isatty() else sys.maxsize
-    rows = [
-        (
-            cut(use.name, room),
-            f"{use.features:,}",
-            f"{100 * use.once / max(1, use.features):.0f} %",
-            f"{100 * use.tokens / max(1, component.n_tokens):.0f} %",
-            "no effect" if use.name in dead else "",
-        )
-        for use in component.templates
-    ]
-    header = ("template", "attributes", "on one token", "fires on", "")
-    say.table(rows, header=header, aligns=("l", "r", "r", "r", "l"), divider=True)
-    for term in component.terms:
-        counts = f"{term.sentences:,} sentences, {term.tokens:,} tokens, {100 * term.unknown:.1f} % not in train"
-        print(f"Term {term.name} ({term.corpus}, {term.weight:g} * {term.loss}): {counts}")
-
-
-def _print_cost(say: Any, report: Report) -> None:
-    assert report.expense is not None
-    say.divider("Cost of crfseq fit here")
-    rows = [("reading and encoding", "", "", f"{report.expense.encoding:.1f} s")]
-    for name, component in report.components.items():
-        cost = component.cost
-        if cost is not None:
-            count = f"{'at most' if cost.bounded else 'about'} {cost.iterations:,} iterations"
-            times = f"{cost.iteration_seconds:.2f} s", f"{cost.seconds:.1f} s"
-            rows.append((f"{name}, {cost.n_parameters:,} weights", count, *times))
-    memory = "" if report.expense.megabytes is None else f"{report.expense.megabytes:,.0f} MB of memory"
-    rows.append(("together", memory, "", f"{report.expense.encoding + report.expense.training:.0f} s"))
-    say.table(rows, aligns=("l", "r", "r", "r"))
-
-
-def _print_suspects(say: Any, suspects: Suspects) -> None:
-    for name, worst in suspects.worst.items():
-        say.divider(f"{name}: likely annotation errors, most suspicious first")
-        for suspect in worst:
-            odds = f"({suspect.p_gold:.2g}), predicted {suspect.predicted} ({suspect.p_predicted:.2f})"
-            print(f"{suspect.where}: annotated {suspect.gold} {odds}", f"    {suspect.text}", sep="\n")
-        count, took = suspects.counts[name], f"{suspects.folds} trainings, {suspects.seconds:.0f} s"
-        print(f"{len(worst):,} of {count:,} places where a model that was not trained on them disagrees ({took}).")

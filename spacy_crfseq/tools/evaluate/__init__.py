@@ -7,30 +7,23 @@ if its type and both its ends are.  Accuracy is that of the IOB2 tags of all tok
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...cli import options
-from ...cli.app import command
-from ...cli.console import printer
 from ...cli.options import layout_of
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset
-from ...corpora.layouts import as_options, file_columns
-from ...corpora.outputs import check_own_file, check_page
+from ...corpora.layouts import Format, as_options, file_columns
 from ...errors import ConfigError, DataError
-from ...files import write_json, write_text
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ...prf import PRF, SEQUENCES, prf
 from ...schemes import OUTSIDE, Span
 from .._pages.spans import FAMILIAR, Familiarity, text_of
-from .against import SAMPLES, SHOWN, compare, comparison_lines
+from .against import SAMPLES, Compared, compare
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -44,11 +37,19 @@ MOST = 100
 
 
 class Evaluation(NamedTuple):
-    """Scores under spaCy's names with the speed, a report in conlleval's form, and doubts about a comparison."""
+    """Scores under spaCy's names with the speed, a report in conlleval's form, and the comparison with a rival."""
 
     metrics: dict[str, Any]
     report: str
-    doubts: Sequence[str] = ()
+    comparison: Compared | None = None
+
+
+class Rival(NamedTuple):
+    """A pipeline to compare with, the CRF components that are compared (none: all), and samples of the bootstrap."""
+
+    model: str
+    components: Sequence[str] = ()
+    samples: int = SAMPLES
 
 
 class Units(NamedTuple):
@@ -91,70 +92,23 @@ class Units(NamedTuple):
 
 
 def evaluate(
-    model: options.Model,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Corpus file")],
-    layout: options.GoldLayout = None,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
-    ] = None,
-    output: Annotated[Path | None, options.output("JSON file for the scores")] = None,
-    given: options.Given = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Also score the texts in the tokens of the pipeline, without sentences")
-    ] = False,
-    against: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Another pipeline, to test whether their difference is chance")
-    ] = None,
-    component: options.Components = None,
-    number: Annotated[
-        int | None, options.number(f"Texts to show that got better, and that got worse [{SHOWN}]", least=0)
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help=f"Bootstrap samples for intervals and p values [{SAMPLES}]")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="HTML file for the comparison")] = None,
+    model: str | Path,
+    file: Path,
+    layout: Format = None,
+    corpus: Path | None = None,
+    given: str | None = None,
+    raw: bool = False,
+    rival: Rival | None = None,
 ) -> Evaluation:
-    """Score a pipeline on a corpus file as conlleval does, and measure its speed.
-
-    A span is correct if its type and both boundaries are; tags are scored by accuracy and label, and whole sequences
-    (sentences) by accuracy. Tokens and sentences are those of the file; white space is not scored. Speed covers the
-    components of the pipeline, with compiled kernels loaded.
-
-    --raw also prints scores on whole documents (on sentences, if the file marks no documents): with the tokens
-    of the file, but without sentence starts; and as raw text. The text is joined from the words, with spaces as the
-    file says or as usual in print. Tokens and spans are compared by their characters. Without --raw, a line says how
-    many tokens of the file the tokenizer does not make.
-
-    --against compares the components with those of another pipeline on the same texts: scores side by side (A is the
-    other pipeline, B this one), the interval of the difference (the middle 95 % of samples of the texts), p (the
-    probability of a difference at least as large by chance: paired bootstrap, not corrected for the number of labels),
-    and texts that got better or worse.
-
-    \b
-    Example:
-      python -m spacy crfseq evaluate training/model-best test.conll \\
-          --format conll2003 --output metrics.json
-      python -m spacy crfseq evaluate training/model-best dev.conll \\
-          --against other/model-best --html comparison.html
-    \f
-    Score a pipeline on a corpus file, and write the metrics to `output` if that is given.
+    """Score a pipeline on a corpus file.
 
     corpus (Path | None): Training corpus; scores of what it holds and of what it does not are then under "seen".
     raw (bool): Also score it on the texts as they are, see `score_raw`; these metrics are under "raw".
-    against (str | None): A pipeline to compare with; these figures are under "against".
-    component (list[str] | None): Components to compare.
     RAISES CrfError: If the pipeline predicts nothing that the file holds, or the file cannot be read.
     """
     from ...pipeline.readers import read_gold
     from ...pipeline.white_space import wordwise
-    from .._pages.html import render
 
-    check_own_file(output, file, corpus, own=lambda first: SPEED.encode() in first, what="an output")
-    check_page(html, file, corpus, output)
-    if against is None:
-        for name, value in {"component": component, "number": number, "samples": samples, "html": html}.items():
-            if value is not None:
-                raise ConfigError(f"--{name} is for a comparison: give --against MODEL.")
     nlp, known = load_pipeline(model), names_of(given)
     preset = layout_of(file, layout, nlp)
     needed = missing_columns(nlp, preset) if known is None else known
@@ -179,33 +133,11 @@ def evaluate(
         blocks.append(_add_raw(metrics, nlp, [example.reference for example in examples], scored))
     elif note := _tokenizer_note(nlp, [example.reference for example in gold.examples]):
         blocks.append(note)
-    doubts: Sequence[str] = ()
-    if against is not None:
-        shown = SHOWN if number is None else number
-        done = compare(
-            (against, load_pipeline(against)), (str(model), nlp), file, preset,
-            component=component, given=known, samples=samples or SAMPLES,
-        )  # fmt: skip
-        doubts, metrics["against"] = done.doubts, done.to_json(shown)
-        blocks.append("\n".join(comparison_lines(done, shown)))
-        if html is not None:
-            write_text(html, render("tools/evaluate/against.html", done=done, file=str(file), n_shown=shown))
-    if output is not None:
-        write_json(output, metrics)
-    return Evaluation(metrics, "\n\n".join(blocks), doubts)
-
-
-@command(
-    "evaluate", "Look", "score", "test", "benchmark", "compare", calls=evaluate, as_json=lambda result: result.metrics
-)
-def _print(result: Evaluation, output: Path | None, html: Path | None) -> None:
-    for doubt in result.doubts:
-        print(f"Warning: {doubt}", file=sys.stderr)
-    print(result.report)
-    if output is not None:
-        printer().good(f"Saved the scores to {output}")
-    if html is not None:
-        printer().good(f"Saved {html}")
+    comparison = rival and compare(
+        (rival.model, load_pipeline(rival.model)), (str(model), nlp), file, preset,
+        component=rival.components, given=known, samples=rival.samples,
+    )  # fmt: skip
+    return Evaluation(metrics, "\n\n".join(blocks), comparison)
 
 
 def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -16,8 +15,9 @@ from wasabi.util import color, supports_ansi
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, cut, cut_name, printer
+from ...cli.console import count_of, cut, cut_name, print_json, printer
 from ...cli.options import first_texts
+from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_page
 from ...errors import ConfigError
 from ...files import write_text
@@ -68,93 +68,32 @@ class Explained(NamedTuple):
         return count_of(len(self.texts), "text") + ("; the file has more" if self.more else "")
 
 
-def explain(
-    model: options.Model,
-    source: Annotated[
-        str | None, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts [the model as a whole]")
-    ] = None,
-    layout: options.TextLayout = None,
-    component: options.OneComponent = None,
-    tokens: Annotated[
-        list[str] | None,
-        typer.Option("--token", "-t", help="Token to explain: a word, or a number from 0 on; may be repeated [all]"),
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            "-l",
-            help="Label to compare with: why not this one? [the second most probable]. Without a text: label, or type "
-            "with all its tags, whose weights are shown [all]",
-        ),
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option(help='Without a text: template whose weights are shown, such as "LOWER[-1]" [all]')
-    ] = None,
-    number: Annotated[
-        int | None,
-        options.number(
-            f"Contributions to each label [{SHOWN}; in JSON all]; without a text: weights of each sign "
-            f"[{SHOWN}; on a page {WEIGHTS_ON_PAGE}]"
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help=f"Texts of a file to explain, from the first on [{LIMIT}]")
-    ] = None,
-    texts: Annotated[
-        Path | None,
-        typer.Option(help="Without a text: file of texts that have names of features, such as the training corpus"),
-    ] = None,
-    output: options.PageInstead = None,
-) -> Explained | ModelWeights:
-    """Show which features and transitions lead to each label of a text, or the largest weights of a model.
+def explain_texts(
+    model: str | Path,
+    source: str,
+    layout: Format = None,
+    *,
+    component: str | None = None,
+    tokens: Sequence[str] = (),
+    label: str | None = None,
+    limit: int = LIMIT,
+) -> Explained:
+    """Explain the predictions of a pipeline's CRF for a text or the first texts of a file.
 
-    With a text, each label is compared with its rival: the second most probable label, or the one given by --label, in
-    the best labelling that contains it. The margin is the score of the predicted labelling minus that of the rival
-    labelling, and the sum of the contributions shown. A page collapses tokens with a label of probability 0.95 or more;
-    in a terminal, such tokens outside of spans are only named. --token and --label show them in full.
-
-    Without a text, it shows the largest weights of each label, the transitions, and the number of weights of each
-    template. A model stores its features as hashes, and the names of those with the largest weights, or of all of them
-    if it was trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in --texts.
-
-    \b
-    Example:
-      python -m spacy crfseq explain training/model-best "Ada lives in Oslo." \\
-          --component crf_ner
-      python -m spacy crfseq explain training/model-best "Ada lives in Oslo." \\
-          -p crf_ner --token Oslo --label ORG --number 10
-      python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
-          --output page.html
-      python -m spacy crfseq explain training/model-best -p crf_ner --label LOC \\
-          --number 10 --texts train.conll --format conll2003
-    \f
-    Explain the predictions of a pipeline's CRF for a text or the first texts of a file, or without these its weights.
-
-    number (int | None): Contributions on the page; without a text, weights of each sign.
-    RAISES CrfError: If there is no such component, label, template or token, no probabilities, or no text.
+    tokens (Sequence[str]): Words or numbers of the tokens to explain; none for all.
+    label (str | None): Label to compare with; None for the second most probable of each token.
+    RAISES CrfError: If there is no such component, label or token, no probabilities, or no text.
     """
-    from .._pages.html import render, text_style
+    from .._pages.html import text_style
 
-    check_page(output, *([] if source is None else [source]), texts)
-    if source is None:
-        _refuse("needs a text, or a file of texts", token=tokens, limit=limit)
-        number = number or (WEIGHTS if output is None else WEIGHTS_ON_PAGE)
-        found = explain_model(
-            model, component=component, label=label, template=template, number=number, texts=texts, layout=layout
-        )
-        if output is not None:
-            write_text(output, render("tools/explain/weights.html", found=found))
-        return found
-    _refuse("is about the model as a whole: leave out the text", template=template, texts=texts)
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
-    kept, more = first_texts(nlp, source, layout, limit or LIMIT)
+    kept, more = first_texts(nlp, source, layout, limit)
     docs = run_between(nlp, [text.doc for text in kept], None, name)
-    chosen = [_tokens_of(doc, tokens or ()) for doc in docs]
+    chosen = [_tokens_of(doc, tokens) for doc in docs]
     if not any(chosen):
         raise ConfigError(
-            f"--token {' '.join(tokens or ())}: no such token. Give a word as it is split here, or a number from 0 to "
+            f"--token {' '.join(tokens)}: no such token. Give a word as it is split here, or a number from 0 to "
             f"{max(map(len, docs)) - 1}: {' '.join(token.text for token in docs[0][:20])}"
         )
     explainer = Explainer(pipe)
@@ -163,11 +102,7 @@ def explain(
         for text, doc, wanted in zip(kept, docs, chosen, strict=True)
         if wanted
     ]
-    explained = Explained(str(model), name, text_style(nlp), entries, more, folds=not tokens and label is None)
-    if output is not None:
-        how = {"shown": number or ON_PAGE, "sure": SURE if explained.folds else inf, "probability": probability_words}
-        write_text(output, render("tools/explain/page.html", explained=explained, **how))
-    return explained
+    return Explained(str(model), name, text_style(nlp), entries, more, folds=not tokens and label is None)
 
 
 def _refuse(reason: str, **given: Any) -> None:
@@ -185,30 +120,111 @@ def _tokens_of(doc: Doc, wanted: Sequence[str]) -> list[int]:
     return sorted({*by_word, *by_number})
 
 
-@command("explain", "Look", "why", "weights", calls=explain)
-def _print(
-    found: Explained | ModelWeights, number: int | None, output: Path | None, as_json: options.AsJson = False
+@command("explain", "Look", "why", "weights")
+def explain_cli(
+    model: options.Model,
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts", show_default="the model as a whole"),
+    ] = None,
+    format: options.TextFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    component: options.OneComponent = None,
+    tokens: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--token", "-t", help="Token to explain: a word, or a number from 0 on; may be repeated", show_default="all"
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            "-l",
+            help="Label to compare with: why not this one? Without a text: label, or type with all its tags, whose "
+            "weights are shown",
+            show_default="the second most probable; without a text, all",
+        ),
+    ] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(help='Without a text: template whose weights are shown, such as "LOWER[-1]"', show_default="all"),
+    ] = None,
+    number: Annotated[
+        int | None,
+        options.number(
+            "Contributions to each label; without a text: weights of each sign",
+            default=f"{SHOWN}; in JSON all contributions, on a page {WEIGHTS_ON_PAGE} weights",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Texts of a file to explain, from the first on", show_default=f"{LIMIT}")
+    ] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Without a text: file of texts that have names of features, such as the training corpus"),
+    ] = None,
+    output: options.PageInstead = None,
+    as_json: options.AsJson = False,
+    code: options.Code = None,
 ) -> None:
-    if isinstance(found, ModelWeights):
+    """Show which features and transitions lead to each label of a text, or the largest weights of a model.
+
+    With a text, each label is compared with its rival: the second most probable label, or the one given by --label, in
+    the best labelling that contains it. The margin is the score of the predicted labelling minus that of the rival
+    labelling, and the sum of the contributions shown. A page collapses tokens with a label of probability 0.95 or more;
+    in a terminal, such tokens outside of spans are only named. --token and --label show them in full.
+
+    Without a text, it shows the largest weights of each label, the transitions, and the number of weights of each
+    template. A model stores its features as hashes, and the names of those with the largest weights, or of all of them
+    if it was trained with keep_names = true. Other names are found in the vocabulary of the pipeline and in --texts.
+
+    Example:
+      python -m spacy crfseq explain training/model-best "Ada lives in Oslo." \\
+          --component crf_ner
+      python -m spacy crfseq explain training/model-best "Ada lives in Oslo." \\
+          -p crf_ner --token Oslo --label ORG --number 10
+      python -m spacy crfseq explain training/model-best news.txt -p crf_ner \\
+          --output page.html
+      python -m spacy crfseq explain training/model-best -p crf_ner --label LOC \\
+          --number 10 --texts train.conll --format conll2003
+    """
+    from .._pages.html import render
+
+    check_page(output, *([] if source is None else [source]), texts)
+    layout = Asked(format, columns, scheme, encoding)
+    if source is None:
+        _refuse("needs a text, or a file of texts", token=tokens, limit=limit)
+        number = number or (WEIGHTS if output is None else WEIGHTS_ON_PAGE)
+        found = explain_model(
+            model, component=component, label=label, template=template, number=number, texts=texts, layout=layout
+        )
+        if output is not None:
+            write_text(output, render("tools/explain/weights.html", found=found))
         _print_model(found, output, as_json)
         return
-    texts = found.texts
+    _refuse("is about the model as a whole: leave out the text", template=template, texts=texts)
+    explained = explain_texts(
+        model, source, layout, component=component, tokens=tokens or (), label=label, limit=limit or LIMIT
+    )
+    if output is not None:
+        how = {"shown": number or ON_PAGE, "sure": SURE if explained.folds else inf, "probability": probability_words}
+        write_text(output, render("tools/explain/page.html", explained=explained, **how))
     if as_json:
-        entries = [{"text": one.text, "line": one.line, **one.explanation.to_json(number)} for one in texts]
-        print(json.dumps(entries, indent=2, ensure_ascii=False))
+        print_json(
+            [{"text": text.text, "line": text.line, **text.explanation.to_json(number)} for text in explained.texts]
+        )
     elif output is not None:
-        printer().good(f"Saved {output}: {found.in_words()}")
+        printer().good(f"Saved {output}: {explained.in_words()}")
     else:
-        brief = found.folds and sys.stdout.isatty()
-        for text in texts:
-            print("\n".join(_lines(text, number or SHOWN, several=len(texts) > 1, brief=brief)))
-        if found.more:
-            printer().info(f"Explained the first {len(texts)}; ask for more by --limit.")
+        _print_texts(explained, number or SHOWN)
 
 
 def _print_model(found: ModelWeights, output: Path | None, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(found.to_json())
         return
     if output is not None:
         printer().good(f"Saved {output}")
@@ -216,6 +232,14 @@ def _print_model(found: ModelWeights, output: Path | None, as_json: bool) -> Non
         print("\n".join(model_lines(found)))
     if advice := found.advice():
         printer().info(advice)
+
+
+def _print_texts(explained: Explained, number: int) -> None:
+    brief, several = explained.folds and sys.stdout.isatty(), len(explained.texts) > 1
+    for text in explained.texts:
+        print("\n".join(_lines(text, number, several=several, brief=brief)))
+    if explained.more:
+        printer().info(f"Explained the first {len(explained.texts)}; ask for more by --limit.")
 
 
 def _lines(text: ExplainedText, number: int, *, several: bool, brief: bool) -> list[str]:

@@ -27,27 +27,16 @@ PROGRAMS = {".crfsuite": False, ".wapiti": True}
 
 
 def export_pipeline(
-    model: options.Model,
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Model ending in .crfsuite, .wapiti or .wapiti.gz")],
-    component: options.OneComponent = None,
-    texts: Annotated[
-        Path | None, typer.Option(help="Texts in which the features occur [the corpus that it was trained on]")
-    ] = None,
-    encoding: Annotated[str, typer.Option(help="Of a model of CRFsuite")] = "utf8",
-    force: options.Force = False,
+    model: str | Path,
+    output: Path,
+    component: str | None = None,
+    texts: Path | None = None,
+    encoding: str = "utf8",
+    force: bool = False,
 ) -> str:
-    """Write a CRF of a pipeline as a model of CRFsuite or Wapiti, which predicts the same labels there.
+    """Write a CRF of a pipeline as a model of another program; return a description of what was exported.
 
-    If its features are templates, a model of CRFsuite comes with a Python module without dependencies, whose function
-    items(words) returns the attributes. For Wapiti, they must be a template file. Leave tokens out that are white
-    space: they are no items. What a format cannot hold is named, with the setting to train with instead.
-
-    \b
-    Example:
-      python -m spacy crfseq export-model training/model-best model.crfsuite \\
-          --component crf_ner
-    \f
-    Write the model and what belongs to it, and return what was exported, in words.
+    texts (Path | None): Texts in which the features occur; None for the corpus that the pipeline was trained on.
 
     RAISES CrfError: If there is no such component, or the format cannot hold it.
     """
@@ -82,6 +71,28 @@ def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:
         yield from (example.predicted for example in reader_of("", "corpora.train", nlp)(nlp))
 
 
-@command("export-model", "Use", calls=export_pipeline)
-def _print(said: str, output: Path) -> None:
+@command("export-model", "Use")
+def export_model_cli(
+    model: options.Model,
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Model ending in .crfsuite, .wapiti or .wapiti.gz")],
+    component: options.OneComponent = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option(help="Texts in which the features occur", show_default="the corpus that it was trained on"),
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Of a model of CRFsuite")] = "utf8",
+    force: options.Force = False,
+    code: options.Code = None,
+) -> None:
+    """Write a CRF of a pipeline as a model of CRFsuite or Wapiti, which predicts the same labels there.
+
+    If its features are templates, a model of CRFsuite comes with a Python module without dependencies, whose function
+    items(words) returns the attributes. For Wapiti, they must be a template file. Leave tokens out that are white
+    space: they are no items. What a format cannot hold is named, with the setting to train with instead.
+
+    Example:
+      python -m spacy crfseq export-model training/model-best model.crfsuite \\
+          --component crf_ner
+    """
+    said = export_pipeline(model, output, component=component, texts=texts, encoding=encoding, force=force)
     printer().good(f"Exported {said}: {output}")

@@ -18,40 +18,21 @@ from ...files import replace_folder
 
 
 def import_file(
-    source: Annotated[Path, typer.Argument(metavar="MODEL", help="Model of CRFsuite, or of Wapiti, also packed (.gz)")],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pipeline")],
-    labels: Annotated[str, typer.Option(help="What the labels annotate: tag, chunk or ent")] = "tag",
-    features: Annotated[
-        str | None, typer.Option(help="Registered token function that returns attributes, or columns")
-    ] = None,
-    columns: Annotated[str | None, typer.Option(help="Of Wapiti: columns of its training file, instead")] = None,
-    numbers: Annotated[
-        bool, typer.Option(help="Of CRFsuite: allow values other than 0 and 1; without them, tagging is faster")
-    ] = True,
-    tokens: Annotated[
-        str | None, typer.Option(help="Regular expression of tokens, all else is left out [rules of --lang]")
-    ] = None,
-    scheme: Annotated[
-        str, typer.Option("--scheme", "-s", help="Tag scheme of the labels of ent and chunk: IOB1, IOB2 or BILUO")
-    ] = "IOB2",
-    lang: options.Lang = "en",
-    encoding: Annotated[str, typer.Option(help="Of the model")] = "utf8",
-    force: options.Force = False,
+    source: Path,
+    output: Path,
+    labels: str = "tag",
+    features: str | None = None,
+    columns: str | None = None,
+    numbers: bool = True,
+    tokens: str | None = None,
+    scheme: str = "IOB2",
+    lang: str = "en",
+    encoding: str = "utf8",
+    force: bool = False,
 ) -> str:
-    """Make a pipeline of a trained model of CRFsuite or Wapiti, with the same labels, scores and predictions.
+    """Save a pipeline with the predictions of a model; return a description of it.
 
-    It is a crf_tagger; with --labels ent or chunk, a crf_ner or crf_chunker that predicts valid tags only. --features
-    names a token function of the registry crf_features in the file --code: for CRFsuite one that returns attributes as
-    for python-crfsuite, given a sequence of tokens and a number; for Wapiti one that returns the columns of its
-    training file, unless --columns names them. Without a function, the pipeline reads doc._.crf_attributes.
-
-    \b
-    Example:
-      python -m spacy crfseq import-model model.crfsuite pipeline \\
-          --features my_project.word2features.v1 --code features.py
-      python -m spacy crfseq import-model model.wapiti pipeline --columns word,tag
-    \f
-    Save a pipeline with the predictions of a model, and return what was imported, in words.
+    The settings are those of the command.
 
     RAISES CrfError: If the file is no such model or cannot be read, or a function does not fit it.
     """
@@ -73,6 +54,53 @@ def import_file(
     return said
 
 
-@command("import-model", "Begin", calls=import_file)
-def _print(said: str, output: Path) -> None:
+@command("import-model", "Begin")
+def import_model_cli(
+    source: Annotated[Path, typer.Argument(metavar="MODEL", help="Model of CRFsuite, or of Wapiti, also packed (.gz)")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder for the pipeline")],
+    labels: Annotated[str, typer.Option(help="What the labels annotate: tag, chunk or ent")] = "tag",
+    features: Annotated[
+        str | None, typer.Option(help="Registered token function that returns attributes, or columns")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Of Wapiti: columns of its training file, instead")] = None,
+    numbers: Annotated[
+        bool, typer.Option(help="Of CRFsuite: allow values other than 0 and 1; without them, tagging is faster")
+    ] = True,
+    tokens: Annotated[
+        str | None,
+        typer.Option(help="Regular expression of tokens, all else is left out", show_default="rules of --lang"),
+    ] = None,
+    scheme: Annotated[
+        str, typer.Option("--scheme", "-s", help="Tag scheme of the labels of ent and chunk: IOB1, IOB2 or BILUO")
+    ] = "IOB2",
+    lang: options.Lang = "en",
+    encoding: Annotated[str, typer.Option(help="Of the model")] = "utf8",
+    force: options.Force = False,
+    code: options.Code = None,
+) -> None:
+    """Make a pipeline of a trained model of CRFsuite or Wapiti, with the same labels, scores and predictions.
+
+    It is a crf_tagger; with --labels ent or chunk, a crf_ner or crf_chunker that predicts valid tags only. --features
+    names a token function of the registry crf_features in the file --code: for CRFsuite one that returns attributes as
+    for python-crfsuite, given a sequence of tokens and a number; for Wapiti one that returns the columns of its
+    training file, unless --columns names them. Without a function, the pipeline reads doc._.crf_attributes.
+
+    Example:
+      python -m spacy crfseq import-model model.crfsuite pipeline \\
+          --features my_project.word2features.v1 --code features.py
+      python -m spacy crfseq import-model model.wapiti pipeline --columns word,tag
+    """
+    said = import_file(
+        source,
+        output,
+        labels=labels,
+        features=features,
+        columns=columns,
+        numbers=numbers,
+        tokens=tokens,
+        scheme=scheme,
+        lang=lang,
+        encoding=encoding,
+        force=force,
+    )
     printer().good(f"Imported {said}: {output}")

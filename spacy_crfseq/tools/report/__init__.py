@@ -6,16 +6,14 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from tqdm import tqdm
 
 from ...cli import options
-from ...cli.app import command
-from ...cli.console import printer
 from ...cli.options import gold_tags_of, layout_of
 from ...corpora import read_lines
+from ...corpora.layouts import Format
 from ...corpora.outputs import check_page
 from ...errors import ConfigError, FormatError
 from ...files import write_json, write_text
@@ -42,36 +40,24 @@ WEIGHTS = 8
 
 
 def report(
-    model: options.Model,
-    file: options.GoldFile,
-    output: Annotated[Path, options.output("HTML file to write")] = Path("report.html"),
-    layout: options.GoldLayout = None,
-    train: Annotated[
-        Path | None, typer.Option("--train", help=f"Log of the training [{LOG} in the folder that holds MODEL]")
-    ] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Training corpus, to score seen and unseen spans or words separately")
-    ] = None,
-    component: options.Components = None,
-    number: Annotated[int, options.number("Sentences to show", least=0)] = 30,
-    samples: options.Samples = 1000,
-    given: options.Given = None,
-    card: Annotated[
-        bool, typer.Option("--card", help="Also write scores with intervals to the model card of MODEL, its meta.json")
-    ] = False,
+    model: str | Path,
+    file: Path,
+    output: Path = Path("report.html"),
+    layout: Format = None,
+    train: Path | None = None,
+    corpus: Path | None = None,
+    component: list[str] | None = None,
+    number: int = 30,
+    samples: int = 1000,
+    given: str | None = None,
+    card: bool = False,
 ) -> list[Findings]:
-    """Make a page on what a model gets right and wrong on DEV: scores, errors, probabilities, weights, sentences.
+    """Write a page on components and return their results.
 
-    The page is one file without external requests. Each score has an interval, which shows how much it would vary on
-    other texts of the same kind.
-
-    \b
-    Example:
-      python -m spacy crfseq report training/model-best dev.conll \\
-          --format conll2003 \\
-          --corpus train.conll --output report.html
-    \f
-    Write a page on components and return their results.
+    train (Path | None): Log of the training; by default, the one next to the folder of the model.
+    corpus (Path | None): Training corpus, to tell seen from unseen spans or words.
+    card (bool): Also write the scores to the model card of the pipeline.
+    The other settings are those of the command.
 
     RAISES CrfError: If there is nothing to report on, or a file cannot be read.
     """
@@ -162,13 +148,3 @@ def _read_log(path: Path) -> list[dict[str, Any]]:
                 raise FormatError(path, number, f"not an iteration of training. {advice}")
             entries.append(entry)
     return entries
-
-
-@command("report", "Look", calls=report, as_json=lambda every: {each.name: each.as_json() for each in every})
-def _print(every: list[Findings], output: Path) -> None:
-    for findings in every:
-        (value, *ends), what = findings.main_score
-        interval = " to ".join(f"{100 * end:.2f}" for end in ends if end is not None)
-        text = "no score" if value is None else f"{what} {100 * value:.2f}" + (f" ({interval})" if interval else "")
-        print(f"{findings.name}: {text}")
-    printer().good(f"Saved {output}")

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-import typer
-
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import printer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -35,24 +29,10 @@ class Warmth(NamedTuple):
 
 
 def warmup(
-    lang: options.Lang = "en",
-    everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also for SGD and L-BFGS, probabilities and alternatives")
-    ] = False,
+    lang: str = "en",
+    everything: bool = False,
 ) -> Warmth:
-    """Compile the kernels of the three components with their default settings and keep them on disk.
-
-    Trains and runs each component on a few sentences. The first time takes fifteen seconds, half a minute more with
-    --all; later ones take seconds. Kernels are compiled once for each installation of the package, kind of processor,
-    Python and numba; set NUMBA_CACHE_DIR to choose where they are kept.
-
-    \b
-    Example, in a Dockerfile:
-      ENV NUMBA_CACHE_DIR=/opt/numba
-      RUN python -m spacy crfseq warmup --all
-    \f
-    Train and run the three default components on a few made-up sentences, with `everything` by three optimizers.
-    """
+    """Train and run the three default components on a few made-up sentences, with `everything` by three optimizers."""
     import spacy
 
     from ...kernels._compile import NOTICE, folders
@@ -77,14 +57,6 @@ def warmup(
                 answers.sample(1)
     compiled, loaded = cache_counts()
     return Warmth(round(perf_counter() - started, 3), compiled, loaded, next(iter(folders), None))
-
-
-@command("warmup", "Begin", calls=warmup, as_json=Warmth._asdict)
-def _print(result: Warmth) -> None:
-    folder = result.cache or "this process only: no folder can be written; set NUMBA_CACHE_DIR"
-    msg = printer()
-    msg.good(f"Ready in {result.seconds:.1f} s: {result.compiled} kernels compiled, {result.loaded} loaded")
-    msg.text(f"Kept in {folder}" if result.cache else f"Kept for {folder}")
 
 
 def _example(nlp: Language, text: str) -> Example:

@@ -13,19 +13,16 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import spacy
-import typer
 from tqdm import tqdm
 
 from ... import threads
-from ...cli import options
-from ...cli.app import command
 from ...cli.console import Rows, count_of, printer
 from ...corpora import check_file
-from ...corpora.layouts import TEXTS_FILE_HELP, Asked, Format, asked
+from ...corpora.layouts import Asked, Format, asked
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, DataError
 from ...files import replacing
@@ -57,44 +54,20 @@ def _numbers(sizes: str) -> tuple[int, ...]:
 
 
 def word_classes(
-    raw: Annotated[
-        list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
-    ],
-    output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
-    sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "500",
-    min_count: Annotated[int, typer.Option(min=1, help="Least number of times that a word with a class occurs")] = 5,
-    max_words: Annotated[int, typer.Option(min=1, help="Most words with a class; the most frequent ones")] = 1_000_000,
-    passes: Annotated[
-        int, typer.Option(min=1, help="Most times to look at each word, for each number of classes")
-    ] = 20,
-    coverage: Annotated[
-        list[Path] | None, typer.Option(help="Text to show the coverage of, too; repeat it for several")
-    ] = None,
-    lang: options.Lang = "en",
-    layout: Annotated[Format, options.LayoutOptions(options.TextFormat, ("columns", "encoding"))] = None,
-    n_threads: Annotated[int, typer.Option(min=0, help="Threads; 0 is one for each core")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed")] = False,
-    force: options.Force = False,
+    raw: list[Path],
+    output: Path,
+    sizes: str = "500",
+    min_count: int = 5,
+    max_words: int = 1_000_000,
+    passes: int = 20,
+    coverage: list[Path] | None = None,
+    lang: str = "en",
+    layout: Format = None,
+    n_threads: int = 0,
+    resume: bool = False,
+    force: bool = False,
 ) -> list[Path]:
-    """Learn classes of words from raw text: words that occur in similar contexts.
-
-    Words are moved between classes as long as a bigram model of classes fits the text better. Then the classes are
-    merged two by two into a binary tree, whose paths are written: a prefix of a path is a coarser class. Models that
-    know the classes of words do better on words that the training corpus lacks; give them the output as the path of
-    spacy_crfseq.WordClasses.v1. Take text of the same kind as the texts to annotate, the more the better, and the
-    training corpus.
-
-    With several --sizes, the output has the most classes, and files such as FILE-100.tsv in its folder have fewer, each
-    improved on its own. The memory grows with the number of different pairs of words, not with the length of the text.
-    Results do not depend on the number of threads. Ctrl-C keeps the state; --resume continues.
-
-    \b
-    Example:
-      python -m spacy crfseq word-classes news/ train.conll -o classes.tsv
-      python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
-          --coverage dev.conll --output classes.tsv
-    \f
-    Learn classes of the words of some files, write them, and return the paths.
+    """Learn classes of the words of some files, write them, and return the paths.
 
     RAISES KeyboardInterrupt: At Ctrl-C, after the classes so far are written.
     RAISES CrfError: If a file cannot be read, the text has too few words, an output exists without `force`, or there
@@ -220,6 +193,3 @@ def _load(path: Path, identity: str, n_words: int) -> tuple[int, int, Ints]:
     if not same:
         raise ConfigError("--resume: the run began with other texts or settings. Give --force to start over.")
     return size, done, classes
-
-
-command("word-classes", "Raw text", "cluster", "brown", calls=word_classes)(lambda _: None)

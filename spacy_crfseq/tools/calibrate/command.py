@@ -1,0 +1,98 @@
+"""``crfseq calibrate``: fit the temperature of trained components, so that their probabilities are reliable."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import print_json, printer
+from ...corpora.layouts import Asked
+from . import FEW, ComponentCalibration, calibrate
+
+
+@command("calibrate", "Use")
+def calibrate_cli(
+    model: options.Model,
+    file: options.GoldFile,
+    format: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    output: Annotated[Path | None, options.output("Folder for a calibrated copy", default="store it in MODEL")] = None,
+    component: options.Components = None,
+    bins: Annotated[int, typer.Option(min=1, help="Bins of the reliability table")] = 10,
+    equal_mass: Annotated[
+        bool, typer.Option("--equal-mass", help="Bins with equal numbers of predictions instead of equal width")
+    ] = False,
+    by_type: Annotated[
+        bool, typer.Option("--by-type", help="Also fit curves to the spans of each type, if they help")
+    ] = False,
+    given: options.Given = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    code: options.Code = None,
+) -> None:
+    """Calibrate probabilities: of the spans with probability 0.8, eight in ten should be correct.
+
+    Scores are divided by a temperature, which is fitted on DEV and stored with the model; predictions stay the
+    same. The report compares, before and after, mean probability and share of correct predictions; ECE, the expected
+    calibration error, is their mean distance, Brier the mean squared error of the probabilities. Without --output, the
+    temperature is stored in MODEL itself: one small file per component changes.
+
+    With --by-type, types with 100 spans or more also get curves of their own, from the probability of a span to the
+    one that is reported, if these clearly do better on texts that they were not fitted to, by two standard errors. The
+    figures after are then those of such texts. Tags keep the temperature alone.
+
+    Example:
+      python -m spacy crfseq calibrate training/model-best dev.conll \\
+          --format conll2003
+    """
+    done = calibrate(
+        model,
+        file,
+        layout=Asked(format, columns, scheme, encoding),
+        output=output,
+        component=component,
+        bins=bins,
+        equal_mass=equal_mass,
+        by_type=by_type,
+        given=given,
+        force=force,
+    )
+    for name, reason in done.skipped.items():
+        print(f"{name} is unchanged. {reason}", file=sys.stderr)
+    for name, (unit, _, before, _) in done.results.items():
+        if before.whole.total < FEW:
+            text = f"{name}: {before.whole.total} {unit} are few for a temperature and too few for figures by label"
+            print(f"{text} or bin. Use a larger file if possible.", file=sys.stderr)
+    if as_json:
+        print_json({name: result.as_json() for name, result in done.results.items()})
+        return
+    say = printer()
+    for name, result in done.results.items():
+        _print_component(say, name, result)
+    say.good(f"Saved the temperature of {', '.join(done.results)} to {output or Path(model)}")
+
+
+def _print_component(say: Any, name: str, result: ComponentCalibration) -> None:
+    unit, types, before, after = result
+    say.divider(name)
+    change = f"{before.temperature:.3f} -> {after.temperature:.3f}"
+    say.text(f"Temperature {change}, fitted to {before.whole.total:,} {unit}")
+    if types and not types.tried:
+        say.text(f"No curves: no type has {FEW} {unit} or more")
+    elif types:
+        texts = f"{types.gain:.1f} nats (standard error {types.error:.1f}) on texts not fitted to"
+        names = ", ".join(types.curves)
+        say.text(f"Curves for {names} gain {texts}, like the figures after" if names else f"No curves: {texts}")
+    for when, side in (("before", before), ("after", after)):
+        say.table(
+            side.rows(), header=(f"{when}: probability", unit, "mean", "right"), aligns=("l", *"rrr"), divider=True
+        )
+    header = "label", unit, "right", "mean", "", "ECE", "", "Brier", ""
+    say.table(result.rows(), header=header, aligns=("l", *"rrrlrlrl"), divider=True)
