@@ -51,84 +51,34 @@ STOPPING = {f"training.{name}" for name in ("max_epochs", "max_steps", "patience
 
 
 def fit(
-    config_path: options.Config,
-    output: Annotated[Path | None, options.output("Folder for model-best, model-last and log.jsonl")] = None,
-    code: options.Code = None,
-    evaluate_every: options.Every = None,
-    patience: options.Patience = None,
-    force: options.Force = False,
-    start: Annotated[
-        str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
-    ] = None,
-    dask: options.Dask = None,
-    cross_validate: Annotated[int | None, typer.Option(metavar="K", help="Cross-validate on K folds first")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
+    config_path: Path,
+    output: Path,
     *,
     overrides: dict[str, Any] | None = None,
+    evaluate_every: int | None = None,
+    patience: int | None = None,
+    force: bool = False,
+    start: str | None = None,
+    dask: Any = None,
+    code: Path | None = None,
+    resume: bool = False,
     checkpoint_every: float = 30.0,
-) -> Outcome | None:
-    """Train the CRF components of a config.
+) -> Outcome:
+    """Train the CRFs of a config and save the pipeline.
 
-    It takes the configs and overrides of 'spacy train' and writes the same folders, but works on the whole encoded
-    corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops training and saves the best model
-    so far. An earlier model in the folder is replaced only with --force, once the new one is complete.
-
-    --cross-validate K trains K models, each on all but a K-th of the training corpus, and prints their scores on the
-    rest, with mean and standard deviation. Folds are of whole documents (as the corpus reader makes them), drawn with
-    [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
-    are not saved; with --output, one trained on the whole corpus is.
-
-    --from MODEL continues from a trained pipeline: each component takes over labels, features and weights of the one of
-    the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
-    what they have in addition, such as new labels or templates, begins with weights of zero.
-
-    A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
-    a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
-    that of an uninterrupted run.
-
-    --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
-    must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
-    on each part alone, and their parameters are mixed eight times in an epoch. --dask local:2 uses two processes here.
-
-    \b
-    Example:
-      python -m spacy crfseq fit config.cfg --output training/ \\
-          --paths.train train.conll --paths.dev dev.conll
-      python -m spacy crfseq fit config.cfg --output training2/ \\
-          --from training/model-best --paths.train new.conll
-      python -m spacy crfseq fit config.cfg --cross-validate 5 \\
-          --paths.train train.conll
-    \f
-    Train the CRFs of a config and save the pipeline; None if it is only cross-validated.
-
+    overrides (dict[str, Any] | None): Settings in place of those of the config, by their places as "training.seed".
+    force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     start (str | None): A trained pipeline, from whose components of the same names training continues.
     dask (str | Client | None): The address of a Dask cluster, or its client.
     code (Path | None): A Python file that workers import first.
-    force (bool): Replace models that are in the folder; they stay until the new ones are complete.
     resume (bool): Continue from the checkpoint in the folder.
     checkpoint_every (float): Seconds between two checkpoints, at least.
     RAISES CrfError: If the config, the corpus or the combination of components cannot be trained.
     """
-    if dask is not None and (cross_validate is not None or start is not None):
-        raise ConfigError("--dask trains one model from scratch. Leave --cross-validate and --from out, or --dask.")
-    killed = output is not None and (output / CHECKPOINT).exists()  # which leaves the log to it
-    files = () if killed else (LOG,)
-    if cross_validate is not None:
-        if resume:
-            raise ConfigError("--resume continues one training. Leave out --resume or --cross-validate.")
-        if start is not None:
-            raise ConfigError("--cross-validate trains from scratch. Leave --from out, or --cross-validate.")
-        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, files)
-        scored_folds = list(each_fold(setup, cross_validate, evaluate_every, patience))
-        _print_folds(scored_folds, cross_validate)
-        if len(scored_folds) < cross_validate:
-            raise typer.Exit(INTERRUPTED)
-        if output is None:
-            return None
-    if output is None:
-        raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
+    if dask is not None and start is not None:
+        raise ConfigError("--dask trains from scratch. Leave --from out, or --dask.")
     with nullcontext() if dask is None else connected(dask) as workers:
-        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, files)
+        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
         if start is not None:
             _begin_with(setup, start, output, force)
         if overlaps(setup.nlp.config.interpolate()):
@@ -156,12 +106,109 @@ def fit(
             return outcome
 
 
-@command("fit", "Train", "train", calls=fit)
-def _print(outcome: Outcome | None) -> int:
-    if outcome is None:
-        return 0
-    print_outcome(outcome)
-    return INTERRUPTED if outcome.interrupted else 0
+def cross_validate(
+    config_path: Path,
+    k: int,
+    output: Path | None = None,
+    *,
+    overrides: dict[str, Any] | None = None,
+    evaluate_every: int | None = None,
+    patience: int | None = None,
+    force: bool = False,
+) -> list[Fold]:
+    """Train k models of a config, each on all but a k-th of the training corpus, and return their scores on the rest.
+
+    output (Path | None): A folder that `fit` is to write later; an error is raised now if it cannot.
+    RAISES CrfError: As `fit` does.
+    """
+    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
+    return list(each_fold(setup, k, evaluate_every, patience))
+
+
+def _files_of(output: Path | None) -> tuple[str, ...]:
+    """Return the files that training writes anew: a killed run leaves the log to its checkpoint."""
+    return () if output is not None and (output / CHECKPOINT).exists() else (LOG,)
+
+
+@command("fit", "Train", "train", context_settings=options.OVERRIDES)
+def fit_cli(
+    ctx: typer.Context,
+    config_path: options.Config,
+    output: Annotated[Path | None, options.output("Folder for model-best, model-last and log.jsonl")] = None,
+    code: options.Code = None,
+    evaluate_every: options.Every = None,
+    patience: options.Patience = None,
+    force: options.Force = False,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Trained pipeline to continue from")
+    ] = None,
+    dask: options.Dask = None,
+    folds: Annotated[
+        int | None, typer.Option("--cross-validate", metavar="K", help="Cross-validate on K folds first")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a killed run from its checkpoint")] = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Train the CRF components of a config.
+
+    It takes the configs and overrides of 'spacy train' and writes the same folders, but works on the whole encoded
+    corpus instead of spaCy's batches, which is several times faster. Ctrl-C stops training and saves the best model
+    so far. An earlier model in the folder is replaced only with --force, once the new one is complete.
+
+    --cross-validate K trains K models, each on all but a K-th of the training corpus, and prints their scores on the
+    rest, with mean and standard deviation. Folds are of whole documents (as the corpus reader makes them), drawn with
+    [training] seed; copies of a text share one. The dev corpus, if any, only decides when training stops. The K models
+    are not saved; with --output, one trained on the whole corpus is.
+
+    --from MODEL continues from a trained pipeline: each component takes over labels, features and weights of the one of
+    the same name, and learns how to change them. The config may name only new texts, or all: what these lack is kept,
+    what they have in addition, such as new labels or templates, begins with weights of zero.
+
+    A run of more than half a minute leaves a checkpoint in the output folder, and removes it when it is complete. After
+    a power cut or a kill, the same command with --resume reads the corpus again and continues from there; the result is
+    that of an uninterrupted run.
+
+    --dask ADDRESS trains on the workers of a Dask cluster. Each reads, encodes and keeps a part of the corpora, so all
+    must be able to read the files. Batch optimizers find the same optimum as in one process. Online ones train
+    on each part alone, and their parameters are mixed eight times in an epoch. --dask local:2 uses two processes here.
+
+    Example:
+      python -m spacy crfseq fit config.cfg --output training/ \\
+          --paths.train train.conll --paths.dev dev.conll
+      python -m spacy crfseq fit config.cfg --output training2/ \\
+          --from training/model-best --paths.train new.conll
+      python -m spacy crfseq fit config.cfg --cross-validate 5 \\
+          --paths.train train.conll
+    """
+    overrides = options.config_overrides(ctx, config_path)
+    if output is None and folds is None:
+        raise ConfigError("Give --output DIR for the models, or --cross-validate K to print scores only.")
+    if folds is not None:
+        for option, value in {"dask": dask, "from": start, "resume": resume or None}.items():
+            if value is not None:
+                raise ConfigError(
+                    f"--cross-validate trains from scratch in this process. Leave --{option} out, or --cross-validate."
+                )
+        results = cross_validate(
+            config_path,
+            folds,
+            output,
+            overrides=overrides,
+            evaluate_every=evaluate_every,
+            patience=patience,
+            force=force,
+        )
+        _print_folds(results, folds)
+        if len(results) < folds:
+            raise typer.Exit(INTERRUPTED)
+    if output is not None:
+        outcome = fit(
+            config_path, output, overrides=overrides, evaluate_every=evaluate_every, patience=patience, force=force,
+            start=start, dask=dask, code=code, resume=resume,
+        )  # fmt: skip
+        print_outcome(outcome)
+        if outcome.interrupted:
+            raise typer.Exit(INTERRUPTED)
 
 
 # What it shows: a table on a terminal, plain lines in a pipe, and every iteration in a log file

@@ -14,8 +14,7 @@ from ...cli.console import printer
 from ...corpora import layouts
 from ...corpora.layouts import Asked
 from ...corpora.outputs import STDOUT
-from ...corpora.word_classes import lookups_languages
-from . import GOALS, LATIN, WITH_CLASSES, _has_names, make_config
+from . import GOALS, left_out, make_config
 
 
 @command("init-config", "Begin", "init", "new")
@@ -102,14 +101,8 @@ def init_config_cli(
         printer().info(f"The language seems to be {settings.lang!r}. If it is another one, give --lang CODE.")
     read_as = f"{layouts.as_options(settings.layout)} ({' '.join(settings.layout.columns)})"
     printer().good(f"Saved {output}: {', '.join(settings.tasks)}, {settings.lang}, {settings.goal}, {read_as}")
-    languages = LATIN if "ner" in settings.tasks else WITH_CLASSES
-    if settings.goal != "small" and settings.lang in languages and not lookups_languages():
-        printer().info(
-            "Word classes are left out, because spacy-lookups-data is not installed. They added 0.1 to 1.6 points on "
-            "our corpora: run pip install 'spacy-crfseq[lookups]', then this command again."
-        )
-        if "ner" in settings.tasks and not _has_names():
-            printer().info("Lists of names are left out, too. They add 0.2 points: pip install 'spacy-crfseq[lists]'.")
+    for advice in left_out(settings):
+        printer().info(advice)
     for line in text.splitlines():
         if line.startswith("#   python"):
             print(f"  {line[4:]}")
