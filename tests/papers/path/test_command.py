@@ -13,7 +13,7 @@ import spacy
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.optimizers.lbfgs import OWLQN
 from spacy_crfseq.papers.batch import FISTA
-from spacy_crfseq.papers.path import PathReporter, PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
+from spacy_crfseq.papers.path import PathStep, choose, command, follow, has_passed_its_best, schedule, sparse_start
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.types import Floats, Optimizer
@@ -173,19 +173,20 @@ def test_it_needs_a_dev_corpus_and_a_config(run: Run, train_on: Run, corpus: Any
 
 @pytest.mark.parametrize(
     ("method", "models", "said"),
-    [("show", 3, "Interrupted: the choice among the models so far is saved"), ("watch", 0, "nothing is saved")],
+    [("add", 3, "Interrupted: the choice among the models so far is saved"), ("watch", 0, "nothing is saved")],
 )
 def test_ctrl_c_keeps_the_choice_so_far(
     method: str, models: int, said: str, train_on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    act = getattr(PathReporter, method)
+    act, calls = getattr(command._PathBar, method), list[Any]()
 
-    def stop(reporter: PathReporter, found: Any) -> None:
-        act(reporter, found)
-        if method == "watch" or len(found) == models:
+    def stop(bar: Any, progress: Any) -> None:
+        act(bar, progress)
+        calls.append(progress)
+        if len(calls) == models + 1:  # in the fit, or before the fourth model is shown
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(PathReporter, method, stop)
+    monkeypatch.setattr(command._PathBar, method, stop)
     result = train_on(FIND, "crf_ner", components=CAPPED.format("crf_ner"), args=QUICK)
     assert result.exit_code == 130
     assert said in result.stdout
@@ -231,7 +232,9 @@ def test_every_model_is_the_minimum_for_its_strength(optimizer: Optimizer) -> No
 def test_the_path_begins_where_few_weights_are_active() -> None:
     training = training_problem(6, n_sequences=60, n_labels=6)
     theta = np.zeros(training.layout.size)
-    first = sparse_start(training.objective, OWLQN(**TIGHT), theta, rho2=0.1)
+    first, near = sparse_start(training.objective, OWLQN(**TIGHT), theta, rho2=0.1)
+    assert not theta.any()
+    assert 0 < np.count_nonzero(near) < 0.1 * len(theta)
     ((step, _),) = follow(training.objective, OWLQN(**TIGHT), [first], theta, density, rho2=0.1)
     assert 0 < step.active < 0.1 * len(theta)
 
