@@ -72,10 +72,16 @@ class SpreadPosterior:
     """The distribution of the labels of all tokens; methods as of `Posterior`.
 
     words (Posterior): That of the words.
+    of_spans (Callable | None): Returns the probabilities of spans of words in place of ``words.span_probabilities``.
     """
 
-    def __init__(self, words: Posterior, spread: Spread) -> None:
-        self.words, self.spread = words, spread
+    def __init__(
+        self,
+        words: Posterior,
+        spread: Spread,
+        of_spans: Callable[[Ints, Offsets, Offsets], NDArray[np.float64]] | None = None,
+    ) -> None:
+        self.words, self.spread, self._of_spans = words, spread, of_spans or words.span_probabilities
 
     @property
     def offsets(self) -> Offsets:
@@ -117,21 +123,15 @@ class SpreadPosterior:
         """Return log P(labels | x) of each sequence [N], by the labels of its words."""
         return self.words.log_probabilities(labels[self.spread.places])
 
-    def span_probabilities(
-        self,
-        labels: Ints,
-        starts: Offsets,
-        ends: Offsets,
-        of_words: Callable[[Ints, Offsets, Offsets], NDArray[np.float64]] | None = None,
-    ) -> NDArray[np.float64]:
-        """Return the probabilities of spans [S]; `of_words` returns those of spans of words, if not exact ones."""
+    def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
+        """Return the probabilities of spans [S]."""
         first, after, possible = self.spread.spans(starts, ends)
         own = labels[self.spread.places]
         other = own >= len(self.spread.between)
         n_others = np.append(0, np.cumsum(other))
         possible &= n_others[first] == n_others[after]
         out, own = np.zeros(len(starts)), np.where(other, 0, own).astype(labels.dtype)
-        out[possible] = (of_words or self.words.span_probabilities)(own, first[possible], after[possible])
+        out[possible] = self._of_spans(own, first[possible], after[possible])
         if self.spread.plain and not possible.all():
             out[~possible] = self.label_probabilities(labels)[starts[~possible]]
         return out

@@ -30,10 +30,10 @@ from . import clusters, evidence, steps
 from .build import check_source
 from .cfg import ComponentSettings, write_configs
 from .doc_model import DocModel, Pruned
-from .doc_posterior import Alternative, DocPosterior, facts_of, html_table, line_of
+from .doc_posterior import Alternative, DocPosterior, ask, facts_of, html_table, line_of
 from .model_file import read_settings
 from .overrides import check_command_line
-from .prediction import ask, portions
+from .prediction import portions
 from .settings import Method
 from .structs import read_tokens
 from .tasks import Annotation, Prediction
@@ -170,23 +170,19 @@ class CRFComponent(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> Prediction:
         """Return the labels of all tokens.  RAISES ConfigError: If the component is neither trained nor loaded."""
         trained, docs = self.doc_model.current(), list(docs)
-        answer, method = ask(trained, docs, preset=True), trained.method
-        threshold = self.cfg.get("threshold", 0.0)
-        scores = keep = None
+        answers, threshold = ask(trained, docs, preset=True), self.cfg.get("threshold", 0.0)
+        labels, scores, keep = answers.all_labels, None, None
         if threshold or self.cfg["scores"]:
             self._check_probabilities()
-            answers = DocPosterior(trained, answer)
-            labels, scores = answers.all_labels, answers.all_probabilities
+            scores = answers.all_probabilities
             keep = scores >= threshold if threshold else None
-        else:
-            labels = answer.tokens.decode(method.decoder, method.n_threads)
-        columns, state, spaces = answer.columns, answer.columns.state, None
+        columns, state, spaces = answers.columns, answers.columns.state, None
         if columns.gaps is not None:
             state, spaces = read_tokens(docs, self.annotation.reads), columns.gaps.spaces
             if scores is not None and self.annotation.scheme is None:
                 scores = columns.of_tokens(scores)
         return Prediction(
-            labels, answer.tokens.offsets, answer.doc_offsets, state, answer.decided, keep,
+            labels, answers.offsets, answers.doc_offsets, state, answers.decided, keep,
             scores if self.cfg["scores"] else None, self.name, spaces,
         )  # fmt: skip
 
@@ -236,15 +232,13 @@ class CRFComponent(TrainablePipe):
         given = evidence.of_docs(docs := list(docs), spans, allowed, self.name)
         trained, method = self.doc_model.current(), self.method
         if once is not None or order is not None:
-            rules = trained.labels.rules(
-                method.once if once is None else once, method.order if order is None else order
-            )
-            if rules is not None:
+            once, order = list(method.once if once is None else once), list(method.order if order is None else order)
+            if once or order:
                 check_occurrences(self.name, method.decoder, method.tag_dictionary_size)
-            trained = trained._replace(rules=rules)
+            trained = trained._replace(method=method._replace(once=once, order=order))
         if temperature is not None:
             trained = trained._replace(temperature=temperature, calibration={})
-        return DocPosterior(trained, ask(trained, docs, given, preset=preset))
+        return ask(trained, docs, given, preset=preset)
 
     def clamp(
         self, doc: Doc, *, spans: Iterable[Span] = (), allowed: Mapping[int, Iterable[str]] | None = None

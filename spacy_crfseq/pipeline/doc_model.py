@@ -116,7 +116,7 @@ class DocModel:
         return DocModel(self.vocab, self.name, self.annotation, method, dict(self.cfg), lambda model: None)
 
     def current(self) -> Trained:
-        """Return what a prediction needs of the model as it is now.
+        """Return the model as it is now, as a prediction needs it.
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
@@ -125,11 +125,8 @@ class DocModel:
         crf, encoder = self._crf, self._encoder
         if crf is None or encoder is None:
             crf, encoder = self.trained()  # which says so
-        rules = self.rules if self.method.once or self.method.order else None
-        return Trained(
-            self.reader(), self.labels, self.method, crf, encoder, rules, self.cfg["temperature"],
-            self.cfg["calibration"], self.place, self.lock,
-        )  # fmt: skip
+        fitted = self.cfg["temperature"], self.cfg["calibration"]
+        return Trained(self.reader(), self.method, crf, encoder, *fitted, self.place, self.lock)
 
     def reader(self, strings: dict[int, str] | None = None) -> DocReader:
         """Return how the model reads Docs; `strings` get the values of features while an encoder collects them."""
@@ -137,7 +134,7 @@ class DocModel:
         if strings is not None and len(strings) > MAX_STRINGS and not self.method.keep_names:
             strings = None
         first = self.first.current() if self.first is not None and self.first.has_weights else None
-        return DocReader(self.name, self.annotation.reads, features, potentials, first, {}, strings)
+        return DocReader(self.labels, features, potentials, first, {}, strings)
 
     @property
     def features(self) -> FeatureSet:

@@ -23,7 +23,8 @@ from ..schemes import SpanArrays, encode, spans_of, split_tag, tag_table
 from ..threads import cached_property
 from ..training.compatibility import check_global, is_local
 from ..types import Bools, Floats, Ints, LearnedDecoder, Offsets
-from .prediction import Answer, Trained
+from .evidence import DocEvidence
+from .prediction import DocColumns, Trained, allowed_labels
 from .structs import by_doc
 
 
@@ -75,17 +76,23 @@ class DocPosterior:
     tags (tuple[str, ...]): The L labels of the model, in the order of its numbers; then, if a Doc has white space, tags
         I- for it that the model does not have.
     words (Posterior): P(labels | texts) of the words alone.
+    columns (DocColumns): Those of the Docs.
+    decided (Mapping[int, DocEvidence]): Decisions of earlier components, by Doc.
     places (Offsets | None): [W] tokens of the words; None if all tokens are words.
     """
 
-    def __init__(self, trained: Trained, answer: Answer) -> None:
-        self._trained, self.words, self._posterior = trained, answer.posterior, answer.tokens
-        self.doc_offsets, self._word_offsets = answer.doc_offsets, answer.columns.doc_offsets
-        self._spread = spread = answer.spread
+    def __init__(
+        self, trained: Trained, words: Posterior, columns: DocColumns, decided: Mapping[int, DocEvidence]
+    ) -> None:
+        self._trained, self.words, self.columns, self.decided = trained, words, columns, decided
+        gaps, labels = columns.gaps, trained.labels
+        self.doc_offsets = columns.doc_offsets if gaps is None else gaps.doc_offsets
+        self._spread = spread = None if gaps is None else labels.spread(gaps, columns.text.offsets)
+        self._posterior = words if spread is None else SpreadPosterior(words, spread)
         self.places = None if spread is None else spread.places
-        self.tags = trained.labels.tags if spread is None else trained.labels.token_tags
-        self._scheme, self._calibration = trained.labels.annotation.scheme, trained.calibration
-        self._exact = np.ones(len(self.words.offsets) - 1, np.bool_)
+        self.tags = labels.tags if spread is None else labels.token_tags
+        self._scheme, self._calibration = labels.annotation.scheme, trained.calibration
+        self._exact = np.ones(len(words.offsets) - 1, np.bool_)
 
     @property
     def distribution(self) -> Posterior | SpreadPosterior:
@@ -154,7 +161,8 @@ class DocPosterior:
         self, temperature: float, curves: Curves, labels: Ints, starts: Offsets, ends: Offsets
     ) -> NDArray[np.float64]:
         """Return the probabilities of spans [S], corrected if the decoder has learned to, then calibrated by type."""
-        tokens, decoder = self.distribution, self._trained.method.decoder
+        _ = self.distribution  # which may refuse
+        decoder = self._trained.method.decoder
 
         def by_type(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
             if not curves:
@@ -173,9 +181,9 @@ class DocPosterior:
             words = self.words._replace(temperature=temperature)
             return by_type(words.span_probabilities(labels, starts, ends), labels[starts])
 
-        if isinstance(tokens, SpreadPosterior):
-            return tokens.span_probabilities(labels, starts, ends, of_words)
-        return of_words(labels, starts, ends)
+        if self._spread is None:
+            return of_words(labels, starts, ends)
+        return SpreadPosterior(self.words, self._spread, of_words).span_probabilities(labels, starts, ends)
 
     # Doc by Doc
 
@@ -251,7 +259,7 @@ class DocPosterior:
     def word_marginals(self) -> list[Floats]:
         """Return the marginals of each Doc without those of white space [words, L]."""
         _ = self.distribution  # which may refuse
-        return np.split(self.words.marginals(), self._word_offsets[1:-1])
+        return np.split(self.words.marginals(), self.columns.doc_offsets[1:-1])
 
     def log_probabilities(self) -> NDArray[np.float64]:
         """Return the log-probability of each Doc's predicted labels [docs]."""
@@ -308,7 +316,7 @@ class DocPosterior:
 
     @property
     def _sequence_bounds(self) -> NDArray[np.int64]:
-        return np.searchsorted(self.words.offsets, self._word_offsets)
+        return np.searchsorted(self.words.offsets, self.columns.doc_offsets)
 
     def _sums(self, of_sequences: NDArray[np.float64]) -> NDArray[np.float64]:
         home = np.repeat(np.arange(len(self)), np.diff(self._sequence_bounds))
@@ -316,6 +324,19 @@ class DocPosterior:
 
     def _by_doc(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         return np.split(values, self.doc_offsets[1:-1])
+
+
+def ask(
+    trained: Trained,
+    docs: Sequence[Doc],
+    given: Mapping[int, DocEvidence] | None = None,
+    *,
+    preset: bool = False,
+) -> DocPosterior:
+    """Return the distribution of the labels of Docs; arguments and errors as of `allowed_labels`."""
+    columns = trained.reader.read(docs, trained.encoder.columns, given, preset)
+    allowed, decided = allowed_labels(trained.labels, docs, columns, given, preset)
+    return DocPosterior(trained, trained.posterior(docs, columns, allowed), columns, decided)
 
 
 # What components and posteriors show of themselves: a line in a terminal, a table in a notebook

@@ -1,7 +1,8 @@
 """The path of a prediction: Docs -> columns of hashes -> ids -> scores -> labels.
 
-A component hands out what a prediction needs as one value, `Trained`.  `ask` takes it and some Docs to the distribution
-of their labels.  Word hashes and token columns are read by a `DocReader`, which training uses, too.
+A component hands out the model as a prediction needs it as one value, `Trained`, which takes some Docs to the
+distribution of the labels of their words.  Word hashes and token columns are read by a `DocReader`, which training
+uses, too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from ..features.protocol import DocAttributes, LabelAttributes
 from ..features.sets import FeatureSet
 from ..features.token_sets import TokenSets, make_token_sets
 from ..inference.posterior import Posterior
-from ..inference.spread import Spread, SpreadPosterior
 from ..model import LinearChainCRF
 from ..types import (
     MISSING,
@@ -37,7 +37,6 @@ from ..types import (
     Ints,
     LexemeFunction,
     NetworkPotential,
-    OccurrenceRules,
     Offsets,
     TokenFunction,
 )  # fmt: skip
@@ -93,10 +92,9 @@ class DocColumns(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What a prediction needs of a component, as it was when the prediction began.
+    """The model of a component as a prediction needs it, as it was when the prediction began.
 
-    labels (LabelSet): The tags, and what they may follow and mean.
-    rules (OccurrenceRules | None): Which labels may occur once, or in an order.
+    method (Method): Its decoder, threads and rules on occurrences.
     temperature (float): Divides the scores.
     calibration (Mapping): The numbers a and b of `doc_posterior.calibrated` for types of spans that have their own.
     place (Place): Where new words are looked up.
@@ -104,38 +102,32 @@ class Trained(NamedTuple):
     """
 
     reader: DocReader
-    labels: LabelSet
     method: Method
     crf: LinearChainCRF
     encoder: Encoder
-    rules: OccurrenceRules | None
     temperature: float
     calibration: Mapping[str, Sequence[float]]
     place: Place
     lock: RLock
 
-
-class Answer(NamedTuple):
-    """The distribution of the labels of Docs, what was read of these, and decisions of earlier components, by Doc.
-
-    posterior (Posterior): Of the words.
-    spread (Spread | None): How what it says spreads over all tokens; None if these are all words.
-    """
-
-    posterior: Posterior
-    columns: DocColumns
-    decided: dict[int, DocEvidence]
-    spread: Spread | None = None
-
     @property
-    def doc_offsets(self) -> Offsets:
-        """Starts of the Docs' tokens [docs + 1]."""
-        return self.columns.doc_offsets if self.columns.gaps is None else self.columns.gaps.doc_offsets
+    def labels(self) -> LabelSet:
+        """The tags, and what they may follow and mean."""
+        return self.reader.labels
 
-    @property
-    def tokens(self) -> Posterior | SpreadPosterior:
-        """The distribution of the labels of all tokens."""
-        return self.posterior if self.spread is None else SpreadPosterior(self.posterior, self.spread)
+    def posterior(self, docs: Sequence[Doc], columns: DocColumns, allowed: Bools | None = None) -> Posterior:
+        """Return the distribution of the labels of the words of Docs.
+
+        columns (DocColumns): Those of the Docs.
+        allowed (Bools | None): [W, L] labels that each word may have; None for all.
+        """
+        crf, encoder, labels = self.crf, self.encoder, self.labels
+        rules = labels.rules(self.method.once, self.method.order)
+        with self.lock:
+            if self.place.use(docs).in_memory_zone:
+                encoder.trim(ZONE_BYTES, crf.cached_bytes)
+            encoded = encoder.encode(columns.text)
+            return crf.posterior(encoded, labels.constraints, allowed, self.temperature, rules)
 
 
 class Place:
@@ -155,33 +147,6 @@ class Place:
         return self.vocab
 
 
-def ask(
-    trained: Trained,
-    docs: Sequence[Doc],
-    given: Mapping[int, DocEvidence] | None = None,
-    *,
-    preset: bool = False,
-    columns: DocColumns | None = None,
-) -> Answer:
-    """Return the distribution of the labels of Docs.
-
-    given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
-    preset (bool): Whether to treat entities and blocked tokens on the Docs as decided.
-    columns (DocColumns | None): Those of the Docs if they have been read.
-    RAISES DataError: If what is known of a Doc contradicts itself.
-    """
-    reader, labels, _, crf, encoder, rules, temperature, _, place, lock = trained
-    if columns is None:
-        columns = reader.read(docs, encoder.columns, given, preset)
-    allowed, decided = allowed_labels(labels, docs, columns, given, preset)
-    with lock:
-        if place.use(docs).in_memory_zone:
-            encoder.trim(ZONE_BYTES, crf.cached_bytes)
-        posterior = crf.posterior(encoder.encode(columns.text), labels.constraints, allowed, temperature, rules)
-    spread = None if columns.gaps is None else labels.spread(columns.gaps, columns.text.offsets)
-    return Answer(posterior, columns, decided, spread)
-
-
 def allowed_labels(
     labels: LabelSet,
     docs: Sequence[Doc],
@@ -191,7 +156,10 @@ def allowed_labels(
 ) -> tuple[Bools | None, dict[int, DocEvidence]]:
     """Return the labels that words may have [W, L], None for all, and decisions of earlier components, by Doc.
 
-    given, preset: As in `ask`; without `preset`, the notes about such decisions count.
+    given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
+    preset (bool): Whether to treat entities and blocked tokens on the Docs as decided; without, the notes about such
+        decisions count.
+    RAISES DataError: If what is known of a Doc contradicts itself.
     """
     annotation, tags = labels.annotation, labels.tags
     state, offsets = columns.state, columns.doc_offsets
@@ -225,16 +193,14 @@ def portions(stream: Iterable[Doc], size: int) -> Iterator[list[Doc]]:
 class DocReader(NamedTuple):
     """How a component turns Docs into columns; it needs no weights, so training reads with it, too.
 
-    name (str): The component, for messages.
-    state (tuple[str, ...]): Token attributes that the task reads.
+    labels (LabelSet): The tags, the task, whose token attributes are read, and the name of the component, for messages.
     potentials (Mapping): Added potentials by their names; None for one whose inputs are zeros now.
     first (Trained | None): The first stage, whose labels attributes read; None if there is none, or without weights.
     held_out (Mapping[int, Ints]): Labels of some Docs, by `doc_key`, in place of those of the first stage.
     strings (dict[int, str] | None): Filled with the texts of values of features, where names are to be kept.
     """
 
-    name: str
-    state: tuple[str, ...]
+    labels: LabelSet
     features: FeatureSet
     potentials: Mapping[str, Any]
     first: Trained | None = None
@@ -249,7 +215,7 @@ class DocReader(NamedTuple):
         preset: bool = True,
     ) -> DocColumns:
         """Return the columns of Docs, with the values of all plug-ins; a first stage respects `given` and `preset`."""
-        text = read_docs(docs, columns, self.state, self.features, self.strings)
+        text = read_docs(docs, columns, self.labels.annotation.reads, self.features, self.strings)
         if self.features.doc_attributes:
             tags: Sequence[str] = () if self.first is None else self.first.labels.tags
             labels = self._first_labels(docs, text, given, preset)
@@ -265,7 +231,8 @@ class DocReader(NamedTuple):
                 continue
             everything = isinstance(potential, NetworkPotential)
             texts = docs if everything else [*columns.words(docs)]
-            read, what = potential.read(texts), f"{self.name}: the potential {name!r} ({type(potential).__name__})"
+            read, component = potential.read(texts), self.labels.component
+            what = f"{component}: the potential {name!r} ({type(potential).__name__})"
             check_rows(read, sum(map(len, texts)), what)
             inputs.append(columns.of_words(read) if everything else read)
         return columns._replace(text=columns.text._replace(inputs=tuple(inputs)))
@@ -277,19 +244,18 @@ class DocReader(NamedTuple):
         first, n_tokens = self.first, len(columns.text.orths)
         if first is None:
             return np.full(n_tokens, MISSING, np.int32)
+        allowed, _ = allowed_labels(first.labels, docs, columns, given, preset)
         held: list[Ints | None] = [None]
         if self.held_out:
             held = [self.held_out.get(doc_key(doc)) for doc in columns.words(docs)]
         if any(of_doc is None for of_doc in held):
-            own = first.reader.with_inputs(docs, columns)
-            answer, method = ask(first, docs, given, preset=preset, columns=own), first.method
-            predicted = answer.posterior.decode(method.decoder, method.n_threads)
+            posterior, method = first.posterior(docs, first.reader.with_inputs(docs, columns), allowed), first.method
+            predicted = posterior.decode(method.decoder, method.n_threads)
             if not self.held_out:
                 return predicted
             each = zip(held, np.split(predicted, columns.doc_offsets[1:-1]), strict=True)
             held = [new if of_doc is None else of_doc for of_doc, new in each]
         labels = np.concatenate([np.zeros(0, np.int32), *(of_doc for of_doc in held if of_doc is not None)])
-        allowed, _ = allowed_labels(first.labels, docs, columns, given, preset)
         if allowed is None:
             return labels
         possible = (labels == MISSING) | allowed[np.arange(n_tokens), labels]

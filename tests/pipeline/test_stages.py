@@ -15,7 +15,8 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.features.documents import APART, DocumentLabels, DocumentWords
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.prediction import ask, doc_key
+from spacy_crfseq.pipeline.doc_posterior import ask
+from spacy_crfseq.pipeline.prediction import doc_key
 from spacy_crfseq.pipeline.training import posterior_of
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.training.dataset import join
@@ -166,7 +167,7 @@ def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     found = [[first.labels.tags[i] for i in labels] for labels in before.values()]
     assert gold != found  # though the first stage knows them:
     stage = first.current()
-    again = [ask(stage, [example.predicted]).posterior.decode(stage.method.decoder) for example in examples]
+    again = [ask(stage, [example.predicted]).words.decode(stage.method.decoder) for example in examples]
     assert [[first.labels.tags[i] for i in labels] for labels in again] == gold
 
 
