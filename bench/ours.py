@@ -114,7 +114,7 @@ def objectives(pipe: Any, examples: Sequence[Example], losses: Sequence[str]) ->
     from spacy_crfseq.training.dataset import join
     from spacy_crfseq.training.objective import Objective, Term
 
-    data, layout = join(pipe.training.present().compile(pipe.doc_model, examples)), pipe.crf.layout
+    data, layout = join(pipe.training.compile(examples)), pipe.crf.layout
     return {
         name: Objective(
             Linear(layout), [Term(data, registry.losses.get(f"spacy_crfseq.{name}.v1")())], pipe.method.regularizer

@@ -37,7 +37,7 @@ from thinc.api import Config, compounding, fix_random_seed  # noqa: E402
 
 from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
 from spacy_crfseq.files import write_json, write_text  # noqa: E402
-from spacy_crfseq.pipeline.encode import reader_of  # noqa: E402
+from spacy_crfseq.pipeline.terms import reader_of  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "neural" / "results.json"
 TEMPLATE, PAGE = ROOT / "scripts" / "neural" / "neural.md.in", ROOT / "docs" / "neural.md"

@@ -162,7 +162,7 @@ def _perceptron(options: Options, settings: dict[str, Any], features: str, degre
     import spacy
 
     from bench.ours import add
-    from spacy_crfseq.pipeline.build import Evaluator
+    from spacy_crfseq.pipeline.evaluator import Evaluator
 
     nlp = spacy.blank("es")
     train, dev, test = (read(nlp, options, settings, part, size) for part, size in sizes.items())

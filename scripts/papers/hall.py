@@ -269,7 +269,7 @@ class TaggedEntities:
         """Return the F1 of the recognizer, in per cent, when it reads the tags of a tagger."""
         from spacy.training import Example
 
-        from spacy_crfseq.pipeline.build import Evaluator
+        from spacy_crfseq.pipeline.evaluator import Evaluator
 
         self.tagger.pipe.set_parameters(theta)
         docs = self.tagger.pipe.pipe(words_of(self._nlp, example) for example in self.parts[part])

@@ -124,7 +124,7 @@ class Trainer:
         """Return a model that a complete method has trained on a draw."""
         from spacy.training import Example
 
-        from spacy_crfseq.pipeline.build import Evaluator
+        from spacy_crfseq.pipeline.evaluator import Evaluator
 
         labelled = self._labelled(draw)
         method = self._informed(method, labelled, draw)

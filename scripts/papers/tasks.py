@@ -178,7 +178,7 @@ class Task:
         quick: bool = False,
     ) -> None:
         from bench.ours import add
-        from spacy_crfseq.pipeline.build import Evaluator
+        from spacy_crfseq.pipeline.evaluator import Evaluator
         from spacy_crfseq.training.dataset import join
 
         settings = dict(component)
@@ -187,7 +187,7 @@ class Task:
         self._warmed: set[tuple[str, str]] = set()
         self.pipe = _made(lambda: add(nlp, factory, **settings, features=dict(features)))
         self.pipe.initialize(lambda: train)
-        self.data = join(self.pipe.training.present().compile(self.pipe.doc_model, train))
+        self.data = join(self.pipe.training.compile(train))
         self._parts = dict(parts)
         self._scorers = {name: Evaluator(self.pipe.doc_model, list(examples)) for name, examples in parts.items()}
 

@@ -1,20 +1,25 @@
 """The contract with a Dask cluster: other processes, perhaps on other machines, that train and annotate.
 
-`tools/cluster/` keeps it.  Nothing here imports that: an entry point of the group ``spacy_crfseq_dask`` names it.
+`tools/cluster/` implements it.  Nothing here imports that: an entry point of the group ``spacy_crfseq_dask`` names it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
-    from .encode import Remote
+    from spacy.language import Language
+    from spacy.training import Example
+
+    from ..training.objective import Objective
+    from ..types import Optimizer
+    from .doc_model import DocModel
 
 GROUP = "spacy_crfseq_dask"
 Item = TypeVar("Item")
@@ -37,6 +42,48 @@ class Cluster(Protocol):
         code (Path | None): A Python file that workers import first.
         made (Callable): Called with the number of parts of the corpora that are encoded, and of all.
         """
+
+
+class RemoteTags(NamedTuple):
+    """The gold tags of the corpora on other machines: of the training corpus, and of each term."""
+
+    corpus: Sequence[str]
+    terms: Mapping[str, Sequence[str]]
+
+
+class Remote(Protocol):
+    """The training of a component on other machines, which have its texts."""
+
+    def encode(
+        self,
+        model: DocModel,
+        nlp: Language | None,
+        examples: Iterable[Example],
+        annotators: Sequence[Any],
+        report: Callable[[str], None],
+    ) -> RemoteTags:
+        """Encode the corpora of a config there.
+
+        examples (Iterable[Example]): The training corpus as this process would read it, which is told its size.
+        annotators (Sequence[Any]): Earlier components, which annotate the texts there.
+        report (Callable): Called with lines of progress.
+        RAISES ConfigError: If the component cannot be trained there.
+        """
+
+    def start(self, model: DocModel) -> None:
+        """Begin with a model of zero weights for the tags that were set."""
+
+    def objective(self, model: DocModel, report: Callable[[str], None]) -> Objective:
+        """Return the objective over all texts."""
+
+    def optimizer(self, optimizer: Optimizer, component: str) -> Optimizer:
+        """Return an optimizer for this objective."""
+
+    def facts(self) -> dict[str, str]:
+        """Return what must be the same where a run continues."""
+
+    def finish(self, model: DocModel) -> None:
+        """Give the names of features to a trained model, and release the texts."""
 
 
 def connected(where: Any) -> AbstractContextManager[Cluster]:

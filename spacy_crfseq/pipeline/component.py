@@ -26,8 +26,7 @@ from ..model import LinearChainCRF
 from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import clusters, evidence, steps
-from .build import check_source
+from . import clusters, evidence
 from .cfg import ComponentSettings, write_configs
 from .doc_model import DocModel, Pruned
 from .doc_posterior import Alternative, DocPosterior, ask, facts_of, html_table, line_of
@@ -35,6 +34,7 @@ from .model_file import read_settings
 from .overrides import check_command_line
 from .prediction import portions
 from .settings import Method
+from .start_from import check_source
 from .structs import read_tokens
 from .tasks import Annotation, Prediction
 from .training import Training
@@ -287,8 +287,18 @@ class CRFComponent(TrainablePipe):
         RAISES ConfigError: If a term or its corpus is not in the config.
         RAISES DataError: If there are no examples, no gold annotation for this component, or labels not in `labels`.
         """
+        self._initialize(self.training, get_examples, labels, nlp, terms)
+
+    def _initialize(
+        self,
+        training: Training,
+        get_examples: Callable[[], Iterable[Example]],
+        labels: Sequence[str] | None,
+        nlp: Language | None,
+        terms: Mapping[str, Any] | None,
+    ) -> None:
         check_command_line()
-        self.training.initialize(get_examples, labels, nlp, terms)
+        training.initialize(get_examples, labels, nlp, terms)
         added, self._added = self._added, []
         for label in added:
             self.add_label(label)
@@ -314,7 +324,7 @@ class CRFComponent(TrainablePipe):
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         validate_examples(examples := list(examples), "CRFComponent.update")
-        steps.update(self.training, examples, losses, drop)
+        self.training.update(examples, losses, drop)
         if sgd not in (None, False):
             self.finish_update(sgd)
         return losses
@@ -327,7 +337,7 @@ class CRFComponent(TrainablePipe):
         if self.doc_model.networks:
             self.model.finish_update(sgd)
         else:
-            steps.finish_update(self.training)
+            self.training.finish_update()
 
     def fit(
         self,
@@ -365,14 +375,12 @@ class CRFComponent(TrainablePipe):
             return self.training.fit(examples, dev, terms, seed, **settings)
         if examples is not None or terms is not None:
             raise ConfigError(f"{self.name}: with a client, corpora come from the config of nlp, not from examples.")
-        alone = self.training
         with clusters.connected(client) as cluster:
-            self.training = Training(self.doc_model, remote=cluster.training({}, None, lambda n, of: None))
-            try:
-                self.initialize(lambda: (), nlp=nlp)
-                return self.training.fit(None, dev, None, seed, **settings)
-            finally:
-                self.training = alone
+            training = Training(self.doc_model, remote=cluster.training({}, None, lambda n, of: None))
+            self._initialize(training, lambda: (), None, nlp, None)
+            result = training.fit(None, dev, None, seed, **settings)
+        self.training.release()
+        return result
 
     def score(self, examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
         """Return the scores of predicted against gold annotation, as the scorer of the config computes them."""

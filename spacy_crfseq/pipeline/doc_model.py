@@ -232,11 +232,15 @@ class DocModel:
         strings: dict[int, str] | None = None,
         names: list[str] | None = None,
         largest: LargestNames | None = None,
+        first: DocModel | None = None,
     ) -> None:
         """Start with new weights for the tags that were set; without `names`, those kept by the encoder are used.
 
         strings (dict | None): The strings that these are made of.
+        first (DocModel | None): A first stage to use from now on; None to keep the present one.
         """
+        if first is not None:
+            self.first = first
         self._encoder, self.n_sequences, self.seen_all, self.newer = encoder, n_sequences, seen_all, None
         self._use(crf)
         self._largest = largest or ({}, {})

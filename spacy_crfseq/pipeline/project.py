@@ -303,7 +303,7 @@ def each_component(setup: Setup) -> Iterator[Turn]:
 def _prepare(setup: Setup, name: str, pipe: CRFComponent, annotated: bool) -> None:
     """Initialize a component again if its features have changed, and show its size."""
     from ..training.compatibility import part_name
-    from .build import summary
+    from .start_from import summary
 
     if (annotated or pipe.training.plan.postponed) and name not in setup.resumed:
         pipe.training.set(postponed=False)
@@ -320,8 +320,8 @@ def _prepare(setup: Setup, name: str, pipe: CRFComponent, annotated: bool) -> No
     if pipe.training.plan.source is not None:
         setup.say("info", f"From the trained {name}: {summary(pipe.training.plan.source, pipe.doc_model)}")
     for term, settings in pipe.method.each_term(name).items():
-        if corpus := pipe.training.present().corpora.get(term):
-            size = f"{corpus.data.n_sequences:,} sequences, {corpus.data.encoded.n_tokens:,} tokens"
+        if data := pipe.training.present().terms.get(term):
+            size = f"{data.n_sequences:,} sequences, {data.encoded.n_tokens:,} tokens"
             setup.say("info", f"Term {term}: {size}, {settings.weight:g} * {part_name(settings.loss)}")
 
 
@@ -444,7 +444,7 @@ def each_fold(
         encode(setup._replace(train=Corpus(lambda: examples, False)))
         offsets = np.cumsum([0, *(len(example.predicted) for example in examples)])
         corpora = [pipe.training.present().corpus for pipe in pipes]
-        one_sequence_each = all(np.array_equal(corpus.data.encoded.offsets, offsets) for corpus in corpora)
+        one_sequence_each = all(data and np.array_equal(data.encoded.offsets, offsets) for data in corpora)
     for held in parts:
         started = perf_counter()
         kept = np.setdiff1d(np.arange(len(examples)), held)

@@ -84,10 +84,8 @@ class Logger:
         if info is None:
             self._draw(None)
             return
-        from . import steps
-
         seconds = perf_counter() - self._began
-        reports = {name: steps.figures(pipe.training, restart=True) for name, pipe in self._pipes.items()}
+        reports = {name: pipe.training.figures(restart=True) for name, pipe in self._pipes.items()}
         active = {name: pipe.doc_model.n_active for name, pipe in self._pipes.items()}
         self._log_step(info)
         self._curve.hide()
@@ -137,10 +135,8 @@ class Logger:
     def _draw(self, score: float | None) -> None:
         if not self._curve.live:
             return
-        from . import steps
-
         for name, pipe in self._pipes.items():
-            report = steps.figures(pipe.training)
+            report = pipe.training.figures()
             if report is not None and math.isfinite(report.value):
                 self._curve.add(f"{name} objective", report.value, log=True)
         if score is not None:

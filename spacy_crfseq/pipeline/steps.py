@@ -20,9 +20,11 @@ from spacy.training import Example
 from ..potentials.sums import Given, Sum
 from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective, Term
-from ..types import StepReport
-from .encode import TRAIN
-from .training import Training, bound, content_key, objective_of, terms_of, warn_of_missing_columns
+from ..types import Optimizer, StepReport
+from .doc_model import DocModel
+from .encode import ExampleEncoder
+from .objectives import corpus_term, further_terms, objective_of
+from .training_set import TrainingSet
 from .white_space import is_space
 
 MAX_CACHED_TOKENS = 5_000_000
@@ -31,77 +33,19 @@ Keyed: TypeAlias = tuple[int, Example]
 """An example, after a hash of what training reads of it."""
 
 
-def update(training: Training, examples: Sequence[Example], losses: dict[str, float], drop: float = 0.0) -> None:
-    """Add a batch; if there are neural networks, learn from it at once, with this dropout of theirs.
-
-    losses (dict): Gets the mean loss per token after the next step.
-    """
-    model = training.model
-    model.trained()
-    docs = [example.predicted for example in examples]
-    words = ~is_space(docs)  # a network reads white space, too, but nothing is learned of it
-    if model.networks and not words.any():
-        return
-    with model.lock:
-        batch = [(content_key(model, example), example) for example in examples]
-        if (met := training.present().met) is not None:
-            new = {key: example for key, example in batch if key not in met.examples}
-            training.meet(new, due=not new)
-        data = training.present()
-        if model.method.terms and not data.corpora.keys() - {TRAIN}:
-            data = training.complete_terms()
-        training.run = run = training.run or Run(training)
-        if TRAIN in data.corpora:
-            warn_of_missing_columns(model, data)
-            if model.networks:
-                run.begin_without_networks(data.corpus.data)
-        # a network that fails must leave no examples behind
-        passes = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
-        run.add(batch)
-        training.data = data.without({TRAIN})
-        run.sinks.append(losses)
-        if passes:
-            given = {number: Given(emissions[words], number) for number, (emissions, _) in passes.items()}
-            run.work(given)
-            for number, (emissions, backprop) in passes.items():
-                gradient = np.zeros_like(emissions, given[number].gradient.dtype)
-                gradient[words] = given[number].gradient
-                backprop(gradient)
-
-
-def finish_update(training: Training) -> None:
-    """Run the optimizer of the config on the examples added."""
-    training.model.trained()
-    with training.model.lock:
-        if training.run is not None:
-            training.run.work()
-
-
-def figures(training: Training, *, restart: bool = False) -> StepReport | None:
-    """Return what the optimizer reported last, None before its first iteration.
-
-    Objective and loss are those of the whole training set; those of an online optimizer are estimated from the examples
-    since the last restart.
-    restart (bool): Start a new estimate with the next examples.
-    """
-    run: Run | None = training.run
-    if run is None or run.report is None:
-        return None
-    return run.estimate.of(run.report, training.model.n_sequences, restart)
-
-
 class Run:
     """A training run that spaCy drives.
 
+    data (TrainingSet): The texts in the numbers of the model: the training corpus, as far as it is known, and terms.
+    streamed (bool): Whether more examples come than `data` has.
+
     report (StepReport | None): Of the last iteration.
-    sinks (list[dict]): Dictionaries that get the loss of the next step.
     """
 
-    def __init__(self, training: Training) -> None:
-        self._training, self._model, self._optimizer = training, training.model, training.optimizer()
-        corpus, streamed = training.present().corpora.get(TRAIN), training.plan.streamed
-        self._n_examples = 0 if corpus is None or streamed else corpus.n_docs
-        self._sample = None if corpus is None else corpus.data.sample(SAMPLE_SEQUENCES)  # for learning rates
+    def __init__(self, model: DocModel, data: TrainingSet, optimizer: Optimizer, *, streamed: bool = False) -> None:
+        self._model, self._optimizer, self._texts, self._term_data = model, optimizer, data.texts, data.terms
+        self._n_examples = 0 if streamed else data.n_docs
+        self._sample = None if data.corpus is None else data.corpus.sample(SAMPLE_SEQUENCES)  # for learning rates
         # whether n_sequences counts what has been seen so far, of a corpus that is streamed or of unknown size
         self._grows = streamed or not self._model.n_sequences
         self.restart()
@@ -110,16 +54,32 @@ class Run:
         """Forget compiled examples and the optimizer's state, as is needed after a new label."""
         self._state: Any = None
         self.report: StepReport | None = None
-        self.sinks: list[dict[str, float]] = []
-        self.estimate = _Estimate()
+        self._sinks: list[dict[str, float]] = []  # dictionaries that get the loss of the next step
+        self._estimate = _Estimate()
         self._left = self._model.n_sequences  # to be visited until weights of zero stay zero
-        cache = _Cache(self._training)
+        cache = _Cache(self._model, self._texts)
+        self._terms = further_terms(self._model, self._term_data)
         self._batches = _Batches(cache) if self._optimizer.online else _Epochs(cache, self._n_examples)
         self._streams: list[_Stream] | None = None
         self._objective: tuple[Dataset, Objective] | None = None
 
-    def add(self, batch: Sequence[Keyed]) -> None:
-        """Add a batch."""
+    def update(self, batch: Sequence[Keyed], losses: dict[str, float], drop: float = 0.0) -> None:
+        """Do what `Training.update` says."""
+        docs, model = [example.predicted for _, example in batch], self._model
+        # a network that fails must leave no examples behind
+        passes = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
+        self._add(batch)
+        self._sinks.append(losses)
+        if passes:
+            words = ~is_space(docs)
+            given = {number: Given(emissions[words], number) for number, (emissions, _) in passes.items()}
+            self.work(given)
+            for number, (emissions, backprop) in passes.items():
+                gradient = np.zeros_like(emissions, given[number].gradient.dtype)
+                gradient[words] = given[number].gradient
+                backprop(gradient)
+
+    def _add(self, batch: Sequence[Keyed]) -> None:
         model = self._model
         if self._batches.add(batch):
             self._state, self.report, self._grows = None, None, True
@@ -156,19 +116,18 @@ class Run:
             model.seen_all = model.seen_all or self._left <= 0
         if self.report is not None:
             if data is not None:
-                self.estimate.add(self.report, data, anew=not optimizer.online)
-            for losses in self.sinks:
-                losses[model.name] = losses.get(model.name, 0.0) + self.estimate.per_token / len(self.sinks)
-        self.sinks = []
+                self._estimate.add(self.report, data, anew=not optimizer.online)
+            for losses in self._sinks:
+                losses[model.name] = losses.get(model.name, 0.0) + self._estimate.per_token / len(self._sinks)
+        self._sinks = []
 
     def _on(self, data: Dataset, given: Mapping[int, Given] | None) -> Objective:
         """Return the objective on a batch or an epoch."""
         model = self._model
         if not given:
-            first = Term(data, bound(model, model.method.loss), name=TRAIN, sample=self._sample)
-            terms = terms_of(model, self._training.present())  # the training corpus is not among them any more
-            shares = self._shares(data, terms) if self._optimizer.online else terms
-            n_total = model.n_sequences + sum(term.data.n_sequences for term in terms)
+            first = corpus_term(model, data, self._sample)
+            shares = self._shares(data) if self._optimizer.online else self._terms
+            n_total = model.n_sequences + sum(term.data.n_sequences for term in self._terms)
             return objective_of(model, [first, *shares], n_total)
         inputs = list(data.encoded.inputs)
         for number in given:
@@ -180,16 +139,24 @@ class Run:
         model = self._model
         crf, _ = model.trained()
         potential = Sum(crf.linear, [given.get(number, one) for number, one in enumerate(crf.small)])
-        term = Term(data, bound(model, model.method.loss), name=TRAIN)
-        return objective_of(model, [term], model.n_sequences, potential)
+        return objective_of(model, [corpus_term(model, data)], model.n_sequences, potential)
 
-    def _shares(self, data: Dataset, terms: Sequence[Term]) -> list[Term]:
+    def _shares(self, data: Dataset) -> list[Term]:
         """Return the terms with the texts that go with a batch."""
         if self._streams is None:
             seed = getattr(self._optimizer, "seed", 0) or 0
-            self._streams = [_Stream(term, (seed, number)) for number, term in enumerate(terms)]
+            self._streams = [_Stream(term, (seed, number)) for number, term in enumerate(self._terms)]
         share = data.n_sequences / max(1, self._model.n_sequences)
         return [stream.next(share) for stream in self._streams]
+
+    def figures(self, *, restart: bool = False) -> StepReport | None:
+        """Return what the optimizer reported last, None before its first iteration.
+
+        Objective and loss are those of the whole training set; those of an online optimizer are estimated from the
+        examples since the last restart.
+        restart (bool): Start a new estimate with the next examples.
+        """
+        return None if self.report is None else self._estimate.of(self.report, self._model.n_sequences, restart)
 
 
 class _Batches:
@@ -236,7 +203,7 @@ class _Epochs:
         if len(self._parts) >= self._n_examples if self._n_examples else nothing_new:
             self._epoch = join(self._parts)
             self._size = self._seen = len(self._parts)  # the first iteration is due
-            self._parts, self._cache = [], _Cache(self._cache.training)
+            self._parts, self._cache = [], self._cache.emptied()
         return again
 
     def count(self, known: int) -> int:
@@ -293,16 +260,19 @@ class _Stream:
 class _Cache:
     """Compiled examples by the hash of their content; `n_sequences` counts all that were ever added."""
 
-    def __init__(self, training: Training) -> None:
-        self.training, self.n_sequences = training, 0
+    def __init__(self, model: DocModel, texts: ExampleEncoder) -> None:
+        self._model, self._texts, self.n_sequences = model, texts, 0
         self._entries: OrderedDict[int, Dataset] = OrderedDict()
         self._n_tokens, self._keys = 0, set[int]()
+
+    def emptied(self) -> _Cache:
+        """Return an empty cache for examples of the same training."""
+        return _Cache(self._model, self._texts)
 
     def get(self, batch: Sequence[Keyed]) -> list[Dataset]:
         """Return the data sets of examples, compiling those that are missing."""
         unknown = {key: example for key, example in batch if key not in self._entries}
-        texts, model = self.training.present(), self.training.model
-        compiled = texts.compile(model, list(unknown.values())) if unknown else []
+        compiled = self._texts.compile(self._model, list(unknown.values())) if unknown else []
         if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:
             self._entries, self._n_tokens = OrderedDict(), 0  # the encoder had to restart its tables
             return self.get(batch)

@@ -4,6 +4,7 @@ import gc
 import weakref
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.encoder import Encoded, take_sequences
-from spacy_crfseq.pipeline import encode
-from spacy_crfseq.pipeline.build import Evaluator
+from spacy_crfseq.pipeline import corpus_encoder
 from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.evaluator import Evaluator
 from spacy_crfseq.pipeline.examples import Corpus
 from spacy_crfseq.pipeline.readers import create_conll_reader
 from tests.pipeline.helpers import (
@@ -47,7 +48,7 @@ WITH_TAGS = {"@crf_features": "spacy_crfseq.Templates.v1", "templates": ["ORTH[-
 def initialized(
     factory: str, given: bool, chunk: int, monkeypatch: pytest.MonkeyPatch, **config: object
 ) -> CRFComponent:
-    monkeypatch.setattr(encode, "CHUNK_DOCS", chunk)
+    monkeypatch.setattr(corpus_encoder, "CHUNK_DOCS", chunk)
     nlp = spacy.blank("xx")
     pipe = nlp.add_pipe(factory, config={"optimizer": LBFGS_TIGHT, "keep_names": True, **config})
     source = examples(nlp, factory, repeat=2)
@@ -79,7 +80,7 @@ def test_chunks_make_no_difference(factory: str, given: bool, min_count: int, mo
     )
     assert whole.labels == parts.labels
     assert sorted(whole.doc_model.feature_names) == sorted(parts.doc_model.feature_names)
-    data, other = whole.training.data.corpus.data, parts.training.data.corpus.data
+    data, other = whole.training.data.corpus, parts.training.data.corpus
     np.testing.assert_array_equal(data.gold, other.gold)
     np.testing.assert_array_equal(data.encoded.offsets, other.encoded.offsets)
     assert attributes_of_tokens(whole, data.encoded) == attributes_of_tokens(parts, other.encoded)
@@ -94,7 +95,7 @@ def test_stored_texts_are_those_that_a_pipeline_reads(min_count: int) -> None:
     pipe = nlp.add_pipe("crf_tagger", config=config)
     source = examples(nlp, "crf_tagger", repeat=2)
     nlp.initialize(lambda: iter(source))
-    stored = pipe.training.data.corpus.data
+    stored = pipe.training.data.corpus
     read, _ = pipe.doc_model.encode([example.predicted for example in source])
     assert stored.gold.dtype == np.int8
     for order in (np.arange(stored.n_sequences), np.array([3, 1])):
@@ -104,7 +105,7 @@ def test_stored_texts_are_those_that_a_pipeline_reads(min_count: int) -> None:
 
 
 def test_documents_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "CHUNK_DOCS", 10)
+    monkeypatch.setattr(corpus_encoder, "CHUNK_DOCS", 10)
     nlp = spacy.blank("xx")
     nlp.add_pipe("crf_ner")
     docs: list[weakref.ref[Doc]] = []
@@ -299,7 +300,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[int, dict[int, 
 @pytest.mark.filterwarnings("ignore:.*not valid IOB2")
 @pytest.mark.parametrize("case", CASES)
 def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "CHUNK_DOCS", 2)
+    monkeypatch.setattr(corpus_encoder, "CHUNK_DOCS", 2)
     factory, settings, reader, changes, expected = CASES[case]
     path = write(tmp_path / "train.conll", changes)
     (pipe, had_docs, size), (other, _, other_size) = (
@@ -308,7 +309,7 @@ def test_portions_are_encoded_as_docs_are(case: str, tmp_path: Path, monkeypatch
     assert had_docs == expected
     assert size == other_size
     assert pipe.label_data == other.label_data
-    data, wanted = pipe.training.data.corpus.data, other.training.data.corpus.data
+    data, wanted = pipe.training.data.corpus, other.training.data.corpus
     for own, theirs in ((data.gold, wanted.gold), (data.weights, wanted.weights)):
         np.testing.assert_array_equal(own, theirs)
     for one, two in ((data.encoded.unigrams, wanted.encoded.unigrams), (data.encoded.bigrams, wanted.encoded.bigrams)):
@@ -341,17 +342,17 @@ def test_the_model_learns_from_columns_as_they_are_and_knows_those_of_gold_docs(
     assert not any(token.tag for example in corpus for token in example.predicted)
     nlp.initialize(lambda: corpus)
     pipe = pipe_of(nlp)
-    own = pipe.training.data.corpus
+    own, features = pipe.training.data.corpus, set(range(len(pipe.crf.keys[0])))
     docs = [example.predicted for example in corpus], [example.reference for example in corpus]
-    for encoded, texts in zip((own.data.encoded, own.known), docs, strict=True):
-        assert ids_of_tokens(encoded.unigrams) == ids_of_tokens(pipe.doc_model.encode(texts)[0].unigrams)
-    assert ids_of_tokens(own.data.encoded.unigrams) != ids_of_tokens(own.known.unigrams)
+    plain, tagged = (ids_of_tokens(pipe.doc_model.encode(texts)[0].unigrams) for texts in docs)
+    assert ids_of_tokens(own.encoded.unigrams) == plain != tagged
+    assert {*chain(*plain)} < {*chain(*tagged)} == features
 
 
 @given(st.lists(st.integers(-300, 300) | st.sampled_from([-129, -128, 127, 128, 32767, 32768]), max_size=4))
 def test_labels_are_stored_in_the_smallest_type_that_holds_them(labels: list[int]) -> None:
     gold = np.array(labels, np.int32)
-    kind = encode.type_for(gold)
+    kind = corpus_encoder.type_for(gold)
     assert gold.astype(kind).tolist() == labels
     smaller = [np.dtype(t) for t in (np.int8, np.int16, np.int32) if np.dtype(t).itemsize < kind.itemsize]
     assert all(gold.astype(t).tolist() != labels for t in smaller)

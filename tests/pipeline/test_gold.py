@@ -13,6 +13,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Corpus, Example
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.pipeline.encode import content_key
 from spacy_crfseq.pipeline.evidence import Partial, make_evidence, write_evidence
 from spacy_crfseq.pipeline.labels import PartialTable, gold_tags
 from spacy_crfseq.pipeline.readers import (
@@ -23,7 +24,6 @@ from spacy_crfseq.pipeline.readers import (
 )
 from spacy_crfseq.pipeline.tasks import begin_stray_entities
 from spacy_crfseq.pipeline.texts import load_docs
-from spacy_crfseq.pipeline.training import content_key
 from spacy_crfseq.types import MISSING
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -97,7 +97,7 @@ def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None
         corpus = examples(nlp, factory)
         nothing = [Example(each.predicted, bare_doc(nlp, words_of(each.predicted))) for each in corpus]
         pipe = pipe_of(initialize(nlp, [*corpus, *(nothing if nlp is more else [])]))
-        assert all((data.gold < 0).all() for data in pipe.training.present().compile(pipe.doc_model, nothing))
+        assert all((data.gold < 0).all() for data in pipe.training.compile(nothing))
         assert nlp.update(nothing)[pipe.name] == 0
     results = [pipe_of(nlp).fit(examples(nlp, factory)) for nlp in (plain, more)]
     np.testing.assert_array_equal(results[0].best, results[1].best)
@@ -182,7 +182,7 @@ def test_training_sees_the_tags_that_are_left(
     nlp = trained(factory)
     pipe, doc = pipe_of(nlp), bare_doc(nlp, ["a", "b"])
     allow(doc, factory, allowed, spans)
-    (data,) = pipe.training.present().compile(pipe.doc_model, [Example(bare_doc(nlp, ["a", "b"]), doc)])
+    (data,) = pipe.training.compile([Example(bare_doc(nlp, ["a", "b"]), doc)])
     sets = data.batch(0, 1).candidates.sets[MISSING - 1 - data.gold[token]]
     assert [tag for tag, there in zip(pipe.tags, sets, strict=True) if there] == list(filter(left, pipe.tags))
 
@@ -310,7 +310,7 @@ def test_the_loss_of_an_incorrect_span_is_that_of_all_labellings_without_it(
     nlp = trained("crf_ner", scheme=scheme, incorrect_spans_key="wrong", precision="float64", optimizer=LBFGS_TIGHT)
     pipe, (doc, other) = pipe_of(nlp), [bare_doc(nlp, ["saw", "New", "York"]) for _ in range(2)]
     doc.set_ents([], outside=[Span(doc, 0, 1)] if span[0] else [], default="missing")
-    (data,) = pipe.training.present().compile(pipe.doc_model, [Example(other, wrong_spans(nlp, doc, span))])
+    (data,) = pipe.training.compile([Example(other, wrong_spans(nlp, doc, span))])
     scores = pipe.crf.posterior(data.encoded, pipe.doc_model.labels.constraints).source.scores((0, 1))
     wanted = pipe.annotation.tags_of_span(span[1] - span[0], span[2])
     total = right = 0.0
@@ -436,11 +436,11 @@ def test_initialize_takes_weights_in_and_they_are_part_of_an_example() -> None:
     nlp = blank("crf_ner")
     data = weighted(nlp, "crf_ner", [1, 2, 3, 4, 0.5])
     pipe = pipe_of(initialize(nlp, data))
-    assert pipe.training.data.corpus.data.weights.tolist() == [1, 2, 3, 4, 0.5]
+    assert pipe.training.data.corpus.weights.tolist() == [1, 2, 3, 4, 0.5]
     before = content_key(pipe.doc_model, data[1])
     data[1].reference._.crf_weight = 5.0
     assert content_key(pipe.doc_model, data[1]) != before
-    assert pipe.training.present().compile(pipe.doc_model, [data[1]])[0].weights.tolist() == [5]
+    assert pipe.training.compile([data[1]])[0].weights.tolist() == [5]
 
 
 def test_all_sequences_of_a_doc_have_its_weight() -> None:
@@ -451,7 +451,7 @@ def test_all_sequences_of_a_doc_have_its_weight() -> None:
     empty = Doc(nlp.vocab)
     empty._.crf_weight = 7
     pairs = [Example(Doc(nlp.vocab), empty), Example(Doc(nlp.vocab, words=words, sent_starts=starts), gold)]
-    none, both = pipe_of(nlp).training.present().compile(pipe_of(nlp).doc_model, pairs)
+    none, both = pipe_of(nlp).training.compile(pairs)
     assert (none.weights.tolist(), both.weights.tolist()) == ([], [2, 2])
 
 
@@ -531,7 +531,7 @@ def test_stored_corpora_keep_weights(tmp_path: Path) -> None:
     nlp = initialized("crf_ner")
     gold = [example.reference for example in weighted(nlp, "crf_ner", [1, 2, 0.5, 1, 1])]
     DocBin(docs=gold, store_user_data=True).to_disk(tmp_path / "train.spacy")
-    read = pipe_of(nlp).training.present().compile(pipe_of(nlp).doc_model, list(Corpus(tmp_path / "train.spacy")(nlp)))
+    read = pipe_of(nlp).training.compile(list(Corpus(tmp_path / "train.spacy")(nlp)))
     assert [example.weights[0] for example in read] == [1, 2, 0.5, 1, 1]
 
 

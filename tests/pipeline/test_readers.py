@@ -22,7 +22,6 @@ from spacy_crfseq.corpora import PRESETS, Preset
 from spacy_crfseq.corpora.layouts import marks_documents
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.documents import APART, DocumentWords
-from spacy_crfseq.pipeline.encode import reader_of
 from spacy_crfseq.pipeline.readers import (
     PASSAGE,
     create_conll_reader,
@@ -31,6 +30,7 @@ from spacy_crfseq.pipeline.readers import (
     read_examples,
     read_gold,
 )
+from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.pipeline.texts import Document, read_documents, read_texts
 from spacy_crfseq.tools.evaluate import guess_spaces, score_raw
 from tests.pipeline.helpers import triples

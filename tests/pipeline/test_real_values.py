@@ -14,8 +14,8 @@ from spacy.training import Example
 from spacy_crfseq import registry
 from spacy_crfseq.corpora.crfsuite import format_item
 from spacy_crfseq.errors import DataError, FormatError, ModelFileError
+from spacy_crfseq.pipeline.encode import content_key
 from spacy_crfseq.pipeline.readers import create_crfsuite_reader
-from spacy_crfseq.pipeline.training import content_key
 from tests.pipeline.helpers import (
     LBFGS_TIGHT,
     SENTENCES,

@@ -148,7 +148,7 @@ def test_a_text_of_many_tokens_is_decoded_as_exactly_as_a_short_one() -> None:
 
 def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     nlp, pipe = trained()
-    assert (pipe.training.data.corpora, pipe.training.run) == ({}, None)
+    assert (pipe.training.data.corpus, pipe.training.data.terms, pipe.training.run) == (None, {}, None)
     monkeypatch.setattr(Encoder, "MAX_CACHED", 500)
     for text in texts(2000):
         nlp(text)

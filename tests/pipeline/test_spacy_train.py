@@ -23,7 +23,6 @@ from typer.testing import CliRunner
 
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline import spacy_train as curve
-from spacy_crfseq.pipeline import steps
 from spacy_crfseq.pipeline.spacy_train import (
     ASCII,
     BLOCKS,
@@ -204,20 +203,20 @@ def test_curves_on_a_terminal(tmp_path: Path) -> None:
 def test_online_figures_are_of_the_whole_training_set() -> None:
     nlp = initialized("crf_ner", 4, optimizer=registered("optimizers", "AdaGrad"))
     pipe, examples = cast(Any, pipe_of(nlp)), corpus_of(nlp, repeat=4)
-    assert steps.figures(pipe.training) is None
+    assert pipe.training.figures() is None
     met = []
     for first in range(0, len(examples), 2):
         pipe.update(examples[first : first + 2])
         pipe.finish_update(None)
         met.append(pipe.training.run.report)
-    report = steps.figures(pipe.training, restart=True)
+    report = pipe.training.figures(restart=True)
     assert report.loss == pytest.approx(sum(one.loss for one in met))
     assert report.value == pytest.approx(report.loss + met[-1].value - met[-1].loss)
     assert np.isnan(report.grad_norm)
-    assert steps.figures(pipe.training).loss == report.loss
+    assert pipe.training.figures().loss == report.loss
     pipe.update(examples[:2])
     pipe.finish_update(None)
-    assert steps.figures(pipe.training).loss == pytest.approx(pipe.training.run.report.loss * len(examples) / 2)
+    assert pipe.training.figures().loss == pytest.approx(pipe.training.run.report.loss * len(examples) / 2)
     assert pipe.doc_model.n_active == np.count_nonzero(pipe.crf.theta) > 0
     assert pipe.annotation.score_name == "ents_f"
 

@@ -12,8 +12,7 @@ from spacy.training import Example
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.model import LinearChainCRF
-from spacy_crfseq.pipeline import steps
-from spacy_crfseq.pipeline.build import aligned, penalty_factor
+from spacy_crfseq.pipeline.start_from import aligned, penalty_factor
 from spacy_crfseq.potentials.layout import cells
 from spacy_crfseq.potentials.values import Values
 from spacy_crfseq.regularizers.none import NoRegularizer
@@ -257,7 +256,7 @@ def test_weights_are_carried_over() -> None:
     doc, tags = nlp.make_doc(TEXTS[0][0]), ner.tags
     [before], transitions = ner.model.predict([doc]), ner.crf.views.transitions.copy()
     assert before.any()
-    steps.update(ner.training, [second], {})  # features and labels come; the optimizer has not worked on them yet
+    ner.training.update([second], {})  # features and labels come; the optimizer has not worked on them yet
     [after] = ner.model.predict([doc])
     assert len(ner.tags) > len(tags) == before.shape[1]
     np.testing.assert_allclose(after[:, : len(tags)], before, atol=1e-6)
@@ -343,7 +342,7 @@ def test_a_model_stored_early_has_all_features() -> None:
     nlp.initialize()
     nlp.update([tutorial_example(nlp, *TEXTS[0])])
     new = [tutorial_example(nlp, *text) for text in TEXTS[1:]]
-    steps.update(ner.training, new, {})
+    ner.training.update(new, {})
     again: Any = spacy.blank("en").add_pipe("crf_ner", config=config).from_bytes(ner.to_bytes())
     assert again.crf.layout.size == ner.crf.layout.size
 

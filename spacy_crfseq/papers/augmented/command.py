@@ -156,7 +156,7 @@ def _settings(block: dict[str, Any]) -> tuple[Settings, int]:
 
 def _sources(nlp: Language, block: dict[str, Any]) -> tuple[list[Source], Source | None, ReadDev | None]:
     """Return the data sets with their losses, that of the dev corpus, and what reads its examples anew."""
-    from ...pipeline.encode import annotated
+    from ...pipeline.terms import annotated
     from .training import Source
 
     annotating = _annotating(nlp, block)

@@ -30,8 +30,8 @@ from ...inference.posterior import NBest
 from ...losses.perceptron import Perceptron
 from ...model import LinearChainCRF
 from ...optimizers.mistakes import AveragedPerceptron
-from ...pipeline.build import Evaluator, encode_allowed
 from ...pipeline.component import CRFComponent
+from ...pipeline.evaluator import Evaluator, encode_allowed
 from ...pipeline.labels import gold_tags, known_tags, same_words
 from ...pipeline.prediction import read_docs
 from ...pipeline.select import one_crf_of
@@ -397,7 +397,7 @@ class _Maker:
         if source.loss is None:
             if not examples:
                 raise DataError(f"The data set {source.name!r} is empty. Check the path of its corpus.")
-            compiled = self._pipe.training.present().compile(self._pipe.doc_model, examples, networks=True)
+            compiled = self._pipe.training.compile(examples, networks=True)
             return gold_set(source.name, join(compiled))
         return self._ranked(source.name, examples, source.loss)
 

@@ -26,12 +26,16 @@ from ...errors import ConfigError
 from ...features.index import HashIndex
 from ...model import LinearChainCRF
 from ...pipeline.build import layout_for
+from ...pipeline.clusters import RemoteTags
+from ...pipeline.corpus_encoder import EncodedCorpus
 from ...pipeline.doc_model import DocModel
-from ...pipeline.encode import TRAIN, Plan, Texts, TrainingSet, annotated, find_texts, reader_of, settings_of
 from ...pipeline.examples import Corpus
 from ...pipeline.feature_names import Origins, features_with_largest_weights
+from ...pipeline.objectives import FIRST, bound, corpus_term, further_terms
+from ...pipeline.plan import TrainingPlan
 from ...pipeline.settings import Method, TermSettings
-from ...pipeline.training import bound, collect, terms_of
+from ...pipeline.terms import Texts, annotated, find_texts, reader_of
+from ...pipeline.training_set import Collection, collect
 from ...potentials import layout as layouts
 from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
@@ -74,28 +78,36 @@ class ConfigPart(NamedTuple):
         return (self.part.path.stat().st_size if end is None else end) - self.part.begin
 
 
-def corpora_of(
-    nlp: Language, settings: Mapping[str, TermSettings], n_shards: int, n_threads: int
-) -> tuple[dict[str, list[ConfigPart]], int]:
-    """Return the parts of the corpora of a config, that of the training and those of terms, and a number of shards.
+class Parts(NamedTuple):
+    """Parts of the training corpus, and of the texts of terms."""
+
+    corpus: Sequence[ConfigPart]
+    terms: Mapping[str, Sequence[ConfigPart]]
+
+
+def corpora_of(nlp: Language, settings: Mapping[str, TermSettings], n_shards: int, n_threads: int) -> tuple[Parts, int]:
+    """Return the parts of the corpora of a config, and a number of shards.
 
     A reader without the methods `parts` and `part`, such as one of a user, is one part.
     n_shards (int): The number to return; 0 for one that suits the size and the threads.
     """
-    names = {TRAIN: str(nlp.config.interpolate()["training"]["train_corpus"])}
-    names |= {name: term.corpus for name, term in settings.items() if term.corpus is not None}
-    corpora: dict[str, list[ConfigPart]] = {}
-    for name, corpus in names.items():
+    names = [str(nlp.config.interpolate()["training"]["train_corpus"])]
+    names += [term.corpus for term in settings.values() if term.corpus is not None]
+    corpora: list[list[ConfigPart]] = []
+    for corpus in names:
         reader: Any = reader_of("[training]", corpus, nlp)
         if not hasattr(reader, "parts"):
-            corpora[name], n_shards = [ConfigPart(corpus, None)], n_shards or n_threads
+            corpora.append([ConfigPart(corpus, None)])
+            n_shards = n_shards or n_threads
             continue
         whole = sum(ConfigPart(corpus, part).n_bytes for part in reader.parts(0))
         n_shards = n_shards or n_threads * min(MOST, -(-max(1, whole) // (n_threads * SHARD_BYTES)))
         parts = reader.parts(min(PART_BYTES, whole // (PARTS * n_shards) + 1))
         # workers may have another working directory
-        corpora[name] = [ConfigPart(corpus, part and part._replace(path=part.path.absolute())) for part in parts]
-    return corpora, n_shards
+        corpora.append([ConfigPart(corpus, part and part._replace(path=part.path.absolute())) for part in parts])
+    first, *others = corpora
+    of_terms = (name for name, term in settings.items() if term.corpus is not None)
+    return Parts(first, dict(zip(of_terms, others, strict=True))), n_shards
 
 
 # On workers
@@ -146,7 +158,7 @@ class Shard:
     memory (dict): What work keeps between calls.
     """
 
-    data: TrainingSet
+    texts: Collection
     ids: Both | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     objective: Objective | None = None
@@ -155,7 +167,7 @@ class Shard:
         return {**vars(self), "objective": None}
 
     def __sizeof__(self) -> int:
-        texts = [corpus.data.encoded for corpus in self.data.corpora.values()]
+        texts = [corpus.data.encoded for corpus in self.texts.corpora]
         return sum(ids.n_bytes for text in texts for ids in (text.unigrams, text.bigrams))
 
 
@@ -163,14 +175,16 @@ class Facts(NamedTuple):
     """What the driver needs to know of a shard.
 
     keys, templates, counts: Of its features, in the order of the shard; counts in tokens.
-    tags, sizes: Gold tags, and the numbers of documents, tokens and sequences of each corpus, by the names of terms.
+    tags: The gold tags of the training corpus and of each term.
+    size, term_sizes: The numbers of documents, tokens and sequences of the training corpus, and of each term.
     """
 
     keys: tuple[Hashes, Hashes]
     templates: tuple[Numbers, Numbers]
     counts: tuple[Offsets, Offsets] | None
-    tags: dict[str, Sequence[str]]
-    sizes: dict[str, Offsets]
+    tags: RemoteTags
+    size: Offsets
+    term_sizes: dict[str, Offsets]
 
 
 class Observed(NamedTuple):
@@ -211,19 +225,19 @@ class Outline(NamedTuple):
         return LinearChainCRF(self.tags, self.layout, theta, keys, self.dictionary, templates, added)
 
 
-def encode(shard: None, recipe: Recipe, parts: Mapping[str, Sequence[ConfigPart]]) -> Shard:
-    """Return parts of corpora, by the names of terms, as numbers.  RAISES CrfError: If one cannot be read."""
+def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
+    """Return parts of corpora as numbers.  RAISES CrfError: If one cannot be read."""
     with LOCK:
         nlp, model = pipeline_of(recipe), recipe.model(())
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
-        texts: dict[str, Texts] = {name: partial(_read, nlp, each) for name, each in parts.items() if name != TRAIN}
-        plan = Plan(annotators=annotators, texts=find_texts(model, texts, None))
-        readers = [part(nlp) for part in parts[TRAIN]]
+        texts: dict[str, Texts] = {name: partial(_read, nlp, of_term) for name, of_term in parts.terms.items()}
+        plan = TrainingPlan(annotators=annotators, texts=find_texts(model, texts, None))
+        readers = [part(nlp) for part in parts.corpus]
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
-        data = collect(model, plan, Corpus(partial(_read, nlp, parts[TRAIN], annotators), False, None, portions))
-        data.encoder.end()
-        return Shard(data)
+        collected = collect(model, plan, Corpus(partial(_read, nlp, parts.corpus, annotators), False, None, portions))
+        collected.encoder.end()
+        return Shard(collected)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -238,26 +252,27 @@ def _portions(nlp: Language, readers: Sequence[Any], *given: Any) -> Iterator[An
 
 def describe(shard: Shard, count: bool) -> Facts:
     """Return the facts about a shard, with counts of its features if these are needed."""
-    corpora, encoder, counts = shard.data.corpora, shard.data.encoder, None
+    collected, encoder, counts = shard.texts, shard.texts.encoder, None
     unigrams, bigrams = encoder.unigrams, encoder.bigrams
     if count:
-        texts = [corpus.known for corpus in corpora.values()]
+        texts = [corpus.known for corpus in collected.corpora]
         counts = (
             reduce(np.add, [unigrams.count(text.unigrams) for text in texts]),
             reduce(np.add, [bigrams.count(text.bigrams) for text in texts]),
         )
-    tags = {name: corpus.tags for name, corpus in corpora.items()}
-    sizes = {
-        name: np.array([corpus.n_docs, corpus.data.encoded.n_tokens, corpus.data.n_sequences])
-        for name, corpus in corpora.items()
-    }
+    tags = RemoteTags(collected.corpus.tags, {name: corpus.tags for name, corpus in collected.terms.items()})
+    sizes = {name: _size(corpus) for name, corpus in collected.terms.items()}
     keys, templates = (unigrams.index.keys, bigrams.index.keys), (unigrams.template_of, bigrams.template_of)
-    return Facts(keys, templates, counts, tags, sizes)
+    return Facts(keys, templates, counts, tags, _size(collected.corpus), sizes)
+
+
+def _size(corpus: EncodedCorpus) -> Offsets:
+    return np.array([corpus.n_docs, corpus.data.encoded.n_tokens, corpus.data.n_sequences])
 
 
 def number(shard: Shard, keys: Both) -> Shard:
     """Return a shard whose features have the numbers of the model with these keys."""
-    encoder, corpora = shard.data.encoder, shard.data.corpora.values()
+    encoder, corpora = shard.texts.encoder, shard.texts.corpora
     if shard.ids is None:  # the task may be done again
         shard.ids = encoder.unigrams.number_as(keys[0]), encoder.bigrams.number_as(keys[1])
         encoder.renumber([text for corpus in corpora for text in (corpus.known, corpus.data.encoded)])
@@ -269,7 +284,7 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
     with LOCK:
         model = recipe.model(tags)
         model.method = model.method._replace(support=support)
-        whole = shard.data.numbered(model)
+        whole = shard.texts.numbered(model)
         layout, data, states = layout_for(model, whole), whole.corpus.data, []
         for index, potential in enumerate(model.method.potentials.values()):
             if isinstance(potential, SupportPotential):
@@ -304,15 +319,16 @@ def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Outli
 
 
 def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> Objective:
-    model, encoder = recipe.model(plan.tags), shard.data.encoder
+    model, encoder = recipe.model(plan.tags), shard.texts.encoder
     crf = plan.crf(model.method, (np.zeros(0, np.uint64),) * 2, None)
     encoder.unigrams.index = encoder.bigrams.index = HashIndex()  # the keys are no longer needed
     if shard.ids is not None:
         blocks = zip((plan.layout.unigrams, plan.layout.bigrams), shard.ids, strict=True)
         own = [_weights_of(rows, ids) for rows, ids in blocks]
         shard.memory[OWN] = np.concatenate([*own, np.ones(len(crf.theta) - sum(map(len, own)), np.bool_)])
-    terms, dictionary = list[Term](), plan.dictionary
-    for term in terms_of(model, shard.data.numbered(model)):
+    terms, dictionary, whole = list[Term](), plan.dictionary, shard.texts.numbered(model)
+    data_of_terms = {name: corpus.data for name, corpus in whole.terms.items()}
+    for term in [corpus_term(model, whole.corpus.data), *further_terms(model, data_of_terms)]:
         data = term.data
         if dictionary is not None and encoder.words is not None and data.encoded.words is not None:
             words = dictionary.rows(encoder.words.keys)[data.encoded.words]
@@ -333,9 +349,9 @@ def _weights_of(rows: Rows, ids: Ints) -> Bools:
 def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of some features [F], numbers of the model, that a shard knows."""
     assert shard.ids is not None
-    encoder = copy(shard.data.encoder)  # from which the origins of features can be moved
+    encoder = copy(shard.texts.encoder)  # from which the origins of features can be moved
     encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
-    origins = Origins(encoder, shard.data.strings or {}, pipeline_of(recipe).vocab)
+    origins = Origins(encoder, shard.texts.texts.strings or {}, pipeline_of(recipe).vocab)
     names_of: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for block, ids in enumerate(shard.ids):
         own = np.flatnonzero(np.isin(ids, numbers[block]))
@@ -348,7 +364,7 @@ def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], d
 
 
 class Shards:
-    """The texts of a training on the workers of a Dask cluster; implements `training.Remote` and `objective.Shards`.
+    """The texts of a training on the workers of a Dask cluster; implements `clusters.Remote` and `objective.Shards`.
 
     client (Client): Of `distributed`.
     facts (Mapping): Those of a run to continue; its number of shards gives the same result.
@@ -387,14 +403,18 @@ class Shards:
         return self.cluster.sum(work_on, theta, work, self._recipe, self._plan)
 
     def encode(
-        self, model: DocModel, plan: Plan, nlp: Language | None, examples: Iterable[Example]
-    ) -> dict[str, list[str]]:
+        self,
+        model: DocModel,
+        nlp: Language | None,
+        examples: Iterable[Example],
+        annotators: Sequence[Any],
+        report: Callable[[str], None],
+    ) -> RemoteTags:
         """Encode all parts on the workers, and merge the vocabularies."""
         method = model.method
         wrong = {
             "attributes that read labels of a first stage": model.first is not None,
             "max_features": bool(method.max_features),
-            "a trained model to continue from": plan.source is not None,
             "a missing nlp": nlp is None,
         }
         if nlp is None or any(wrong.values()):
@@ -403,19 +423,20 @@ class Shards:
                 f"Component {model.name!r}: training on a cluster does not support {what}. Train it in one process."
             )
         self.optimizer(method.optimizer, model.name)
-        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in plan.annotators)]
+        names = [name for name, pipe in nlp.pipeline if any(pipe is one for one in annotators)]
         n_threads = sum(self._client.nthreads().values()) or 1
         parts, self.n_shards = corpora_of(nlp, method.each_term(model.name), self.n_shards, n_threads)
-        n_shards = min(self.n_shards, len(parts[TRAIN]))
-        cluster = self._cluster = Cluster(self._client, n_shards, plan.report)
+        n_shards = min(self.n_shards, len(parts.corpus))
+        cluster = self._cluster = Cluster(self._client, n_shards, report)
         others = tuple(name for name in nlp.component_names if name not in names)
         stored = nlp.config.to_str(), nlp.to_bytes(exclude=others)
         self._recipe = Share(Recipe(model.name, tuple(names), others, *stored, self._code))
-        groups = {name: _groups(each, n_shards) for name, each in parts.items()}
+        of_shards = _groups(parts.corpus, n_shards)
+        terms_of_shards = {name: _groups(of_term, n_shards) for name, of_term in parts.terms.items()}
 
-        def arguments(shard: int) -> tuple[Any, dict[str, list[ConfigPart]]]:
-            parts_of_shard = {name: each[shard] for name, each in groups.items() if each[shard] or name == TRAIN}
-            return self._recipe, parts_of_shard
+        def arguments(shard: int) -> tuple[Any, Parts]:
+            terms = {name: groups[shard] for name, groups in terms_of_shards.items() if groups[shard]}
+            return self._recipe, Parts(of_shards[shard], terms)
 
         cluster.make(encode, arguments, lambda n: self._made(n, n_shards))
         facts = cluster.each(describe, method.min_count > 1)
@@ -423,11 +444,14 @@ class Shards:
         self._keys, self._templates = (merged[0][0], merged[1][0]), (merged[0][1], merged[1][1])
         keys = Share(self._keys)
         cluster.make(number, lambda shard: (keys,))
-        sizes = {name: sum(shard.sizes[name] for shard in facts if name in shard.sizes) for name in parts}
-        self._n_sequences = [int(size[2]) for size in sizes.values()]
+        size = np.sum([shard.size for shard in facts], axis=0)
+        sizes = [size, *(size for shard in facts for size in shard.term_sizes.values())]
+        self._n_sequences, self._n_total = int(size[2]), sum(int(of_corpus[2]) for of_corpus in sizes)
         if isinstance(examples, Corpus):
-            examples.count(*sizes[TRAIN][:2].tolist())
-        return {name: list(chain.from_iterable(shard.tags.get(name, ()) for shard in facts)) for name in parts}
+            examples.count(*size[:2].tolist())
+        tags = [*chain.from_iterable(shard.tags.corpus for shard in facts)]
+        of_terms = {name: [*chain.from_iterable(s.tags.terms.get(name, ()) for s in facts)] for name in parts.terms}
+        return RemoteTags(tags, of_terms)
 
     def start(self, model: DocModel) -> None:
         """Begin with a model of zero weights for the features and tags of all shards."""
@@ -453,20 +477,21 @@ class Shards:
             _state(model.name, each) for each in zip(*(vocabulary.states for vocabulary in observed), strict=True)
         ]
         dictionary = _dictionary(model, [vocabulary.words for vocabulary in observed if vocabulary.words is not None])
-        plan = Outline(model.labels.tags, layout, dictionary, states, sum(self._n_sequences))
+        plan = Outline(model.labels.tags, layout, dictionary, states, self._n_total)
         self._plan, crf = Share(plan), plan.crf(model.method, self._keys, self._templates)
-        model.start(crf, model.encoder_of(crf), self._n_sequences[0], names=[])
+        model.start(crf, model.encoder_of(crf), self._n_sequences, names=[])
 
-    def objective(self, model: DocModel, plan: Plan) -> Objective:
+    def objective(self, model: DocModel, report: Callable[[str], None]) -> Objective:
         """Return the objective over all shards."""
         n_workers, n_shards = len(self._client.nthreads()), self.cluster.n_shards
         moved = 2 * n_workers * model.crf.theta.nbytes / 1e6  # parameters to each worker, a gradient from each
-        plan.report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
-        terms = settings_of(model).items()
-        losses = [TermLoss(name, bound(model, term.loss), term.weight) for name, term in terms if term.weight]
+        report(f"{n_shards} shards on {n_workers} workers; a pass over them moves {moved:,.1f} MB")
+        losses = [TermLoss(FIRST, bound(model, model.method.loss))]
+        for name, term in model.method.each_term(model.name).items():
+            losses += [TermLoss(name, bound(model, term.loss), term.weight)] if term.weight else []
         return Distributed(
             self, model.crf.potential, losses, model.method.regularizer,
-            n_total=sum(self._n_sequences), n_threads=model.method.n_threads,
+            n_total=self._n_total, n_threads=model.method.n_threads,
         )  # fmt: skip
 
     def facts(self) -> dict[str, str]:

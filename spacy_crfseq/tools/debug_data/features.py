@@ -207,11 +207,12 @@ def _costs(setup: Setup) -> tuple[dict[str, TrainingCost], Expense]:
 
 
 def _component(setup: Setup, name: str, pipe: CRFComponent, cost: TrainingCost | None) -> Component:
-    from ...pipeline.encode import Plan
-    from ...pipeline.training import collect
+    from ...pipeline.plan import TrainingPlan
+    from ...pipeline.training_set import collect
 
     before = pipe.training.data  # None without an initialization
-    data = collect(pipe.doc_model, Plan(), setup.train, None if before is None else before.held_out)
+    held_out = None if before is None else before.texts.held_out
+    data = collect(pipe.doc_model, TrainingPlan(), setup.train, held_out=held_out)
     corpus, encoder = data.corpus, data.encoder
     uses = template_uses(encoder.unigrams, corpus.known.unigrams) + template_uses(encoder.bigrams, corpus.known.bigrams)
     unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
@@ -235,7 +236,7 @@ def _unaligned(setup: Setup, pipe: CRFComponent, known: Collection[str]) -> dict
 
 
 def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
-    from ...pipeline.encode import find_texts
+    from ...pipeline.terms import find_texts
     from ...training.compatibility import part_name
 
     uses, settings = [], pipe.method.each_term(component)

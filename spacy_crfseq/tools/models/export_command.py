@@ -61,7 +61,7 @@ def export_pipeline(
 
 def _texts_of(nlp: Language, texts: Path | None) -> Iterator[Doc]:
     """Yield the texts of a file, or of the training corpus that the config of a pipeline names, if it is there."""
-    from ...pipeline.encode import reader_of
+    from ...pipeline.terms import reader_of
 
     if texts is not None:
         yield from (text.doc for text in read_file(nlp, texts))

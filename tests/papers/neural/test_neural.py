@@ -77,11 +77,12 @@ def test_gradients_are_slopes(name: str) -> None:
             noise = rng.normal(0, 0.1, node.get_param(parameter).shape).astype(np.float32)
             node.set_param(parameter, node.get_param(parameter) + noise)
     theta = rng.normal(0, 0.5, pipe.crf.theta.shape)
-    data = pipe.training.data.corpus.data
+    data = pipe.training.data.corpus
     text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
 
     def loss_at(given: Given, theta: np.ndarray) -> tuple[float, Any]:
-        objective = steps.Run(pipe.training).with_networks(data._replace(encoded=text), {0: given})
+        run = steps.Run(pipe.doc_model, pipe.training.data, pipe.training.optimizer())
+        objective = run.with_networks(data._replace(encoded=text), {0: given})
         (batch,) = objective.minibatches(data.n_sequences, None)
         value, rows = batch.loss_and_grad(theta)
         grad = np.zeros_like(theta)

@@ -20,9 +20,9 @@ from thinc.api import Config
 from spacy_crfseq.corpora.outputs import FOLDER
 from spacy_crfseq.errors import ClusterError, ConfigError, DataError, FormatError
 from spacy_crfseq.pipeline import clusters
-from spacy_crfseq.pipeline.build import carry_over
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.pipeline.encode import reader_of
+from spacy_crfseq.pipeline.start_from import carry_over
+from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.potentials import layout
 from spacy_crfseq.tools.cluster import Dask, connect
 from spacy_crfseq.tools.cluster.workers import Cluster, await_result

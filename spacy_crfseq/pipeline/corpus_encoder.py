@@ -1,0 +1,264 @@
+"""A corpus as numbers, encoded chunk by chunk: no document is kept, so that memory is needed for ids only.
+
+These are some twenty bytes per token.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from itertools import chain, pairwise, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.training import Example, validate_examples
+from spacy.util import minibatch
+
+from ..errors import DataError, NoExamplesError
+from ..features.encoder import BLOCK_TOKENS, Columns, Encoded, Encoder, Ids, take_sequences
+from ..features.index import Growable, Packed
+from ..training.compatibility import is_unlabelled
+from ..training.dataset import Dataset
+from ..types import MISSING, Ints, Loss, Offsets, TextLoss
+from .alignment import Unaligned
+from .doc_model import DocModel
+from .encode import ExampleEncoder, has_space, read_inputs, resolve_candidates, sequence_weights
+from .evidence import Partial
+from .examples import Corpus, LabelledText
+from .labels import PartialTable, gold_tags, same_words
+from .prediction import DocColumns
+from .settings import TermSettings
+from .white_space import wordwise
+
+CHUNK_DOCS = 200
+"""Documents encoded at a time."""
+
+
+class EncodedCorpus(NamedTuple):
+    """A corpus of `n_docs` documents as numbers.
+
+    data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
+    known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
+    tags (Sequence[str]): The gold tags, in the order of first appearance, then those that are only possible; or those
+        of the model that has these numbers.
+    absent (list[str]): Columns set on gold Docs but on no predicted Doc; `known` takes them from the gold Docs.
+    unset (list[str]): Columns that features read, but that are on no predicted Doc.
+    """
+
+    data: Dataset
+    known: Encoded
+    tags: Sequence[str]
+    absent: list[str]
+    unset: list[str]
+    n_docs: int
+
+    def take(self, sequences: Offsets) -> EncodedCorpus:
+        """Return some sequences, in the given order."""
+        data = self.data.take(sequences)
+        same = self.known is self.data.encoded
+        return self._replace(data=data, known=data.encoded if same else take_sequences(self.known, sequences)[0])
+
+    def numbered(self, model: DocModel, loss: Loss, partials: PartialTable) -> EncodedCorpus:
+        """Return the corpus with the numbers of the model's tags.
+
+        RAISES DataError: If the model does not have a tag.
+        RAISES ConfigError: If the loss cannot learn from the labels.
+        """
+        numbers = np.append(model.labels.numbers(list(self.tags), partials), np.int32(MISSING))
+        data = self.data._replace(gold=_renumbered(self.data.gold, numbers))
+        resolve_candidates(model, data, loss, partials)
+        return self._replace(data=data, tags=model.labels.tags)
+
+
+def _renumbered(gold: Ints, numbers: Ints) -> Ints:
+    """Return labels [T] by their new numbers, the last of which is that of a missing label; candidate sets stay."""
+    kind, parts = np.promote_types(gold.dtype, type_for(numbers)), [gold[:0]]
+    for first in range(0, len(gold), BLOCK_TOKENS):  # an index of the whole text would take eight bytes a token
+        part = gold[first : first + BLOCK_TOKENS]
+        parts.append(np.where(part < MISSING, part, numbers[np.maximum(part, MISSING)]).astype(kind))
+    return np.concatenate(parts).astype(kind, copy=False)
+
+
+def type_for(labels: Ints) -> np.dtype[Any]:
+    """Return the smallest type of signed numbers that holds the labels."""
+    return np.min_scalar_type(min(labels.min(initial=0), -1 - labels.max(initial=0)))
+
+
+def encode_corpus(
+    model: DocModel, texts: ExampleEncoder, examples: Iterable[Example], term: TermSettings | None = None
+) -> EncodedCorpus:
+    """Return examples as numbers, those of a term if its settings are given.
+
+    An encoder that is not frozen collects their features, those of gold columns included.
+    RAISES NoExamplesError: If there are no examples.
+    RAISES DataError: On annotation that cannot be read; both name the component.
+    """
+    loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
+    by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
+    lexical = labelled and not by_docs and model.place.vocab is model.vocab
+    texts.encoder.pinned = True  # the parts of a text share their bags
+    growing = _GrowingCorpus(model, texts, loss, labelled)
+    portions = examples.portions if lexical and isinstance(examples, Corpus) else None
+    try:
+        if portions is None:
+            parts = minibatch(examples, CHUNK_DOCS)
+        else:
+            parts = portions(CHUNK_DOCS, texts.encoder.columns, model.annotation)
+        for part in parts:
+            growing.add(part)
+        encoded = growing.finished()
+    except DataError as error:
+        kind = NoExamplesError if isinstance(error, NoExamplesError) else DataError
+        raise kind(f"Component {model.name!r}: {error}") from None
+    if portions is not None and isinstance(examples, Corpus):  # else it has counted the examples that it has read
+        examples.count(encoded.n_docs, growing.n_tokens)
+    return encoded
+
+
+class _PackedText:
+    """Encoded texts of one encoder, packed and joined as they come, so that no array is in memory twice."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._packed: list[Packed] = []
+        self._blocks: tuple[Ids, ...] = ()
+        self._words = Growable(np.int32)
+        self._inputs: list[tuple[NDArray[Any], ...]] = []
+        self._offsets = Growable(np.int64)
+        self._offsets.resize(1)
+
+    def append(self, part: Encoded) -> None:
+        """Append a text."""
+        self._blocks = unigrams, bigrams = part[:2]
+        self._packed = self._packed or [Packed(unigrams.columns.shape[1]), Packed(bigrams.columns.shape[1])]
+        for packed, ids in zip(self._packed, self._blocks, strict=True):
+            packed.append(ids.columns[:])
+        if part.words is not None:
+            self._words.append(part.words)
+        self._inputs.append(part.inputs)
+        self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
+
+    def copy(self) -> _PackedText:
+        return deepcopy(self, {id(self._encoder): self._encoder})
+
+    def joined(self) -> Encoded:
+        self._words.trim()
+        self._offsets.trim()
+        offsets, blocks = self._offsets.array, list[Ids]()
+        for ids, packed in zip(self._blocks, self._packed, strict=True):
+            packed.bytes.trim()
+            blocks.append(ids._replace(columns=packed, offsets=offsets))
+        inputs = tuple(map(np.concatenate, zip(*self._inputs, strict=True)))
+        words = None if self._encoder.words is None else self._words.array
+        return Encoded(blocks[0], blocks[1], offsets, words, inputs)
+
+
+class _GrowingCorpus:
+    """A corpus that grows by chunks of examples.
+
+    n_tokens: So far, with white space.
+    """
+
+    def __init__(self, model: DocModel, texts: ExampleEncoder, loss: Loss, labelled: bool) -> None:
+        self._model, self._texts, self._encoder = model, texts, texts.encoder
+        self._loss, self._labelled = loss, labelled
+        self._numbers: dict[str | None, int] = {None: MISSING}
+        self._unaligned = Unaligned()
+        self._known, self._gold, self._weights = _PackedText(texts.encoder), list[Ints](), [np.ones(0)]
+        self._seen: _PackedText | None = None  # None as long as no column is missing: it equals `known` then
+        self._absent: dict[str, None] = {}
+        self._present: set[str] = set()
+        self._inputs: list[NDArray[Any]] = []
+        self._n_docs = self.n_tokens = 0
+
+    def add(self, chunk: list[Example] | LabelledText) -> None:
+        """Encode some examples, or some sentences of a file."""
+        encoder, model = self._encoder, self._model
+        if isinstance(chunk, LabelledText):
+            self._present.update(encoder.columns)
+            self._append(chunk.text, chunk.text, self._numbered(chunk.tags), chunk.weights)
+            self._n_docs += len(chunk.text.offsets) - 1
+            self.n_tokens += len(chunk.tags)
+            return
+        validate_examples(chunk, "CRFComponent.initialize")
+        docs = [example.predicted for example in chunk]
+        columns = self._texts.read(model, docs, encoder.columns)
+        text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
+        self._absent.update(dict.fromkeys(missing))
+        self._present.update([name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any()])
+        if missing and self._seen is None:
+            self._seen = self._known.copy()
+        labels = np.full(len(columns.text.orths), MISSING, np.int32)
+        if self._labelled:
+            # one Doc after another: lists that stay would let the garbage collector visit all Docs
+            spaces, unaligned = repeat(has_space(columns, chunk)), repeat(self._unaligned)
+            tags = map(gold_tags, repeat(model.annotation), chunk, repeat(model.name), unaligned, spaces)
+            labels = self._numbered(columns.only_words(chain.from_iterable(tags)))
+        self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
+        if isinstance(self._loss, TextLoss):
+            self._inputs.append(read_inputs(self._loss, columns.words(docs), model.name))
+        self._n_docs += len(chunk)
+        self.n_tokens += sum(map(len, docs))
+
+    def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
+        encoded = self._encoder.encode(text)
+        self._known.append(encoded)
+        if self._seen is not None:
+            # encoding the text as it is adds no feature: all its features occur with the column, too
+            self._seen.append(encoded if seen is text else self._encoder.encode(seen))
+        self._gold.append(labels.astype(type_for(labels)))
+        self._weights.append(weights)
+
+    def _with_gold(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
+        """Return the text with columns of the gold Docs where no predicted one has them, and their names.
+
+        So their features are known when ``annotating_components`` set them.  They are no input of the training, and
+        what the task writes never is.
+        """
+        names, text = self._encoder.columns, columns.text
+        answers, functions = self._model.annotation.writes, self._model.read_by_functions
+        absent = [i for i, name in enumerate(names) if name not in answers and not text.context[:, i].any()]
+        missing = [names[i] for i in absent]
+        if absent or functions:
+            chunk = [*map(wordwise, chunk)]
+        if absent:
+            text = text._replace(context=text.context.copy())
+            for example, (begin, end) in zip(chunk, pairwise(columns.doc_offsets.tolist()), strict=True):
+                if same_words(example):
+                    values = example.reference.to_array([*missing])
+                    text.context[begin:end, absent] = values.reshape(end - begin, len(absent))
+        if not functions:
+            return text, missing
+        read = sorted(functions - answers - {"NORM", "SPACY"})
+        unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
+        if unset and all(map(same_words, chunk)):
+            gold_sets = self._texts.read(self._model, [example.reference for example in chunk], names).text.sets
+            text, missing = text._replace(sets=gold_sets), [*missing, *unset]
+        self._present.update(functions - {*unset, *names})
+        return text, missing
+
+    def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
+        table, numbers = self._texts.partials, self._numbers
+        labels = [
+            table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
+        ]
+        return np.array(labels, np.int32)
+
+    def finished(self) -> EncodedCorpus:
+        """Return all examples.  RAISES NoExamplesError: If there are none."""
+        if not self._n_docs:
+            raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
+        table, joined = self._texts.partials, self._known.joined()
+        encoded = joined if self._seen is None else self._seen.joined()
+        read_by_loss = np.concatenate(self._inputs) if self._inputs else None
+        gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
+        data = Dataset(encoded, gold, weights, table.candidates, inputs=read_by_loss)
+        never = [name for name in self._absent if name not in self._present]
+        tags: list[Any] = list(self._numbers)[1:]  # without None
+        unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]
+        tags += table.new_tags(tags)
+        if lost := self._unaligned.message(self._model.annotation.public_labels(tags)):
+            warnings.warn(f"Component {self._model.name!r}: {lost}", stacklevel=2)
+        return EncodedCorpus(data, joined, tags, never, unset, self._n_docs)

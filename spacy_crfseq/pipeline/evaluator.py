@@ -1,0 +1,98 @@
+"""The scores of parameters on a development corpus, counted on arrays of labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from spacy.scorer import PRFScore
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from ..features.encoder import Encoded
+from ..prf import SEQUENCES
+from ..schemes import TagTable, count_spans, span_f1, spans_of
+from ..training.fit import Scores
+from ..types import MISSING, Bools, Floats, Ints, Offsets
+from .doc_model import DocModel
+from .labels import gold_tags, known_tags, same_words
+from .prediction import DocColumns, allowed_labels
+
+
+def encode_allowed(model: DocModel, docs: list[Doc]) -> tuple[Encoded, DocColumns, Bools | None]:
+    """Return the words of Docs as numbers, the columns read, and the labels they may have [W, L], None if all may."""
+    encoded, columns = model.encode(docs)
+    return encoded, columns, allowed_labels(model.labels, docs, columns)[0]
+
+
+class Evaluator:
+    """A function from parameters [D] to the F1 of spans on `dev`, or the accuracy of known tags."""
+
+    def __init__(self, model: DocModel, dev: list[Example]) -> None:
+        (self._crf, _), self._model, self._rules = model.trained(), model, model.rules
+        self._encoded, columns, self._allowed = encode_allowed(model, [example.predicted for example in dev])
+        tokens = (tag for example in dev for tag in gold_tags(model.annotation, example, model.name))
+        tags = known_tags([*columns.only_words(tokens)])
+        names = [*self._crf.labels, *sorted({tag for tag in tags if tag is not None} - set(self._crf.labels))]
+        numbers: dict[str | None, int] = {tag: number for number, tag in enumerate(names)}
+        self._gold = np.array([numbers.get(tag, MISSING) for tag in tags], np.int32)
+        self._known, scheme = self._gold >= 0, model.annotation.scheme
+        self._table = None if scheme is None else TagTable(names, scheme)
+        self._plain = self._is_plain(dev, columns)
+        self._spaced = any(len(example.reference) and not example.reference.has_unknown_spaces for example in dev)
+
+    def __call__(self, theta: Floats) -> float:
+        """Return the score of parameters."""
+        predicted, gold, known = self._decode(theta), self._gold, self._known
+        if self._table is None:
+            return float((predicted == gold)[known].mean()) if known.any() else 0.0
+        return span_f1(np.where(known, predicted, MISSING), gold, self._encoded.offsets, self._table).f1
+
+    def scores(self, theta: Floats) -> Scores:
+        """Return the scores that `nlp.evaluate` finds on the Docs, None where they are not plain (`_is_plain`)."""
+        if not self._plain:
+            return None
+        predicted, gold, offsets = self._decode(theta), self._gold, self._encoded.offsets
+        name = self._model.annotation.score_name  # tag_acc or ents_f
+        prefix = name.rpartition("_")[0]
+        right = ~np.logical_or.reduceat(predicted != gold, offsets[:-1])
+        sequences = {f"{prefix}_{SEQUENCES}": int(right.sum()) / len(right)}
+        of_tokens = dict.fromkeys(("token_acc", "token_p", "token_r", "token_f"), 1.0 if self._spaced else None)
+        if self._table is None:
+            n_right = int((predicted == gold).sum())
+            n_wrong = len(gold) - n_right
+            return {**of_tokens, name: PRFScore(tp=n_right, fp=n_wrong, fn=n_wrong).fscore, **sequences}
+        counts = count_spans(predicted, gold, offsets, self._table).tolist()
+        of_type = {
+            kind: PRFScore(tp=tp, fp=n_found - tp, fn=n_gold - tp)
+            for kind, (tp, n_found, n_gold) in zip(self._table.types, counts, strict=True)
+            if n_found or n_gold
+        }
+        total = sum(of_type.values(), PRFScore())
+        values = (
+            total.precision,
+            total.recall,
+            total.fscore,
+            {kind: types.to_dict() for kind, types in of_type.items()},
+        )
+        names = (f"{prefix}_{what}" for what in ("p", "r", "f", "per_type"))
+        return {**of_tokens, **dict(zip(names, values if of_type else [None] * 4, strict=True)), **sequences}
+
+    def _decode(self, theta: Floats) -> Ints:
+        trial = self._crf.at(theta).posterior(
+            self._encoded, self._model.labels.constraints, self._allowed, rules=self._rules
+        )
+        return trial.decode(self._model.method.decoder)
+
+    def _is_plain(self, dev: list[Example], columns: DocColumns) -> bool:
+        """Whether scores of Docs are those of labels: equal tokens and sentences, nothing unknown or decided before."""
+        starts = [np.append(1, e.reference.to_array(["SENT_START"])[1:]) == 1 for e in dev if len(e.reference)]
+        offsets = self._encoded.offsets
+        return (
+            bool(starts) and bool(self._known.all()) and not columns.state.any()
+            and not self._model.cfg.get("threshold")
+            and all(map(same_words, dev)) and columns.gaps is None
+            and np.array_equal(np.flatnonzero(np.concatenate(starts)), offsets[:-1])
+            and self._n_spans(offsets) == self._n_spans(columns.doc_offsets)
+        )  # fmt: skip
+
+    def _n_spans(self, offsets: Offsets) -> int:
+        return 0 if self._table is None else len(spans_of(self._gold, offsets, self._table).start)

@@ -1,0 +1,91 @@
+"""Labels of a first stage for the texts that the second stage learns from, by models that have not seen them.
+
+A model labels its own training texts too well to show a second stage what to expect of new ones.  So the corpus is
+labelled in parts, each by a first stage that was trained on the others: the jackknife of Cohen & Carvalho (2005),
+"Stacked sequential learning", section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from spacy.training import Example
+
+from ..features.documents import APART
+from ..inference.posterior import Posterior
+from ..training.dataset import folds
+from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
+from .doc_model import DocModel
+from .prediction import doc_key
+from .training_set import Collection
+from .white_space import words_of
+
+
+class NotedDocs:
+    """The keys and the sizes, in words, of the predicted Docs of a corpus, noted while it is read."""
+
+    def __init__(self) -> None:
+        self.keys, self.sizes = list[int](), list[int]()
+
+    def read(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield examples with whole Docs for a first stage, and note them."""
+        for example in examples:
+            # what is no example is refused where it is encoded; an empty Doc is no document to learn from
+            if isinstance(example, Example) and len(words := words_of([example.predicted])[0]):
+                self.keys.append(doc_key(words))
+                self.sizes.append(len(words))
+                if APART in example.predicted.user_data:  # the second stage alone learns from sentences
+                    whole = example.predicted.copy()
+                    del whole.user_data[APART]
+                    example = Example(whole, example.reference)
+            yield example
+
+
+def jackknife(
+    model: DocModel,
+    texts: Collection,
+    docs: NotedDocs,
+    learn: Callable[[Offsets], None],
+    *,
+    k: int,
+    seed: int,
+    decoder: Decoder,
+    report: Callable[[str], None],
+) -> dict[int, Ints]:
+    """Return the labels of the Docs of a training corpus, by their keys, from models that have not seen them.
+
+    A document is split if it is the only one.  Labels are `MISSING` if there is but one sentence.
+    learn (Callable): Trains the model on some sequences of the texts.
+    k (int): Parts of the corpus, or as many as there are different documents.
+    decoder (Decoder): That of the second stage, which may learn from these models, too.
+    """
+    keys, ends, offsets = docs.keys, np.cumsum([0, *docs.sizes]), texts.corpus.data.encoded.offsets
+    units, bounds = list(keys), np.searchsorted(offsets, ends)
+    if len(set(units)) < 2:  # one document, perhaps in copies
+        units = [i for begin, end in pairwise(bounds.tolist()) for i in range(end - begin)]
+        bounds = np.arange(len(offsets))
+    labels, observed = np.full(ends[-1], MISSING, np.int32), list[Any]()
+    parts = folds(units, min(k, len(set(units))), seed) if len(set(units)) > 1 else []
+    for number, held in enumerate(parts, 1):
+        report(f"First stage: part {number} of {len(parts)} is labelled by a model of the others")
+        sequences = np.concatenate([np.arange(bounds[i], bounds[i + 1]) for i in held])
+        tokens = np.concatenate([np.arange(offsets[bounds[i]], offsets[bounds[i + 1]]) for i in held])
+        learn(np.setdiff1d(np.arange(len(offsets) - 1), sequences))
+        posterior = posterior_of(model, part := texts.take(sequences).numbered(model))
+        labels[tokens] = posterior.decode(model.method.decoder, model.method.n_threads)
+        if isinstance(decoder, LearnedDecoder):
+            data = part.corpus.data
+            weights = np.repeat(data.weights, np.diff(data.encoded.offsets))
+            observed.append(decoder.observe(posterior, np.where(weights > 0, data.gold, MISSING)))
+    if isinstance(decoder, LearnedDecoder):
+        decoder.learn(observed)
+    return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
+
+
+def posterior_of(model: DocModel, texts: Collection) -> Posterior:
+    """Return the distribution of a model's labels for the training corpus of a collection that it was made of."""
+    encoded = model.encoder.adopted(texts.corpus.data.encoded, texts.encoder)
+    return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)

@@ -1,0 +1,56 @@
+"""The objective of a component: the losses of its training corpus and terms, and its penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..potentials.protocol import Potential
+from ..training.dataset import Dataset
+from ..training.objective import Objective, Term
+from ..types import Loss, TextLoss
+from .doc_model import DocModel
+
+FIRST = "the training corpus"
+"""The name of the first term of an objective, for messages."""
+
+
+def bound(model: DocModel, loss: Loss) -> Loss:
+    """Return a loss for the model's tags."""
+    return loss.bind(model.labels.tags, model.annotation.scheme) if isinstance(loss, TextLoss) else loss
+
+
+def corpus_term(model: DocModel, data: Dataset, sample: Dataset | None = None) -> Term:
+    """Return the term of the training corpus, or of a part of it.
+
+    sample (Dataset | None): Data for choosing learning rates, see `Term`.
+    """
+    return Term(data, bound(model, model.method.loss), name=FIRST, sample=sample)
+
+
+def further_terms(model: DocModel, data: Mapping[str, Dataset]) -> list[Term]:
+    """Return the terms of the method whose texts are given, in the numbers of the model."""
+    return [
+        Term(data[name], bound(model, term.loss), term.weight, name, data[name])
+        for name, term in model.method.each_term(model.name).items()
+        if name in data and term.weight
+    ]
+
+
+def objective_of(
+    model: DocModel, terms: Sequence[Term], n_total: int = 0, potential: Potential | None = None
+) -> Objective:
+    """Return the objective for terms in the numbers of a model.
+
+    n_total (int): Sequences of the whole training set, if the terms' data are a part of it.
+    potential (Potential | None): In place of the model's.
+    """
+    crf, _ = model.trained()
+    return Objective(
+        potential or crf.potential,
+        terms,
+        model.method.regularizer,
+        n_total=n_total,
+        n_threads=model.method.n_threads,
+        dictionary=crf.dictionary,
+        templates=None if crf.templates is None else crf.templates[0],
+    )
