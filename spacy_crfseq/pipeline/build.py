@@ -15,10 +15,10 @@ from ..types import Hashes, Ints, SupportPotential
 from .corpus_encoder import EncodedCorpus
 from .doc_model import DocModel
 from .start_from import aligned, carry_over
-from .training_set import Collection, TrainingSet
+from .training_set import CollectedTexts, TrainingSet
 
 
-def build_model(model: DocModel, texts: Collection, source: DocModel | None) -> tuple[LinearChainCRF, TrainingSet]:
+def build_model(model: DocModel, texts: CollectedTexts, source: DocModel | None) -> tuple[LinearChainCRF, TrainingSet]:
     """End the growth of an encoder; return a model for the tags that were set, and the texts in its numbers.
 
     source (DocModel | None): A trained model whose features are the encoder's first ones: the new one has its weights
@@ -51,7 +51,7 @@ def build_model(model: DocModel, texts: Collection, source: DocModel | None) -> 
     return crf, numbered
 
 
-def _choose_weights(model: DocModel, texts: Collection) -> Layout:
+def _choose_weights(model: DocModel, texts: CollectedTexts) -> Layout:
     """Return the layout, with the ids of all texts its rows."""
     method, encoder, first = model.method, texts.encoder, texts.corpus
     everything = [text for corpus in texts.corpora for text in (corpus.known, corpus.data.encoded)]
@@ -68,7 +68,7 @@ def _choose_weights(model: DocModel, texts: Collection) -> Layout:
     return layout.without_empty()
 
 
-def layout_for(model: DocModel, texts: Collection) -> Layout:
+def layout_for(model: DocModel, texts: CollectedTexts) -> Layout:
     """Return the layout of the weights of a model for texts with its labels, which their encoder has met.
 
     With support = "observed", features of texts without labels have weights for all labels, because any label is
@@ -94,8 +94,8 @@ def layout_for(model: DocModel, texts: Collection) -> Layout:
 
 
 def _choose_words(
-    model: DocModel, texts: Collection, hashes: Hashes, words: Ints, old: TagDictionary | None
-) -> tuple[TagDictionary, Collection]:
+    model: DocModel, texts: CollectedTexts, hashes: Hashes, words: Ints, old: TagDictionary | None
+) -> tuple[TagDictionary, CollectedTexts]:
     """Return the tag dictionary of the training corpus, and all corpora with the numbers of its words.
 
     hashes, words: Of all words, and for each token [T] of the training corpus the number of its word.

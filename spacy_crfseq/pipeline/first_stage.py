@@ -20,7 +20,7 @@ from ..training.dataset import folds
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
 from .doc_model import DocModel
 from .prediction import doc_key
-from .training_set import Collection
+from .training_set import CollectedTexts
 from .white_space import words_of
 
 
@@ -46,7 +46,7 @@ class NotedDocs:
 
 def jackknife(
     model: DocModel,
-    texts: Collection,
+    texts: CollectedTexts,
     docs: NotedDocs,
     learn: Callable[[Offsets], None],
     *,
@@ -85,7 +85,7 @@ def jackknife(
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
 
 
-def posterior_of(model: DocModel, texts: Collection) -> Posterior:
-    """Return the distribution of a model's labels for the training corpus of a collection that it was made of."""
+def posterior_of(model: DocModel, texts: CollectedTexts) -> Posterior:
+    """Return the distribution of a model's labels for the training corpus of texts that it was made of."""
     encoded = model.encoder.adopted(texts.corpus.data.encoded, texts.encoder)
     return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)

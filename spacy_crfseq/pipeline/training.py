@@ -1,6 +1,6 @@
 """The training of a component: examples are encoded, encoded texts become a model of zero weights, which learns.
 
-Each step returns a value: `collect` a `Collection`, `build_model` a model and a `TrainingSet` in its numbers,
+Each step returns a value: `collect` `CollectedTexts`, `build_model` a model and a `TrainingSet` in its numbers,
 `training.fit.fit` weights.  Folds, sweeps and first stages begin anew with some sequences of the same collection,
 ``--from`` with the weights of another model, and the steps of ``spacy train`` (`steps`) with the model of zero weights.
 """
@@ -45,7 +45,7 @@ from .plan import TrainingPlan
 from .start_from import carry_over, check_source, label_factors
 from .steps import Run
 from .terms import Texts, find_texts
-from .training_set import Collection, TrainingSet, collect, encode_term
+from .training_set import CollectedTexts, TrainingSet, collect, encode_term
 from .white_space import is_space
 
 N_SAMPLE = 10
@@ -149,8 +149,8 @@ class Training:
             self._met = MetExamples({})
 
     def _tagged(
-        self, texts: Collection, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
-    ) -> Collection:
+        self, texts: CollectedTexts, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
+    ) -> CollectedTexts:
         """Return texts with the tags of the model to be; arguments and errors as of `_choose_tags`."""
         tags_of_terms = [corpus.tags for corpus in texts.terms.values()]
         texts = texts._replace(tags=self._choose_tags(texts.corpus.tags, tags_of_terms, labels, made_up))
@@ -200,10 +200,10 @@ class Training:
             chosen = set(training.get("annotating_components", ())).intersection(training.get("frozen_components", ()))
             self.set(annotators=[nlp.get_pipe(other) for other in before if other in chosen])
 
-    def begin(self, whole: Collection | None = None, sequences: Offsets | None = None) -> TrainingSet:
+    def begin(self, whole: CollectedTexts | None = None, sequences: Offsets | None = None) -> TrainingSet:
         """Begin with a model of zero weights, or those of the source, for collected texts; return them in its numbers.
 
-        whole (Collection | None): None for the one that was kept, from which only settings have changed that affect
+        whole (CollectedTexts | None): None for the one that was kept, from which only settings have changed that affect
             neither features nor labels.
         sequences (Offsets | None): Those of its corpus to learn from, as if the others had never been read, except
             with `min_count`, which counts their tokens; None for all.
@@ -362,7 +362,7 @@ class Training:
             remote.finish(model)
         return result
 
-    def learn(self, whole: Collection, sequences: Offsets | None = None) -> None:
+    def learn(self, whole: CollectedTexts, sequences: Offsets | None = None) -> None:
         """Begin with collected texts or some of their sequences, and train to the end.  RAISES KeyboardInterrupt."""
         self.begin(whole, sequences)
         if self.fit().reason == "interrupted":

@@ -1,6 +1,6 @@
-"""The texts of a training as frozen values: a `Collection`, while features are collected, and a `TrainingSet`.
+"""The texts of a training as frozen values: `CollectedTexts`, while features are collected, and a `TrainingSet`.
 
-A model is made of a collection, or of some of its sequences, and turns it into a training set of its own numbers.
+A model is made of collected texts, or of some of their sequences; then these are a training set in its numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .start_from import begin_with
 from .terms import annotated
 
 
-class Collection(NamedTuple):
+class CollectedTexts(NamedTuple):
     """Texts whose features are collected.
 
     corpus (EncodedCorpus): The training corpus.
@@ -49,17 +49,17 @@ class Collection(NamedTuple):
         """The training corpus, and those of the terms."""
         return [self.corpus, *self.terms.values()]
 
-    def take(self, sequences: Offsets) -> Collection:
+    def take(self, sequences: Offsets) -> CollectedTexts:
         """Return the texts with some sequences of the training corpus."""
         return self._replace(corpus=self.corpus.take(sequences))
 
-    def copy(self) -> Collection:
+    def copy(self) -> CollectedTexts:
         """Return texts for a model, which changes the encoder and its ids."""
         candidates = self.texts.partials.candidates
         encoder, corpus, terms = deepcopy((self.encoder, self.corpus, self.terms), {id(candidates): candidates})
         return self._replace(texts=self.texts._replace(encoder=encoder), corpus=corpus, terms=terms)
 
-    def numbered(self, model: DocModel) -> Collection:
+    def numbered(self, model: DocModel) -> CollectedTexts:
         """Return the texts with the numbers of the model's tags, and the terms of its method in their order.
 
         RAISES DataError: If the model does not have a tag.
@@ -84,7 +84,7 @@ class TrainingSet(NamedTuple):
     n_docs (int): The number of its documents.
     terms (Mapping): The texts of terms, by their names.
     unset (Mapping): Columns that features read, but that the texts of a term lack, by its name.
-    whole (Collection | None): The texts that it was made of, to begin anew with.
+    whole (CollectedTexts | None): The texts that it was made of, to begin anew with.
     """
 
     texts: ExampleEncoder
@@ -92,7 +92,7 @@ class TrainingSet(NamedTuple):
     n_docs: int = 0
     terms: Mapping[str, Dataset] = {}
     unset: Mapping[str, Sequence[str]] = {}
-    whole: Collection | None = None
+    whole: CollectedTexts | None = None
 
     def with_corpus(self, corpus: EncodedCorpus) -> TrainingSet:
         """Return the set with another training corpus."""
@@ -110,7 +110,7 @@ def collect(
     examples: Iterable[Example],
     first: DocModel | None = None,
     held_out: Mapping[int, Ints] | None = None,
-) -> Collection:
+) -> CollectedTexts:
     """Return examples and the texts of terms as numbers, and the encoder with their features.
 
     first, held_out: See `ExampleEncoder`.
@@ -122,7 +122,7 @@ def collect(
         encoder.words = HashIndex()
     texts = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out or {})
     corpus = encode_corpus(model, texts, examples)  # so that its features come first
-    return Collection(texts, corpus, {name: encode_term(model, plan, texts, name) for name in plan.texts})
+    return CollectedTexts(texts, corpus, {name: encode_term(model, plan, texts, name) for name in plan.texts})
 
 
 def encode_term(model: DocModel, plan: TrainingPlan, texts: ExampleEncoder, name: str) -> EncodedCorpus:

@@ -35,7 +35,7 @@ from ...pipeline.objectives import FIRST, bound, corpus_term, further_terms
 from ...pipeline.plan import TrainingPlan
 from ...pipeline.settings import Method, TermSettings
 from ...pipeline.terms import Texts, annotated, find_texts, reader_of
-from ...pipeline.training_set import Collection, collect
+from ...pipeline.training_set import CollectedTexts, collect
 from ...potentials import layout as layouts
 from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
@@ -158,7 +158,7 @@ class Shard:
     memory (dict): What work keeps between calls.
     """
 
-    texts: Collection
+    texts: CollectedTexts
     ids: Both | None = None
     memory: dict[str, Any] = field(default_factory=dict)
     objective: Objective | None = None
