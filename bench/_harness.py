@@ -1,4 +1,4 @@
-"""Registering benchmarks, timing contenders in turn, workers in processes of their own, and the file of results.
+"""Timing contenders in turn, workers in processes of their own, and the rows of tables.
 
 Nothing here imports numpy or spaCy, so that workers that measure memory or start-up begin empty.
 """
@@ -10,53 +10,23 @@ import gc
 import importlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
-from importlib import metadata
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Literal, TypeAlias
 
-ROOT = Path(__file__).resolve().parent.parent
-CLOCK = "CRFSEQ_BENCH_CLOCK"
-"""Environment variable that sets the clock for a run and its workers."""
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
-)
-PACKAGES = (
-    "spacy-crfseq", "spacy", "thinc", "numpy", "numba", "scipy",
-    "python-crfsuite", "sklearn-crfsuite", "crfs", "underthesea_core",
-)  # fmt: skip
+from scripts.kit import CLOCK, ONE_THREAD, ROOT, Options, Results, Skip, Study, say
+
+__all__ = ["CLOCK", "Measure", "Options", "Row", "Skip", "benchmark", "say"]
 
 Measure: TypeAlias = Callable[[], float]
 """Does a piece of work and returns what was measured: seconds, or a rate."""
 Kind: TypeAlias = Literal["times", "share", "value"]
-
-
-class Skip(Exception):  # noqa: N818
-    """Something cannot run here; the text says why."""
-
-
-def data_folder() -> Path | None:
-    """Return the folder of the corpora, which the environment names; None if it does not."""
-    name = os.environ.get("CRFSEQ_DATA")
-    return Path(name) if name else None
-
-
-def corpus_file(data: Path | None, name: str) -> Path:
-    """Return a file of the corpora.  Raises Skip where it is missing."""
-    if data is None:
-        raise Skip("CRFSEQ_DATA is not set to the folder of the corpora")
-    path = data / name
-    if not path.exists():
-        raise Skip(f"{name} is not in the folder of the corpora, {data}")
-    return path
 
 
 @dataclass
@@ -84,53 +54,40 @@ class Row:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Options:
-    """How a run was asked for.
+def _write(results: Results, folder: Path) -> None:
+    from bench import report
 
-    data (Path | None): Folder of the corpora.
-    rounds (int): How often contenders take turns.
-    threads (int): Threads to compare with one.
-    quick (bool): Use a small part of the data: shows that everything works, figures mean nothing.
-    """
-
-    data: Path | None
-    rounds: int
-    threads: int
-    quick: bool
-
-    def corpus(self, *parts: str) -> Path:
-        """Return a file of the corpora.  Raises Skip where it is missing."""
-        return corpus_file(self.data, "/".join(parts))
-
-    def limit(self, quick: int, full: int = 0) -> int:
-        """Return how much data to use."""
-        return quick if self.quick else full
+    report.write(results, folder)
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A function that measures something and returns the rows of its table."""
-
-    name: str
-    subject: str
-    about: str
-    minutes: float
-    work: Callable[[Options], list[Row]]
-
-
-REGISTRY: dict[str, Benchmark] = {}
-
-
-def benchmark(name: str, subject: str, minutes: float) -> Callable[[Callable[[Options], list[Row]]], Any]:
-    """Register a benchmark; its docstring says what it measures, `minutes` about how long three rounds take."""
-
-    def register(work: Callable[[Options], list[Row]]) -> Callable[[Options], list[Row]]:
-        about = " ".join((work.__doc__ or "").split())
-        REGISTRY[name] = Benchmark(name, subject, about, minutes, work)
-        return work
-
-    return register
+STUDY = Study(
+    [
+        f"bench.{module}"
+        for module in (
+            "machine",
+            "lattice",
+            "losses",
+            "training",
+            "tagging",
+            "confidence",
+            "occurrences",
+            "token_functions",
+            "tokenizer",
+            "estimator",
+            "documents",
+            "memory",
+            "startup",
+            "stages",
+            "vocabulary",
+            "scaling",
+            "cluster",
+            "annotate",
+        )
+    ],
+    ROOT / "bench" / "results",
+    _write,
+)
+benchmark = STUDY.run
 
 
 # Timing
@@ -175,12 +132,6 @@ def in_turn(rounds: int, contenders: Mapping[str, Measure], *, warm: Iterable[st
     return figures
 
 
-def say(text: str) -> None:
-    """Show progress on a terminal; say nothing into a pipe."""
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr, flush=True)
-
-
 def one_thread() -> Any:
     """Return a context in which BLAS uses one thread.  Raises Skip without threadpoolctl."""
     return need("threadpoolctl").threadpool_limits(1)
@@ -210,7 +161,7 @@ def in_process(work: str, *args: Any, env: Mapping[str, str] | None = None) -> A
 
     work (str): "module:function", such as "memory:bare".
     """
-    command = [sys.executable, str(ROOT / "bench" / "run.py"), "--worker", work, json.dumps(args)]
+    command = [sys.executable, "-m", "bench.worker", work, json.dumps(args)]
     return json.loads(run_command(command, env).splitlines()[-1])
 
 
@@ -229,72 +180,3 @@ def scratch() -> Iterator[Path]:
     """Give a folder that is deleted afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
-
-
-# Results
-
-
-def machine() -> dict[str, Any]:
-    """Return what a reader must know of the machine and the software."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "cpu": _cpu_model(),
-        "cores": os.cpu_count(),
-        "usable cores": usable,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
-    }
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def run(one: Benchmark, options: Options) -> dict[str, Any]:
-    """Run one benchmark; return its entry in the results.  Raises Skip where it cannot run."""
-    started, used = perf_counter(), _cpu_seconds()
-    entry: dict[str, Any] = {
-        "subject": one.subject,
-        "about": one.about,
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "quick": options.quick,
-        "clock": os.environ.get(CLOCK, "wall"),
-        "machine": machine(),
-    }
-    entry["rows"] = [asdict(row) for row in one.work(options)]
-    elapsed = perf_counter() - started
-    entry["seconds"] = round(elapsed, 1)
-    entry["cpu share"] = round((_cpu_seconds() - used) / elapsed, 2)  # well below 1 where others used the core too
-    return entry
-
-
-def _cpu_seconds() -> float:
-    """Return the processor time of this process and of the workers that have ended."""
-    return sum(os.times()[:4])
-
-
-def load(path: Path) -> dict[str, Any]:
-    """Return the results kept so far, by the name of the benchmark."""
-    return json.loads(path.read_text(encoding="utf8")) if path.exists() else {}
-
-
-def save(path: Path, name: str, entry: dict[str, Any]) -> None:
-    """Put one entry into the file."""
-    results = load(path) | {name: entry}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf8")
-    temporary.replace(path)

@@ -72,7 +72,7 @@ CORPORA = {
 """Layout, pool, dev part, score to reach, and the actions that are aimed at."""
 
 
-@benchmark("annotate", "annotation", minutes=12)
+@benchmark("annotate", minutes=12)
 def annotate(options: Options) -> list[Row]:
     """A gold annotator corrects what is shown: one action for a deletion, a new label, a moved edge, an acceptance, and
     a span that is offered; two for a new span. The model is trained again after every five texts, and scored on 1,500
@@ -93,9 +93,9 @@ def _to_a_score(options: Options, name: str) -> list[Row]:
     from spacy_crfseq.tools.annotate.learning import Learner, blank
 
     layout, train, test, goal, target = CORPORA[name]
-    most = options.limit(20, MOST)
-    pool = list(_sentences(options.corpus(layout, train), layout, options.limit(400)))
-    some = _sentences(options.corpus(layout, test), layout, options.limit(100, 1500))
+    most = options.few(20, MOST)
+    pool = list(_sentences(options.corpus(layout, train), layout, options.few(400)))
+    some = _sentences(options.corpus(layout, test), layout, options.few(100, 1500))
     dev = [Decision("", Text(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in some]
     labels, rows = sorted({span.label for gold in pool for span in gold.spans}), []
     with tempfile.TemporaryDirectory() as folder:
@@ -282,7 +282,7 @@ FIELDS = {"usaddress": ("labeled.xml", 0.8), "anystyle": ("core.xml", 0.6)}
 """Files of sequences of fields, and the scores to reach."""
 
 
-@benchmark("annotate-fields", "annotation", minutes=6)
+@benchmark("annotate-fields", minutes=6)
 def annotate_fields(options: Options) -> list[Row]:
     """Addresses and references from the first text on, up to an F1 of segments on 500 others. A gold annotator labels
     from left to right: one action for each segment that is not as shown, and one to accept. Unassisted, nothing is
@@ -295,7 +295,7 @@ def annotate_fields(options: Options) -> list[Row]:
         texts = _sequences(options.corpus(corpus, file))
         dev = [Decision("", Text(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in texts[:500]]
         pool, labels = texts[500:], sorted({span.label for gold in texts for span in gold.spans})
-        learner, most = Learner(blank("fields", "xx"), runs=True), options.limit(20, MOST)
+        learner, most = Learner(blank("fields", "xx"), runs=True), options.few(20, MOST)
         for way in ("unassisted, random texts", "predictions, random texts", "annotate"):
             points = [_last(learner, pool, dev, labels, WAYS[way], goal, seed, most) for seed in range(options.rounds)]
             note = f"texts: {', '.join(str(point.texts) for point in points)}"

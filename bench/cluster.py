@@ -33,14 +33,14 @@ class Run(NamedTuple):
     moved: float = 0.0
 
 
-@benchmark("cluster", "scaling", minutes=5)
+@benchmark("cluster", minutes=5)
 def cluster(options: Options) -> list[Row]:
     """Iterations of L-BFGS in one process, on a cluster of one worker and on a cluster of two, one thread each; the
     fastest of 40. The corpus has 3 million tokens in 16 files: CoNLL-2000 repeated by the generator of memory-scale,
     22 labels, observed pairs. Bytes moved are those that Dask counts, from workers to each other and to the driver.
     The first copy of the weights, from the driver to a worker, is not among them."""
     need("distributed")
-    tokens = options.limit(50_000, 3_000_000)
+    tokens = options.few(50_000, 3_000_000)
     with scratch() as folder:
         parts = write_parts(options, folder, tokens)
         kinds = {"alone": None, "one": 1, "two": 2}
@@ -64,11 +64,11 @@ def cluster(options: Options) -> list[Row]:
     ]
 
 
-@benchmark("cluster-memory", "scaling", minutes=15)
+@benchmark("cluster-memory", minutes=15)
 def cluster_memory(options: Options) -> list[Row]:
     """L-BFGS on 30 million tokens of the same kind, with two workers of one thread that Dask limits to 2 GiB each."""
     need("distributed")
-    tokens = options.limit(50_000, BIG)
+    tokens = options.few(50_000, BIG)
     with scratch() as folder:
         parts = write_parts(options, folder, tokens)
         run, peaks, written = in_process("cluster:train_within", parts, 12, LIMIT)
@@ -89,7 +89,7 @@ def memory_rows(tokens: int, run: Run, peaks: list[float], written: list[float])
 CONLL, SETTINGS = "spacy_crfseq.ConllReader.v1", {"columns": ["word", "_", "ent"], "on_invalid": "conlleval"}
 
 
-@benchmark("mixing", "scaling", minutes=5)
+@benchmark("mixing", minutes=5)
 def mixing(options: Options) -> list[Row]:
     """The best dev score of AdaGrad with default settings, in one process and mixed over four shards: F1 of chunks and
     entities, accuracy of UPOS. The dev part of CoNLL-2000 is its training part from the 8,001st sentence on."""

@@ -18,7 +18,7 @@ BATCH = 128
 ALTERNATIVES = 10
 
 
-@benchmark("confidence", "tagging", minutes=2)
+@benchmark("confidence", minutes=2)
 def confidence(options: Options) -> list[Row]:
     """Docs of the test parts of UD English EWT, CoNLL-2000 and CoNLL-2002 (Spanish), tagged on one thread in three
     ways. The first is plain tagging. The second, `scores = true`, stores the exact probability of every tag or
@@ -40,7 +40,7 @@ def _against_plain(
     options: Options, factory: str, read: Callable[..., Task], test_part: str, make: Callable[..., Any]
 ) -> list[Row]:
     nlp = ours.blank()
-    train, test = (read(options, nlp, part, options.limit(200)) for part in ("train", test_part))
+    train, test = (read(options, nlp, part, options.few(200)) for part in ("train", test_part))
     say(f"    training {factory}")
     pipe = make(nlp, optimizer=ours.default_optimizer(factory, 3))
     ours.train(pipe, train.examples)

@@ -48,7 +48,7 @@ class Trained(NamedTuple):
     megabytes: float
 
 
-@benchmark("documents", "training", minutes=12)
+@benchmark("documents", minutes=12)
 def documents(options: Options) -> list[Row]:
     """Training on documents of some 2,000 words, made of the references of anystyle's parser, with 17 columns and 200
     patterns (columns at seven places, their bigrams, pairs of columns). Every attribute and label have a weight, as
@@ -91,7 +91,7 @@ def write(options: Options, folder: Path) -> str:
             documents.append([])
         words = [(word, field.tag) for field in reference for word in (field.text or "").split()]
         documents[-1] += [(varied(word, random), tag) for word, tag in words]
-    documents = documents[: options.limit(3) or None]
+    documents = documents[: options.few(3) or None]
     for document in documents:
         for word, tag in document:
             lines.append("\t".join([word, *(function(word) for function in FUNCTIONS.values()), tag]))

@@ -12,7 +12,7 @@ BEFORE = ("-1:word.lower()", "-1:word.istitle()", "-1:word.isupper()", "-1:posta
 AFTER = tuple(key.replace("-1:", "+1:") for key in BEFORE)
 
 
-@benchmark("estimator", "training", minutes=4)
+@benchmark("estimator", minutes=4)
 def estimator(options: Options) -> list[Row]:
     """Entities of the Spanish part of CoNLL-2002 from dictionaries of features, as in sklearn-crfsuite's tutorial:
     L-BFGS with c1 = c2 = 0.1, 100 iterations. The call is `fit(X, y)` on the same lists; the time of making them is not
@@ -50,7 +50,7 @@ def read(options: Options, part: str) -> tuple[list[list[dict[str, Any]]], list[
     """Return the features and the labels of a part of the corpus."""
     blocks = options.corpus("conll2002", part).read_text(encoding="utf8").split("\n\n")
     sentences = [[line.split() for line in block.splitlines()] for block in blocks if block.strip()]
-    sentences = sentences[: options.limit(300) or None]
+    sentences = sentences[: options.few(300) or None]
     return [[features(sent, i) for i in range(len(sent))] for sent in sentences], [
         [row[2] for row in sent] for sent in sentences
     ]

@@ -25,15 +25,15 @@ ITERATIONS = 15
 """Of L-BFGS on the log-loss before passes are timed: far from zero, and not yet at an optimum."""
 
 
-@benchmark("losses", "training", minutes=3)
+@benchmark("losses", minutes=3)
 def losses(options: Options) -> list[Row]:
     """One pass of each loss, the objective and its gradient over all training data, at the weights after some
     iterations of L-BFGS on the log-loss; one thread. The data are CoNLL-2000 with CRF++'s template (22 labels,
     weights for all pairs of attribute and label, then for observed pairs) and XPOS tags of UD English EWT (49
     labels)."""
     nlp = ours.blank()
-    chunks = corpora.chunks(options, nlp, "train", options.limit(200))
-    tags = corpora.xpos(options, nlp, "train", options.limit(200))
+    chunks = corpora.chunks(options, nlp, "train", options.few(200))
+    tags = corpora.xpos(options, nlp, "train", options.few(200))
     rows = []
     with one_thread():
         rows += _passes(options, "chunks, all", nlp, ours.chunker, chunks.examples, "all")
@@ -61,7 +61,7 @@ def _passes(
     return rows
 
 
-@benchmark("unlabelled", "training", minutes=3)
+@benchmark("unlabelled", minutes=3)
 def unlabelled(options: Options) -> list[Row]:
     """One pass of each loss on texts without labels, as above, in passes of the log-loss on the same sentences; one
     thread. The data are the Spanish sentences of CoNLL-2002 with 17 labels (entities, BILUO) and with 45 (the most
@@ -69,10 +69,10 @@ def unlabelled(options: Options) -> list[Row]:
     nlp = ours.blank("es")
     rows = []
     with one_thread():
-        found = corpora.entities(options, nlp, "train", options.limit(200)).examples
+        found = corpora.entities(options, nlp, "train", options.few(200)).examples
         pipe = ours.add(nlp, "crf_ner", optimizer=_optimizer(options))
         rows += _unlabelled(options, "17 labels", pipe, found, "BILUO", ("PER", "O"))
-        found = corpora.frequent_tags(options, nlp, "train", 45, options.limit(200)).examples
+        found = corpora.frequent_tags(options, nlp, "train", 45, options.few(200)).examples
         pipe = ours.tagger(nlp, optimizer=_optimizer(options))
         rows += _unlabelled(options, "45 labels", pipe, found, None, ("NC", "SP"))
     return rows

@@ -32,14 +32,14 @@ def peak() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 
 
-@benchmark("memory", "memory", minutes=2)
+@benchmark("memory", minutes=2)
 def memory(options: Options) -> list[Row]:
     """Peak memory of training on CoNLL-2000 from its file, with weights for observed pairs: ours in excess of a
     process with a bare pipeline, that of the peers in excess of a process that has imported them. Ours streams the
     file through `read_examples`. Our figure includes numba and its compiled code; the second line is the same process
     on thirty sentences, so that the difference is what the corpus and its weights take."""
     need("sklearn_crfsuite")
-    corpus, limit = str(options.corpus("conll2000", "train.txt").parent.parent), options.limit(200)
+    corpus, limit = str(options.corpus("conll2000", "train.txt").parent.parent), options.few(200)
     iterations = 3 if options.quick else 10
     kinds: dict[str, Callable[[], float]] = {
         "ours": lambda: _above("memory:bare_spacy", "memory:train_ours", corpus, limit),
@@ -113,7 +113,7 @@ def train_sklearn(data: str, limit: int, iterations: int) -> float:
     return peak()
 
 
-@benchmark("memory-scale", "memory", minutes=5)
+@benchmark("memory-scale", minutes=5)
 def memory_scale(options: Options) -> list[Row]:
     """Bytes and time per token at 1, 3 and 10 million tokens. A generator repeats CoNLL-2000 and replaces two per
     cent of the words with new ones in each copy. Training is one epoch of the default optimizer with observed pairs
@@ -185,7 +185,7 @@ def perturbed(sentences: list[corpora.Sentence], tokens: int) -> Iterator[corpor
         copy += 1
 
 
-@benchmark("tag-memory", "memory", minutes=3)
+@benchmark("tag-memory", minutes=3)
 def tag_memory(options: Options) -> list[Row]:
     """Resident memory of `tag` from raw text to JSON, with probabilities, over a million tokens: CoNLL-2000, CoNLL-2002
     Spanish and UD English EWT, shuffled and repeated, two per cent of the words of each copy made new; a tagger, a
@@ -193,7 +193,7 @@ def tag_memory(options: Options) -> list[Row]:
     tenth of the text.  The speed, in processor time, is compared with a loop that writes `doc.to_json()`."""
     options.corpus("conll2002", "esp.train")
     data = str(options.corpus("ud-english-ewt", "en_ewt-ud-train.conllu").parent.parent)
-    tokens = options.limit(20_000, TAGGED_TOKENS)
+    tokens = options.few(20_000, TAGGED_TOKENS)
     with scratch() as folder:
         in_process("memory:prepare_tag", data, tokens, str(folder))
         kinds = {

@@ -1,17 +1,19 @@
-"""From results to text: a summary of one benchmark, and the page with all tables."""
+"""From results to text: a summary of one benchmark, and the pages with all tables."""
 
 from __future__ import annotations
 
-import re
+from pathlib import Path
 from statistics import median
-from typing import Any
 
-COMPARED = "| what | ours | against | theirs | median | spread | target |\n| --- | --- | --- | --- | --- | --- | --- |"
-PLAIN = "| what | median | spread | target |\n| --- | --- | --- | --- |"
+from scripts import kit
+from scripts.kit import NOT_RUN, ROOT, Entry, Results, fill, machines
+
+COMPARED = ("what", "ours", "against", "theirs", "median", "spread", "target")
+PLAIN = ("what", "median", "spread", "target")
 CROWDED = 0.9
 """Share of a core below which a run on one thread was held up by others."""
-_MARKER = re.compile(r"<!-- (table|machine|paper): ([\w-]+) -->")
-Entry = dict[str, Any]
+PAGES = ("performance", "scaling", "annotate")
+"""Pages of docs/ that are made of the results."""
 
 
 def scores(row: Entry) -> list[float]:
@@ -47,15 +49,15 @@ def number(value: float) -> str:
 def table(entry: Entry) -> str:
     """Return the rows of a benchmark as a markdown table, notes below."""
     compared = any(row["peer"] for row in entry["rows"])
-    lines = [COMPARED if compared else PLAIN]
+    lines: list[list[str]] = []
     notes: list[str] = []
     for row in entry["rows"]:
         mark = ""
         if row["note"]:
             notes.append(f"{len(notes) + 1}. {row['note'][0].upper()}{row['note'][1:]}.")
             mark = f" ({len(notes)})"
-        lines.append(f"| {' | '.join(_cells(row, mark, compared))} |")
-    parts = ["\n".join(lines), "\n".join(notes), _crowded(entry)]
+        lines.append(_cells(row, mark, compared))
+    parts = [kit.table(COMPARED if compared else PLAIN, lines), "\n".join(notes), _crowded(entry)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -68,16 +70,21 @@ def _cells(row: Entry, mark: str, compared: bool) -> list[str]:
 
 
 def _crowded(entry: Entry) -> str:
-    share = entry.get("cpu share", 1)
+    share = _share(entry)
     timed = any(row["unit"] != "MB" for row in entry["rows"])
-    if not timed or entry.get("clock", "wall") != "wall" or share >= CROWDED:
+    if not timed or entry["clock"] != "wall" or share >= CROWDED:
         return ""
     return f"Others used the machine too: on average this run had {100 * share:.0f} % of a core."
 
 
+def _share(entry: Entry) -> float:
+    """Return the share of a core that a run had; well below 1 where others used the core, too."""
+    return float(entry["processor seconds"] / entry["seconds"])
+
+
 def summary(name: str, entry: Entry) -> str:
     """Return a few lines on one benchmark, for the terminal."""
-    lines = [f"{name} ({entry['seconds']:.0f} s, {100 * entry['cpu share']:.0f} % of a core)"]
+    lines = [f"{name} ({entry['seconds']:.0f} s, {100 * _share(entry):.0f} % of a core)"]
     for row in entry["rows"]:
         result, spread, target = shown(row)
         against = f" against {row['against']} {number(median(row['peer']))} {row['unit']}" if row["peer"] else ""
@@ -88,40 +95,19 @@ def summary(name: str, entry: Entry) -> str:
     return "\n".join(lines)
 
 
-def render(template: str, results: dict[str, Entry]) -> str:
-    """Fill the markers of a page.
+def write(results: Results, folder: Path) -> None:
+    """Write the pages that are made of the results and of texts in bench/.
 
-    These are `table: NAME` for a benchmark's text and table, `paper: NAME` for a table of `paper`, and `machine: all`
-    for where benchmarks ran.
+    Their markers are `table: NAME` for a benchmark's text and table, and `machine: all` for where benchmarks ran.
     """
-    from bench import paper
 
-    def fill(match: re.Match[str]) -> str:
-        kind, name = match.groups()
-        if kind == "machine":
-            return machines(results)
-        if kind == "paper":
-            return paper.table(name, results)
+    def described(name: str) -> str:
         if name not in results:
-            return f"`{name}`: not run yet."
+            return f"`{name}`: {NOT_RUN[0].lower()}{NOT_RUN[1:]}"
         return f"`{name}`: {results[name]['about']}\n\n{table(results[name])}"
 
-    return _MARKER.sub(fill, template)
-
-
-def machines(results: dict[str, Entry]) -> str:
-    """Return a line for each machine and set of packages that the figures come from."""
-    groups: dict[str, list[str]] = {}
-    for name, entry in results.items():
-        described = _describe(entry["machine"] | {"clock": entry.get("clock", "wall")})
-        groups.setdefault(described, []).append(f"{name} ({entry['date'][:10]})")
-    if not groups:
-        return "Nothing has been measured yet."
-    return "\n".join(f"- {text}. Benchmarks: {', '.join(names)}." for text, names in groups.items())
-
-
-def _describe(machine: dict[str, Any]) -> str:
-    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
-    text = f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}"
-    clock = "" if machine.get("clock", "wall") == "wall" else "; processor time, not wall time"
-    return f"{text}, {packages}{clock}"
+    kinds = {"table": described, "machine": lambda _: machines(results)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PAGES:
+        template = (ROOT / "bench" / f"{name}.md.in").read_text(encoding="utf8")
+        (folder / f"{name}.md").write_text(fill(template, kinds), encoding="utf8")

@@ -27,7 +27,7 @@ WORKERS = (2, 4, 8)
 TASKS = 1000
 
 
-@benchmark("scaling", "scaling", minutes=3)
+@benchmark("scaling", minutes=3)
 def scaling(options: Options) -> list[Row]:
     """Constants of training on one thread. Encoding is `initialize` from a file. A pass is the loss of a corpus and
     its gradient, with weights for observed pairs; the memory is that after a pass. The arithmetic is that of L-BFGS
@@ -38,7 +38,7 @@ def scaling(options: Options) -> list[Row]:
         for task in _tasks(options, folder):
             say(f"    {task.name}")
             rows += _of_task(options, task)
-        size = options.limit(100_000, 8_000_000)
+        size = options.few(100_000, 8_000_000)
         rows.append(Row("L-BFGS: arithmetic", "ns/weight", _arithmetic(size, options.rounds), kind="value"))
     return rows
 
@@ -56,7 +56,7 @@ def _tasks(options: Options, folder: Path) -> list[Task]:
     columns = {"columns": ["word", "tag", "chunk"], "given": ["tag"]}
     entities = {"columns": ["word", "_", "ent"], "on_invalid": "conlleval"}
     spanish, ewt = options.corpus("conll2002", "esp.train"), options.corpus("ud-english-ewt", "en_ewt-ud-train.conllu")
-    write_columns(perturbed(corpora.read_columns(chunks), options.limit(10_000, 3_000_000)), folder / "large.txt")
+    write_columns(perturbed(corpora.read_columns(chunks), options.few(10_000, 3_000_000)), folder / "large.txt")
     return [
         Task("9 labels", "ConllReader", spanish, entities, "es"),
         Task("22 labels", "ConllReader", chunks, columns, "en"),
@@ -66,7 +66,7 @@ def _tasks(options: Options, folder: Path) -> list[Task]:
 
 
 def _of_task(options: Options, task: Task) -> list[Row]:
-    given = {"limit": options.limit(200), **task.settings}
+    given = {"limit": options.few(200), **task.settings}
     runs = [in_process("scaling:measure", *task[:2], str(task.path), given, task.lang) for _ in range(options.rounds)]
     tokens, weights = runs[0][:2]
     encoding, passes, epochs = ([1e9 * run[k] / tokens for run in runs] for k in (2, 3, 4))
@@ -150,7 +150,7 @@ class _Bowl:
         return value, value, out
 
 
-@benchmark("transfers", "scaling", minutes=4)
+@benchmark("transfers", minutes=4)
 def transfers(options: Options) -> list[Row]:
     """Times of dask.distributed between processes of this machine, which share its two cores. Tasks without data: a
     thousand submitted together, and one at a time. A vector of float32 that a worker fetches from another, the best of

@@ -116,13 +116,13 @@ def _stage_of_rows(name: str) -> str:
     return "layout" if "mark" in name else f"other kernels ({name})"
 
 
-@benchmark("stages", "stages", minutes=0.5)
+@benchmark("stages", minutes=0.5)
 def stages(options: Options) -> list[Row]:
     """Nanoseconds per token and pass in each stage, on one thread, on CoNLL-2000 with the 19 attributes of CRF++:
     encoding once, an iteration of L-BFGS, an epoch of the default optimizer, tagging of Docs. Stages below one per
     cent are left out. Timing each call has a small cost, which is largest in an online optimizer."""
     nlp = ours.blank()
-    train, test = (corpora.chunks(options, nlp, part, options.limit(200)) for part in ("train", "test"))
+    train, test = (corpora.chunks(options, nlp, part, options.few(200)) for part in ("train", "test"))
     epochs, iterations = 3, 10
     sgd = ours.default_optimizer("crf_chunker", epochs)
     tokens = sum(len(example.predicted) for example in train.examples)

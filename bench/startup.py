@@ -18,7 +18,7 @@ BLANK = "blank"
 CORPUS = "crf_chunker of CoNLL-2000"
 
 
-@benchmark("start-up", "start-up", minutes=3)
+@benchmark("start-up", minutes=3)
 def start_up(options: Options) -> list[Row]:
     """The processor time of `crfseq warmup` with an empty cache; in fresh processes that have imported spaCy, the time
     and the peak of memory from `spacy.load` to the first annotated text. Those of `spacy.blank("en")` are subtracted.
@@ -30,7 +30,7 @@ def start_up(options: Options) -> list[Row]:
         for name, factories in names.items():
             in_process("startup:make", str(folder / name), factories)
         if options.data is not None:
-            in_process("startup:make_chunker", str(folder / CORPUS), str(options.data), options.limit(200))
+            in_process("startup:make_chunker", str(folder / CORPUS), str(options.data), options.few(200))
         loaded = [BLANK, *names, *([CORPUS] if options.data else [])]
         memory: dict[str, list[float]] = {}
 

@@ -29,7 +29,7 @@ WORDS, FILE_WORDS = 1_000_000, 4_000_000
 NEURAL_WORDS = 100_000
 
 
-@benchmark("tagging-raw", "tagging", minutes=2)
+@benchmark("tagging-raw", minutes=2)
 def tagging_raw(options: Options) -> list[Row]:
     """Raw text to annotated Docs with `nlp.pipe`, on one process and one thread: a million words in paragraphs of
     one to eight sentences. The figures are words per second as a share of the speed of the tokenizer alone, and
@@ -50,7 +50,7 @@ def _pipeline(options: Options, factory: str, lang: str, **config: Any) -> tuple
     """Return a pipeline with a trained component and the corpus it was trained on."""
     nlp = ours.blank(lang)
     read = {"crf_ner": corpora.entities, "crf_chunker": corpora.chunks, "crf_tagger": corpora.xpos}[factory]
-    task = read(options, nlp, "train", options.limit(200))
+    task = read(options, nlp, "train", options.few(200))
     say(f"    training {factory}")
     pipe = ours.add(nlp, factory, optimizer=ours.default_optimizer(factory, 2), **config)
     ours.train(pipe, task.examples)
@@ -59,7 +59,7 @@ def _pipeline(options: Options, factory: str, lang: str, **config: Any) -> tuple
 
 def _against_tokenizer(options: Options, factory: str, lang: str, target: float | None, **config: Any) -> Row:
     nlp, task = _pipeline(options, factory, lang, **config)
-    texts = corpora.paragraphs(task.sentences, options.limit(5_000, WORDS))
+    texts = corpora.paragraphs(task.sentences, options.few(5_000, WORDS))
     words = sum(len(doc) for doc in nlp.tokenizer.pipe(texts))
     contenders = {
         "tokenizer": _words_a_second(nlp, texts, words, off=[factory]),
@@ -86,7 +86,7 @@ def _words_a_second(nlp: Any, texts: Sequence[str], words: int, off: Sequence[st
 def _against_tok2vec(options: Options) -> Row:
     nlp, task = _pipeline(options, "crf_tagger", "en")
     neural = _neural_tagger(options)
-    texts = corpora.paragraphs(task.sentences, options.limit(2_000, NEURAL_WORDS))
+    texts = corpora.paragraphs(task.sentences, options.few(2_000, NEURAL_WORDS))
     words = sum(len(doc) for doc in nlp.tokenizer.pipe(texts))
     contenders = {"spaCy's": _words_a_second(neural, texts, words), "ours": _words_a_second(nlp, texts, words)}
     figures = in_turn(options.rounds, contenders, warm=["ours"])
@@ -106,7 +106,7 @@ def _neural_tagger(options: Options) -> Any:
     return nlp
 
 
-@benchmark("tagging-files", "tagging", minutes=4)
+@benchmark("tagging-files", minutes=4)
 def tagging_files(options: Options) -> list[Row]:
     """The whole command `crfseq tag` on four files of raw text, from its start to the last output in JSON, with one and
     with two processes. The files have two million words each in paragraphs of one to eight sentences, or 25,000
@@ -114,8 +114,8 @@ def tagging_files(options: Options) -> list[Row]:
     nlp, task = _pipeline(options, "crf_tagger", "en")
     with scratch() as folder:
         nlp.to_disk(folder / "model")
-        paragraphs = corpora.paragraphs(task.sentences, options.limit(1_000, FILE_WORDS))
-        sentences = [corpora.as_text(sentence.words) for sentence in task.sentences] * options.limit(1, 4)
+        paragraphs = corpora.paragraphs(task.sentences, options.few(1_000, FILE_WORDS))
+        sentences = [corpora.as_text(sentence.words) for sentence in task.sentences] * options.few(1, 4)
         return [
             _in_processes(options, folder, f"crfseq tag, {label}", texts)
             for label, texts in (("paragraphs", paragraphs), ("sentences", sentences))
@@ -136,7 +136,7 @@ def _in_processes(options: Options, folder: Path, label: str, texts: Sequence[st
     return Row(label, "texts/s", figures["two"], figures["one"], "one process", "times", 1.8, "whole commands")
 
 
-@benchmark("tagging-docs", "tagging", minutes=2)
+@benchmark("tagging-docs", minutes=2)
 def tagging_docs(options: Options) -> list[Row]:
     """Tagging the Docs of the test parts of CoNLL-2000 (chunks, 22 labels, 19 attributes per token) and of UD
     English EWT (49 labels, 18 attributes) on one thread. Our time is from Docs to spans or tags, including
@@ -158,7 +158,7 @@ def _against_crfsuite(
     attributes: Callable[[Sentence], list[list[str]]],
 ) -> list[Row]:
     nlp = ours.blank()
-    train, test = (read(options, nlp, part, options.limit(200)) for part in ("train", "test"))
+    train, test = (read(options, nlp, part, options.few(200)) for part in ("train", "test"))
     pipe = make(nlp, optimizer=ours.default_optimizer(factory, 3))
     ours.train(pipe, train.examples)
     docs = ours.copies(test.examples)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NAME = "bench.crfpp_chunking"
 
 
-@benchmark("token-functions", "tagging", minutes=2)
+@benchmark("token-functions", minutes=2)
 def token_functions(options: Options) -> list[Row]:
     """Chunking the test part of CoNLL-2000 with the 19 attributes of CRF++'s template, from Docs, one thread: computed
     by a function `word2features(sentence, i)` of ten lines, as sklearn-crfsuite's users write them, and by
@@ -25,7 +25,7 @@ def token_functions(options: Options) -> list[Row]:
     registry.features(NAME, func=lambda: word2features)
     block = {"token_functions": {"F": {"@crf_features": NAME}}}
     nlp = ours.blank()
-    train, test = (corpora.chunks(options, nlp, part, options.limit(200)) for part in ("train", "test"))
+    train, test = (corpora.chunks(options, nlp, part, options.few(200)) for part in ("train", "test"))
     optimizer = ours.default_optimizer("crf_chunker", 3)
     with one_thread():
         pipes = {}

@@ -12,7 +12,7 @@ PATTERNS = {"white space": (r"\S+", "words"), "usaddress": (r"\(*\b[^\s,;#&()]+[
 """Patterns and what becomes of the text between matches."""
 
 
-@benchmark("tokenizer", "tagging", minutes=1)
+@benchmark("tokenizer", minutes=1)
 def tokenizer(options: Options) -> list[Row]:
     """Docs of the training addresses of usaddress, a third of whose words are replaced by random numbers, so that most
     texts have new words: by the tokenizer `RegexTokenizer`, and by spaCy's for English."""

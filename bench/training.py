@@ -41,7 +41,7 @@ CLOSE = 1e-4
 # To a given quality
 
 
-@benchmark("train-chunks", "training", minutes=7)
+@benchmark("train-chunks", minutes=7)
 def train_chunks(options: Options) -> list[Row]:
     """CoNLL-2000 in memory to a trained chunker, on one thread. Ours starts from Docs and runs the default
     optimizer for the fewest epochs that reach the F1. sklearn-crfsuite starts from sentences and includes its
@@ -56,7 +56,7 @@ def train_chunks(options: Options) -> list[Row]:
 
 def _train_chunks(options: Options, against: str, goal: float | None, target: float, **settings: Any) -> Row:
     nlp = ours.blank()
-    limit = options.limit(200)
+    limit = options.few(200)
     train, test = (corpora.chunks(options, nlp, part, limit) for part in ("train", "test"))
     if options.quick:
         settings["max_iterations"] = 5
@@ -135,7 +135,7 @@ FILES = {
 }  # fmt: skip
 
 
-@benchmark("fit-command", "training", minutes=24)
+@benchmark("fit-command", minutes=24)
 def fit_command(options: Options) -> list[Row]:
     """Whole processes from files to a scored model: `crfseq fit` with AdaGrad, five epochs, and two models written at
     the end; sklearn-crfsuite with L-BFGS, from reading to predictions. Chunks have the same attributes in both. For
@@ -159,7 +159,7 @@ def _fit_files(options: Options, kind: str) -> Row:
         fit += [f"--components.{files.component}.n_threads", "1"]
 
         def peer() -> float:
-            scores["peer"] = in_process("training:sklearn_files", kind, train, dev, options.limit(2))
+            scores["peer"] = in_process("training:sklearn_files", kind, train, dev, options.few(2))
             return scores["peer"]
 
         contenders = {against: timed(peer), "ours": timed(lambda: run_command(fit))}
@@ -191,20 +191,20 @@ def sklearn_files(kind: str, train: str, dev: str, iterations: int) -> float:
 # To a given objective
 
 
-@benchmark("lbfgs-observed", "training", minutes=7)
+@benchmark("lbfgs-observed", minutes=7)
 def lbfgs_observed(options: Options) -> list[Row]:
     """Exact L-BFGS on CoNLL-2000 chunks with 22 labels, the same attributes, and weights for observed pairs, to the
     objective (within 1e-4) at which CRFsuite stops; one thread, from ids in memory to weights."""
     nlp = ours.blank()
-    task = corpora.chunks(options, nlp, "train", options.limit(200))
+    task = corpora.chunks(options, nlp, "train", options.few(200))
     return _to_objective(options, nlp, task, ours.chunker, corpora.chunk_attributes, 15)
 
 
-@benchmark("lbfgs-xpos", "training", minutes=14)
+@benchmark("lbfgs-xpos", minutes=14)
 def lbfgs_xpos(options: Options) -> list[Row]:
     """The same on UD English EWT with language-specific tags: 49 labels, 18 attributes per token."""
     nlp = ours.blank()
-    task = corpora.xpos(options, nlp, "train", options.limit(200))
+    task = corpora.xpos(options, nlp, "train", options.few(200))
     return _to_objective(options, nlp, task, ours.tagger, corpora.tag_attributes, 15)
 
 
@@ -252,12 +252,12 @@ def _to_objective(
     ]
 
 
-@benchmark("lbfgs-all", "training", minutes=2)
+@benchmark("lbfgs-all", minutes=2)
 def lbfgs_all(options: Options) -> list[Row]:
     """An iteration of L-BFGS on CoNLL-2000 with a weight for every attribute and label (7.4 million), on one
     thread: the median of ten iterations after the first; for Wapiti and CRF++, the difference of two runs."""
     nlp = ours.blank()
-    task = corpora.chunks(options, nlp, "train", options.limit(200))
+    task = corpora.chunks(options, nlp, "train", options.few(200))
     items = _items(task, corpora.chunk_attributes)
     iterations = 4 if options.quick else 11
     possible = {"feature.possible_states": True, "feature.possible_transitions": True}
@@ -396,7 +396,7 @@ def _difference(command: Callable[[int], list[str]], iterations: int) -> Measure
 # Threads
 
 
-@benchmark("threads", "training", minutes=5)
+@benchmark("threads", minutes=5)
 def threads(options: Options) -> list[Row]:
     """One thread compared with several in one process: the default optimizer on chunks of CoNLL-2000, tags of UD
     English EWT and entities of CoNLL-2002 (Spanish), L-BFGS and tagging of Docs on the first. Training is `fit` alone,
@@ -421,7 +421,7 @@ def threads(options: Options) -> list[Row]:
 def threads_worker(data: str, rounds: int, n: int, quick: bool) -> dict[str, tuple[list[float], list[float], float]]:
     """Measure everything with one thread and with n in turn."""
     options = Options(Path(data), rounds, n, quick)
-    nlp, limit, epochs = ours.blank(), options.limit(200), "three epochs of the default optimizer"
+    nlp, limit, epochs = ours.blank(), options.few(200), "three epochs of the default optimizer"
     chunks = corpora.chunks(options, nlp, "train", limit)
     tags, entities = corpora.xpos(options, nlp, "train", limit), corpora.entities(options, nlp, "train", limit)
     ner = partial(ours.add, factory="crf_ner")

@@ -18,14 +18,14 @@ COUNTS = (1, 2, 5)
 """Values of `min_count`."""
 
 
-@benchmark("vocabulary", "vocabulary", minutes=2)
+@benchmark("vocabulary", minutes=2)
 def vocabulary(options: Options) -> list[Row]:
     """Features of text without labels under the default templates of `crf_ner`, that occur on at least 1, 2 and 5 of
     its tokens (`min_count`). English is Reuters-21578 and the training parts of CoNLL-2000, CoNLL-2003 and UD EWT, the
     sentences shuffled; Spanish is CoNLL-2002. The exponent is that of growth by Heaps' law over the last factor of four
     of the tokens. Weights for observed pairs are counted in labelled corpora."""
     texts = {"English": _english, "Spanish": _spanish, "the generator of memory-scale": _generated}
-    rows = [row for name, read in texts.items() for row in _rows(name, _growth(read(options), options.limit(50, 2000)))]
+    rows = [row for name, read in texts.items() for row in _rows(name, _growth(read(options), options.few(50, 2000)))]
     return rows + _weights(options)
 
 
@@ -66,7 +66,7 @@ def _growth(sentences: Iterable[list[str]], size: int) -> list[tuple[int, list[i
 
 
 def _english(options: Options) -> list[list[str]]:
-    limit = options.limit(500)
+    limit = options.few(500)
     raw = options.corpus("reuters-raw", "reuters.txt").read_text(encoding="utf8").splitlines()
     tokenizer = ours.blank().tokenizer
     sentences = [[token.text for token in tokenizer(line)] for line in raw[: limit or None] if line.strip()]
@@ -80,7 +80,7 @@ def _english(options: Options) -> list[list[str]]:
 
 
 def _spanish(options: Options) -> list[list[str]]:
-    sentences = corpora.read_columns(options.corpus("conll2002", "esp.train"), options.limit(500))
+    sentences = corpora.read_columns(options.corpus("conll2002", "esp.train"), options.few(500))
     random.Random(0).shuffle(sentences)
     return [sentence.words for sentence in sentences]
 
@@ -89,7 +89,7 @@ def _generated(options: Options) -> Iterator[list[str]]:
     from bench.memory import perturbed
 
     sentences = corpora.read_columns(options.corpus("conll2000", "train.txt"))
-    return (sentence.words for sentence in perturbed(sentences, options.limit(20_000, 3_000_000)))
+    return (sentence.words for sentence in perturbed(sentences, options.few(20_000, 3_000_000)))
 
 
 def _weights(options: Options) -> list[Row]:
@@ -101,7 +101,7 @@ def _weights(options: Options) -> list[Row]:
         ("UD English EWT, XPOS", corpora.xpos, ours.tagger),
     ):
         nlp = ours.blank("es" if "Spanish" in name else "en")
-        examples = list(read(options, nlp, "train", options.limit(200)).examples)
+        examples = list(read(options, nlp, "train", options.few(200)).examples)
         random.Random(0).shuffle(examples)
         sizes = []
         for part in (examples[: len(examples) // 4], examples):

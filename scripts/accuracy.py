@@ -14,7 +14,6 @@ and has a JSON file in scripts/accuracy.  A cell that has one is not run again, 
 from __future__ import annotations
 
 import json
-import re
 import resource
 import subprocess
 import sys
@@ -23,14 +22,13 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(ROOT)]  # so that this checkout is run
+sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checkout is run
 
 import typer  # noqa: E402
 from thinc.api import Config  # noqa: E402
 
-from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
-from spacy_crfseq.files import write_json, write_text  # noqa: E402
+from scripts.kit import ROOT, Results, Skip, corpus_file, data_folder, fill, load, save, table  # noqa: E402
+from spacy_crfseq.files import write_text  # noqa: E402
 from spacy_crfseq.prf import prf  # noqa: E402
 
 RESULTS = ROOT / "scripts" / "accuracy"
@@ -218,7 +216,7 @@ def run_cell(name: str, row: str, data: Path, part: str, *, force: bool = False)
         **split(metrics["seen"][corpus.column]),
         "tokens_per_second": round(metrics["tokens_per_second"]),
     }
-    write_json(path, result)
+    save(RESULTS, path.stem, result)
     return f"{corpus.score} {100 * result[part]['score']:.2f} on {part}, {result['seconds']:.0f} s"
 
 
@@ -242,31 +240,24 @@ def command(*arguments: str) -> None:
 
 def page() -> str:
     """Return the page: the template with a table for each corpus."""
-    template = TEMPLATE.read_text(encoding="utf8")
-    return re.sub(r"<!-- table: ([\w-]+) -->", lambda match: table(match[1]), template)
+    results = load(RESULTS)
+    return fill(TEMPLATE.read_text(encoding="utf8"), {"table": lambda corpus: corpus_table(corpus, results)})
 
 
-def table(name: str) -> str:
+def corpus_table(name: str, results: Results) -> str:
     """Return the table of a corpus."""
-    found = {path.stem: json.loads(path.read_text("utf8")) for path in sorted(RESULTS.glob(f"{name}-*.json"))}
-    rows = {row.removeprefix(f"{name}-"): result for row, result in found.items()}
-    if not rows:
-        return "Not run yet."
+    rows = {cell.removeprefix(f"{name}-"): result for cell, result in results.items() if cell.startswith(f"{name}-")}
     order = ("accurate", "lent", *(row for row in rows if row.startswith("no-")), "own", "none")
     order = (*order, "fast", "fast-lent", "fast-none")
-    whole = rows.get("accurate", {})
-    lines = ["| configuration | dev | change | seen | unseen | test | seconds | MB |", "| --- |" + " ---: |" * 7]
+    full = rows.get("accurate", {}).get("dev", {}).get("score")
+    lines = []
     for row, result in ((row, rows[row]) for row in order if row in rows):
-        dev, full = result.get("dev", {}), whole.get("dev", {}).get("score")
+        dev, test = result.get("dev", {}), result.get("test", {})
         change = f"{100 * (dev['score'] - full):+.2f}" if dev and full is not None and row != "accurate" else ""
         scores = [_percent(dev.get("score")), change, _percent(dev.get("seen")), _percent(dev.get("unseen"))]
-        costs = [
-            _percent(result.get("test", {}).get("score")),
-            f"{result['seconds']:.0f}",
-            f"{result['megabytes']:.1f}",
-        ]
-        lines.append("| " + " | ".join([_title(row, result), *scores, *costs]) + " |")
-    return "\n".join(lines)
+        costs = [_percent(test.get("score")), f"{result['seconds']:.0f}", f"{result['megabytes']:.1f}"]
+        lines.append([_title(row, result), *scores, *costs])
+    return table(["configuration", "dev", "change", "seen", "unseen", "test", "seconds", "MB"], lines, "lrrrrrrr")
 
 
 def _title(row: str, result: Mapping[str, Any]) -> str:

@@ -19,14 +19,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(ROOT)]  # so that this checkout is run
+sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checkout is run
 
 import spacy  # noqa: E402
 from spacy.language import Language  # noqa: E402
 from spacy.tokens import Doc  # noqa: E402
 
-from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
+from scripts.kit import Skip, corpus_file, data_folder  # noqa: E402
 from spacy_crfseq.cli import fit  # noqa: E402
 
 PARTS = {"dev": slice(200, 500), "test": slice(500, None)}

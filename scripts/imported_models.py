@@ -26,9 +26,9 @@ from spacy.tokens import Doc
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:1] = [str(ROOT)]
 
-from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
 from bench.corpora import Sentence, read_columns  # noqa: E402
 from bench.token_functions import word2features  # noqa: E402
+from scripts.kit import ROOT, Skip, corpus_file, data_folder  # noqa: E402
 from spacy_crfseq import registry  # noqa: E402
 from spacy_crfseq.corpora.saved_models import read_saved_model  # noqa: E402
 from spacy_crfseq.tools.models.imported import import_pipeline  # noqa: E402

@@ -23,8 +23,7 @@ from statistics import mean, median
 from time import process_time
 from typing import Annotated, Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(ROOT)]  # so that this checkout is run
+sys.path[:1] = [str(Path(__file__).resolve().parents[1])]  # so that this checkout is run
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import typer  # noqa: E402
@@ -35,7 +34,7 @@ from spacy.training import Example  # noqa: E402
 from spacy.training.batchers import minibatch_by_words  # noqa: E402
 from thinc.api import Config, compounding, fix_random_seed  # noqa: E402
 
-from bench._harness import Skip, corpus_file, data_folder  # noqa: E402
+from scripts.kit import ROOT, Skip, corpus_file, data_folder, fill, table  # noqa: E402
 from spacy_crfseq.files import write_json, write_text  # noqa: E402
 from spacy_crfseq.pipeline.terms import reader_of  # noqa: E402
 
@@ -152,26 +151,28 @@ def speeds(data: Path | None, rounds: int = 7) -> dict[str, float]:
     return {"peer": median(peer), "own": median(own), "ratio": median(b / a for a, b in found[1:])}
 
 
-def table(corpus: str, results: dict[str, dict[str, float]]) -> str:
+def corpus_table(corpus: str, results: dict[str, dict[str, float]]) -> str:
     """Return the table of a corpus: means over seeds."""
-    rows = ["| scores from | dev | test | seconds | runs |", "| --- | ---: | ---: | ---: | ---: |"]
+    rows = []
     for system in SYSTEMS:
-        found = [one for key, one in results.items() if key.startswith(f"{corpus}/{system}/")]
-        if found:
+        runs = [run for key, run in results.items() if key.startswith(f"{corpus}/{system}/")]
+        if runs:
             name = f"spaCy's `{CORPORA[corpus]['task']}`" if system == "spacy" else f"`{system}`"
-            dev, test, seconds = (mean(one[key] for one in found) for key in ("dev", "test", "seconds"))
-            rows.append(f"| {name} | {dev:.2f} | {test:.2f} | {seconds:.0f} | {len(found)} |")
-    return f"### {CORPORA[corpus]['title']}\n\n" + "\n".join(rows)
+            dev, test, seconds = (mean(run[key] for run in runs) for key in ("dev", "test", "seconds"))
+            rows.append([name, f"{dev:.2f}", f"{test:.2f}", f"{seconds:.0f}", str(len(runs))])
+    head = ["scores from", "dev", "test", "seconds", "runs"]
+    return f"### {CORPORA[corpus]['title']}\n\n{table(head, rows, 'lrrrr')}"
 
 
 def page(results: dict[str, dict[str, float]]) -> str:
     """Return the text of the page."""
-    text = TEMPLATE.read_text(encoding="utf8")
-    for corpus in CORPORA:
-        text = text.replace("{{" + corpus + "}}", table(corpus, results))
-    for name, value in results.get("speed", {}).items():
-        text = text.replace("{{" + name + "}}", f"{value:,.0f}" if value > 100 else f"{value:.2f}")
-    return text
+
+    def speed(name: str) -> str:
+        value = results["speed"][name]
+        return f"{value:,.0f}" if value > 100 else f"{value:.2f}"
+
+    kinds = {"table": lambda corpus: corpus_table(corpus, results), "speed": speed}
+    return fill(TEMPLATE.read_text(encoding="utf8"), kinds)
 
 
 def main(

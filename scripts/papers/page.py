@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scripts.papers._harness import REGISTRY, ROOT, Results, Row
+from scripts import kit
+from scripts.kit import NOT_RUN, machines
+from scripts.papers._harness import ROOT, STUDY, Results, Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TEMPLATE = ROOT / "scripts" / "papers" / "papers.md.in"
 FIGURES = "figures"
-NOT_RUN = "Not run yet."
-_MARKER = re.compile(r"<!-- (section|runs|machine): ([\w-]+) -->")
 
 
 def _by(methods: Sequence[str], features: str, figures: Sequence[float]) -> dict[tuple[str, str], float]:
@@ -248,26 +247,15 @@ def found(results: Results, name: str) -> list[Row]:
 
 
 class Table(NamedTuple):
-    """A table; short rows are filled up, longer ones than the head are a mistake."""
+    """A table of figures and texts; short rows are filled up."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
 def table(content: Table) -> str:
-    """Return a table as markdown."""
-    if not content.rows:
-        return NOT_RUN
-    lines = [_line(content.head), _line(["---"] * len(content.head))]
-    for row in content.rows:
-        if len(row) > len(content.head):
-            raise ValueError(f"{len(row)} cells under {len(content.head)} headers: {row}")
-        lines.append(_line([*map(shown, row), *[""] * (len(content.head) - len(row))]))
-    return "\n".join(lines)
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    """Return a table as Markdown.  Raises ValueError where a row is longer than the head."""
+    return kit.table(content.head, [[*map(shown, row)] for row in content.rows])
 
 
 def shown(value: Any) -> str:
@@ -327,15 +315,12 @@ def figure(name: str, alt: str) -> str:
 def render(template: str, results: Results) -> str:
     """Fill the markers of a page: sections, how experiments were run, and the machines."""
 
-    def fill(match: re.Match[str]) -> str:
-        kind, name = match.groups()
-        if kind == "section":
-            return SECTIONS[name](results) if any(found(results, one) for one in _named(SOURCES[name])) else NOT_RUN
-        if kind == "runs":
-            return runs(results, name)
-        return machines(results)
+    def made(name: str) -> str:
+        sources = STUDY.named(SOURCES[name])
+        return SECTIONS[name](results) if any(found(results, source) for source in sources) else NOT_RUN
 
-    text = _MARKER.sub(fill, template)
+    kinds = {"section": made, "runs": lambda prefix: runs(results, prefix), "machine": lambda _: machines(results)}
+    text = kit.fill(template, kinds)
     if any(entry.get("quick") for entry in results.values()):
         text = (
             f"> **A quick run**: small parts of the data and a few iterations. No figure here means anything.\n\n{text}"
@@ -343,13 +328,9 @@ def render(template: str, results: Results) -> str:
     return text
 
 
-def _named(prefix: str) -> list[str]:
-    return [name for name in REGISTRY if name.startswith(prefix)]
-
-
 def runs(results: Results, prefix: str) -> str:
     """Return which experiments made a section, their command, seed and time."""
-    done = [name for name in _named(prefix) if found(results, name)]
+    done = [name for name in STUDY.named(prefix) if found(results, name)]
     text = f"`python scripts/papers/run.py --only {prefix}`"
     if done:
         spent = sum(results[name]["processor seconds"] for name in done)
@@ -358,26 +339,10 @@ def runs(results: Results, prefix: str) -> str:
     return f"{text}."
 
 
-def machines(results: Results) -> str:
-    """Return a table with a line for each machine and set of packages that figures come from."""
-    groups: dict[str, list[str]] = {}
-    for name, entry in results.items():
-        groups.setdefault(_describe(entry["machine"]), []).append(f"{name} ({entry['date'][:10]})")
-    if not groups:
-        return "Nothing has been run yet."
-    return table(Table(["machine and versions", "experiments"], [[text, ", ".join(of)] for text, of in groups.items()]))
-
-
-def _describe(machine: dict[str, Any]) -> str:
-    wanted = ("spacy-crfseq", "spacy", "numpy", "numba")
-    packages = ", ".join(f"{name} {machine['packages'][name]}" for name in wanted if name in machine["packages"])
-    return f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}, {packages}"
-
-
-def write(page: Path, results: Results) -> None:
+def write(results: Results, folder: Path) -> None:
     """Write the page and its figures."""
     from scripts.papers import figures
 
-    figures.draw(results, page.parent / FIGURES)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render(TEMPLATE.read_text(encoding="utf8"), results), encoding="utf8")
+    figures.draw(results, folder / FIGURES)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "papers.md").write_text(render(TEMPLATE.read_text(encoding="utf8"), results), encoding="utf8")

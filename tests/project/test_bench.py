@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import report
-from bench._harness import Options, Skip, load, save
+from scripts.kit import Options, Skip, Study, fill, load, save, table
 
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, str(ROOT / "bench" / "run.py")]
@@ -20,7 +20,7 @@ def row(**values: object) -> dict[str, object]:
 
 def test_the_command_lists_its_benchmarks() -> None:
     done = subprocess.run([*RUN, "--list"], capture_output=True, text=True, check=True)
-    assert set(load(ROOT / "bench" / "results.json")) <= set(done.stdout.split())
+    assert set(load(ROOT / "bench" / "results")) <= set(done.stdout.split())
 
 
 def test_the_tables_are_what_the_command_makes_of_its_results(tmp_path: Path) -> None:
@@ -43,15 +43,35 @@ def test_ratios_are_formed_round_by_round(values: dict[str, object], shown: tupl
     assert report.shown(row(**values)) == shown
 
 
-def test_results_are_kept_in_pieces(tmp_path: Path) -> None:
-    file = tmp_path / "results.json"
-    for name in ("a", "b", "a"):
-        save(file, name, {"date": "2030-01-01", "seconds": 1, "rows": [row(ours=[1.0])]})
-    assert list(load(file)) == ["a", "b"]
+def test_each_run_has_a_file_of_results(tmp_path: Path) -> None:
+    for name, seconds in (("b", 1), ("a", 2), ("b", 3)):
+        save(tmp_path / "new", name, {"seconds": seconds})
+    assert load(tmp_path / "new") == {"a": {"seconds": 2}, "b": {"seconds": 3}}
+    assert [file.name for file in sorted((tmp_path / "new").iterdir())] == ["a.json", "b.json"]
+
+
+def test_a_run_is_named_by_its_name_or_the_begin_of_several() -> None:
+    study = Study([], Path(), lambda results, folder: None)
+    for name in ("memory", "memory-scale", "tag-a", "tag-b"):
+        study.run(name, minutes=1)(lambda options: [])
+    assert [study.named(name) for name in ("memory", "tag", "ta")] == [["memory"], ["tag-a", "tag-b"], []]
+
+
+def test_markers_of_a_page_are_filled_by_their_kind() -> None:
+    assert fill("A <!-- big: a-b --> <!-- c -->", {"big": str.upper}) == "A A-B <!-- c -->"
+    with pytest.raises(KeyError, match="none"):
+        fill("<!-- none: a -->", {})
+
+
+def test_short_rows_of_a_table_are_filled_up_and_long_ones_refused() -> None:
+    assert table(["a", "b"], [["1"]], "lr") == "| a | b |\n| --- | ---: |\n| 1 |  |"
+    assert table(["a"], []) == "Not run yet."
+    with pytest.raises(ValueError, match="2 cells under 1 headers"):
+        table(["a"], [["1", "2"]])
 
 
 def test_a_missing_corpus_is_said(tmp_path: Path) -> None:
     with pytest.raises(Skip, match="CRFSEQ_DATA"):
-        Options(None, 1, 1, True).corpus("conll2000", "train.txt")
+        Options(None).corpus("conll2000", "train.txt")
     with pytest.raises(Skip, match=r"conll2000/train\.txt is not"):
-        Options(tmp_path, 1, 1, True).corpus("conll2000", "train.txt")
+        Options(tmp_path).corpus("conll2000", "train.txt")

@@ -5,7 +5,6 @@ Nothing is timed, and no corpus is needed.
 
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import spacy
 
+from scripts.kit import NOT_RUN, Options, Skip, load
 from scripts.papers import (
     _harness,
     chunks,
@@ -27,7 +27,6 @@ from scripts.papers import (
     synthetic,
     tasks,
 )
-from scripts.papers._harness import Options, Skip
 from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.training.selection import thresholded
 from spacy_crfseq.types import Scores
@@ -38,7 +37,7 @@ from tests.pipeline.helpers import examples as corpus_of
 ROOT = Path(__file__).parents[2]
 RUN = [sys.executable, str(ROOT / "scripts" / "papers" / "run.py")]
 METHOD = _harness.config("synthetic")["methods"]["L-BFGS"]
-RESULTS = _harness.load(ROOT / "scripts" / "papers" / "results")
+RESULTS = load(_harness.STUDY.folder)
 
 
 def test_the_command_lists_its_experiments() -> None:
@@ -47,17 +46,16 @@ def test_the_command_lists_its_experiments() -> None:
 
 
 def test_the_page_is_what_the_command_makes_of_its_results(tmp_path: Path) -> None:
-    subprocess.run([*RUN, "--report", "--page", str(tmp_path / "papers.md")], capture_output=True, check=True)
+    subprocess.run([*RUN, "--report", "--pages", str(tmp_path)], capture_output=True, check=True)
     expected = (ROOT / "docs" / "papers.md").read_text(encoding="utf8")
     assert (tmp_path / "papers.md").read_text(encoding="utf8") == expected
 
 
 def test_pages_that_lack_something() -> None:
-    for module in _harness.MODULES:
-        import_module(f"scripts.papers.{module}")
+    _harness.STUDY.load()
     template = page.TEMPLATE.read_text(encoding="utf8")
     text = page.render(template, {})
-    assert text.count(page.NOT_RUN) == len(page.SECTIONS)
+    assert text.count(NOT_RUN) == len(page.SECTIONS) + 1  # and the table of machines
     assert "](figures/" not in text
     quick = {**RESULTS["synthetic-models"], "quick": True}
     assert page.render("Text.", {"synthetic-models": quick}).startswith("> **A quick run**")
