@@ -25,7 +25,7 @@ class MaxExpectedF1:
     It chooses the labelling under the constraints with the largest sum over its spans of
     ``(1 + beta^2) P(span | x) - expected_f``: a span is chosen if its probability exceeds
     ``expected_f / (1 + beta^2)``, unless it excludes better ones.  For plain labels, where each token is a span, it is
-    the same as `Posterior`.
+    the same as `PosteriorDecoding`.
 
     expected_f (float): The F-measure that you expect, above 0 and at most 1; use the score on the development data.
         The labels depend on it only slightly.

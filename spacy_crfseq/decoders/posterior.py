@@ -16,7 +16,7 @@ from .viterbi import Viterbi
 
 
 @dataclass(frozen=True)
-class Posterior:
+class PosteriorDecoding:
     """Allowed labels with the largest sum of marginals (registered as ``spacy_crfseq.Posterior.v1``).
 
     The marginals are conditional on the constraints, and the labels are the best path over them that respects all

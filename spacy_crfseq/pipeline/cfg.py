@@ -111,7 +111,10 @@ def _is_number(value: Any) -> bool:
 def write_configs(component: Any, settings: Mapping[str, Any]) -> None:
     """Write settings of a component to the configs of all pipelines that have it.
 
-    spaCy tells no component which these are, and several share one that was sourced, so all that are alive are asked.
+    Python's garbage collector lists these pipelines.  A component could only note some of them itself: its factory and
+    `initialize` get theirs, and so do pipelines that are loaded from a disk or from bytes.  But ``add_pipe(source=)``
+    gives the same object to another pipeline without a call that names this pipeline, and pickle restores both without
+    their factories.
     """
     for nlp in _objects():
         if issubclass(type(nlp), Language) and hasattr(nlp, "_components"):  # not one that is being made

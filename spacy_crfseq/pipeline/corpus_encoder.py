@@ -254,7 +254,7 @@ class _GrowingCorpus:
         encoded = joined if self._seen is None else self._seen.joined()
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
         gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)
-        data = Dataset(encoded, gold, weights, table.candidates, inputs=read_by_loss)
+        data = Dataset(encoded, gold, weights, table, inputs=read_by_loss)
         never = [name for name in self._absent if name not in self._present]
         tags: list[Any] = list(self._numbers)[1:]  # without None
         unset = [name for name in self._encoder.columns if name not in {*self._present, "NORM", "SPACY"}]

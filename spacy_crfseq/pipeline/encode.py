@@ -72,7 +72,7 @@ class ExampleEncoder(NamedTuple):
         tags = [*columns.only_words(chain.from_iterable(of_examples))]
         gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
         inputs = read_inputs(loss, columns.words(docs), model.name) if isinstance(loss, TextLoss) else None
-        whole = Dataset(encoded, gold, weights, self.partials.candidates, inputs=inputs)
+        whole = Dataset(encoded, gold, weights, self.partials, inputs=inputs)
         resolve_candidates(model, whole, loss, self.partials)
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
         return [whole.slice(int(first), int(last)) for first, last in pairwise(bounds)]

@@ -5,6 +5,7 @@ against the annotations of these functions.)
 """
 
 from collections.abc import Callable
+from functools import partial, update_wrapper
 from inspect import Parameter, signature
 from typing import Any
 
@@ -33,10 +34,11 @@ def _factory(
         written = signature(create)
         of_task = [p for p in written.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
         kind = Parameter.POSITIONAL_OR_KEYWORD
-        shared = [Parameter(field, kind, annotation=each) for field, each in Method.__annotations__.items()]
-        create.__signature__ = written.replace(parameters=[*of_task, *shared])  # type: ignore[attr-defined]
+        shared = [Parameter(field, kind, annotation=of_field) for field, of_field in Method.__annotations__.items()]
+        listed: Any = update_wrapper(partial(create), create)
+        listed.__signature__ = written.replace(parameters=[*of_task, *shared])
         made: Callable[..., Any] = Language.factory(
-            name, assigns=assigns, default_config=default_config, default_score_weights=scores, func=create
+            name, assigns=assigns, default_config=default_config, default_score_weights=scores, func=listed
         )
         return made
 

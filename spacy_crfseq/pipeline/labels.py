@@ -180,35 +180,35 @@ def numbers_of(labels: Iterable[str], annotation: Annotation, tags: Sequence[str
     return numbers
 
 
-class PartialTable:
+class PartialTable(CandidateTable):
     """Numbers partial knowledge about gold tokens, and keeps the candidate sets behind the numbers."""
 
     def __init__(self, annotation: Annotation) -> None:
+        super().__init__()
         self._annotation = annotation
         self._numbers: dict[Partial, int] = {}
         self._tags: tuple[str, ...] = ()
-        self.candidates = CandidateTable()
 
     def number(self, partial: Partial) -> int:
         """Return the gold label for partial knowledge, below `MISSING`."""
         return MISSING - 1 - self._numbers.setdefault(partial, len(self._numbers))
 
-    def new_tags(self, known: Sequence[str]) -> list[str]:
+    def new_tags(self, present: Sequence[str]) -> list[str]:
         """Return tags that only partially known tokens may have, and all tags of types without any."""
         if not self._numbers:
             return []
         labels = dict.fromkeys(label for partial in self._numbers for label in partial.labels or ())
         tags = dict.fromkeys(label for label in labels if self._annotation.is_tag(label))
-        types = set(self._annotation.public_labels([*known, *tags]))
+        types = set(self._annotation.public_labels([*present, *tags]))
         new = [label for label in labels if label not in {*types, *tags}]
         tags.update(dict.fromkeys(self._annotation.tags_of_types(new) if new else ()))
-        return [tag for tag in tags if tag not in known]
+        return [tag for tag in tags if tag not in present]
 
     def resolve(self, tags: Sequence[str]) -> None:
         """Update the candidate sets for a model's tags.  RAISES DataError: If a token has no label left."""
         if tuple(tags) != self._tags:
-            self._tags, self.candidates.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
-        sets, incorrect = self.candidates.now
+            self._tags, self.now = tuple(tags), Candidates(np.zeros((0, len(tags)), np.bool_))
+        sets, incorrect = self.now
         rows, spans = [sets], list(incorrect)
         for partial, number in list(self._numbers.items())[len(sets) :]:
             try:
@@ -218,7 +218,7 @@ class PartialTable:
                 raise DataError(f"{partial.where}: {error}") from None
             rows.append(allowed[None])
             spans += wrong
-        self.candidates.now = Candidates(np.concatenate(rows), tuple(spans))
+        self.now = Candidates(np.concatenate(rows), tuple(spans))
 
     def _resolved(self, partial: Partial, number: int) -> tuple[Bools, list[IncorrectSpan]]:
         tags, spans = self._tags, []
@@ -296,16 +296,16 @@ def _tags_of_words(
     wrong = annotation.incorrect_spans(example, same)
     if not (evidence.spans or evidence.allowed or wrong):
         return tags
-    reader = _Reader(list(tags), annotation, example)
+    gold = _KnownTags(list(tags), annotation, example)
     numbers = None
     if not same:  # the predicted token of each gold token, for pairs that correspond to each other alone
         to_gold, to_predicted = example.alignment.x2y, example.alignment.y2x
         pairs = ((i, to_gold[i]) for i in range(len(example.predicted)))
         numbers = {int(gold[0]): i for i, gold in pairs if len(gold) == 1 and len(to_predicted[int(gold[0])]) == 1}
-    reader.take_evidence(evidence, numbers)
+    gold.take_evidence(evidence, numbers)
     for start, end, label in wrong:
-        reader.take_wrong(start, end, label)
-    return reader.tags
+        gold.take_wrong(start, end, label)
+    return gold.tags
 
 
 def known_tags(tags: Tags) -> list[str | None]:
@@ -321,7 +321,7 @@ def same_words(example: Example) -> bool:
     )
 
 
-class _Reader:
+class _KnownTags:
     """Collects what is known about the predicted tokens of one example in `tags`."""
 
     def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
@@ -360,43 +360,43 @@ class _Reader:
         return tag in labels or not set(self._annotation.public_labels([tag])).isdisjoint(labels)
 
     def _allow(self, token: int, labels: Sequence[str]) -> None:
-        known = self.tags[token]
+        earlier = self.tags[token]
         given = " or ".join(map(repr, labels)) or "none"
-        if isinstance(known, str):
-            if self._fits(known, labels):
+        if isinstance(earlier, str):
+            if self._fits(earlier, labels):
                 return
-            raise DataError(f"{self._where(token)} is annotated as {known!r}, but its label is noted to be {given}.")
-        if known is not None and known.labels is not None:
-            labels = [tag for tag in known.labels if self._fits(tag, labels)]
+            raise DataError(f"{self._where(token)} is annotated as {earlier!r}, but its label is noted to be {given}.")
+        if earlier is not None and earlier.labels is not None:
+            labels = [tag for tag in earlier.labels if self._fits(tag, labels)]
         if not labels:
             raise DataError(f"{self._where(token)}: no label is left for it, which is noted to be {given}.")
-        partial = replace(known or Partial(), labels=tuple(sorted(set(labels))), where=self._where(token))
+        partial = replace(earlier or Partial(), labels=tuple(sorted(set(labels))), where=self._where(token))
         alone = len(set(labels)) == 1 and self._annotation.is_tag(labels[0]) and partial == Partial(partial.labels)
         self.tags[token] = labels[0] if alone else partial
 
     def _bar(self, token: int, tags: Sequence[str]) -> None:
-        known = self.tags[token]
-        if isinstance(known, str):
-            if known in tags:
+        earlier = self.tags[token]
+        if isinstance(earlier, str):
+            if earlier in tags:
                 where = self._where(token)
-                raise DataError(f"{where} is annotated as {known!r}, but a span is noted to end before it.")
+                raise DataError(f"{where} is annotated as {earlier!r}, but a span is noted to end before it.")
         elif tags:
-            barred = (*(known.barred if known else ()), *tags)
-            self.tags[token] = replace(known or Partial(), barred=barred, where=self._where(token))
+            barred = (*(earlier.barred if earlier else ()), *tags)
+            self.tags[token] = replace(earlier or Partial(), barred=barred, where=self._where(token))
 
     def take_wrong(self, start: int, end: int, label: str) -> None:
         """Add a span that is not there."""
         wanted = self._annotation.tags_of_span(end - start, label)
         after = tags_after(self._annotation, label, end - start)
-        known = [self.tags[token] for token in range(start, end)]
+        earlier = [self.tags[token] for token in range(start, end)]
         follows = None if self._ends(end) else self.tags[end]
-        other = any(isinstance(tag, str) and tag != want for tag, want in zip(known, wanted, strict=True))
+        other = any(isinstance(tag, str) and tag != want for tag, want in zip(earlier, wanted, strict=True))
         if other or follows in after:  # the annotation does not have it anyway
             return
-        if known == wanted and (isinstance(follows, str) or self._ends(end) or not after):
+        if earlier == wanted and (isinstance(follows, str) or self._ends(end) or not after):
             where = self._where(start)
             raise DataError(f"{where}: a span {label!r} of {end - start} tokens is both gold and incorrect.")
-        first = known[0]
+        first = earlier[0]
         partial = Partial((first,)) if isinstance(first, str) else first or Partial()
         wrong = tuple(dict.fromkeys((*partial.wrong, (label, end - start))))
         self.tags[start] = replace(partial, wrong=wrong, where=self._where(start))

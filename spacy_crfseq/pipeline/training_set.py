@@ -55,7 +55,7 @@ class CollectedTexts(NamedTuple):
 
     def copy(self) -> CollectedTexts:
         """Return texts for a model, which changes the encoder and its ids."""
-        candidates = self.texts.partials.candidates
+        candidates = self.texts.partials
         encoder, corpus, terms = deepcopy((self.encoder, self.corpus, self.terms), {id(candidates): candidates})
         return self._replace(texts=self.texts._replace(encoder=encoder), corpus=corpus, terms=terms)
 

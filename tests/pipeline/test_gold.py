@@ -553,4 +553,4 @@ def test_candidate_sets_follow_tags_that_are_others_of_the_same_number() -> None
     for tags in (["O", "B-PER", "I-PER", "B-LOC"], ["B-LOC", "O", "I-PER", "B-PER"], ["O", "B-PER", "I-PER", "B-LOC"]):
         table.resolve(tags)
         rows = [[tag.endswith("PER") for tag in tags], [tag != "O" for tag in tags]]
-        assert table.candidates.now[0].tolist() == rows
+        assert table.now[0].tolist() == rows

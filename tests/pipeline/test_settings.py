@@ -22,7 +22,7 @@ BLOCKS: dict[str, dict[str, Any]] = {
     "loss": registered("losses", "Hinge"),
     "regularizer": registered("regularizers", "L1", rho=1.0),
     "optimizer": registered("optimizers", "LBFGS"),
-    "decoder": registered("decoders", "Posterior"),
+    "decoder": registered("decoders", "MaxExpectedF1"),
 }
 PLAIN: dict[str, Any] = {
     "support": "all", "min_count": 2, "max_features": 7, "boundaries": False, "transitions": False,
