@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from scripts.papers._harness import Options, Results, Row, Skip, config, experiment, say
-from scripts.papers.page import ERRORS, PUBLISHED, Check, Table, against, checks, found, section, table
+from scripts.papers.page import Check, Table, against, checks, found, paper_cells, section, table
 from scripts.papers.tasks import Examples, Task, Trained, changed, read
 
 LOSSES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
@@ -219,7 +219,7 @@ def _methods(results: Results, name: str) -> Table:
     rows = []
     for features in FEATURES:
         for row in found(results, f"{name}-{features}"):
-            published = "" if row.get("dictionary") else PUBLISHED[name].get((_plain(row), features), "")
+            published = "" if row.get("dictionary") else paper_cells(name).get((_plain(row), features), "")
             title = f"{_title(row)}, tag dictionary" if row.get("dictionary") else _title(row)
             rows.append([title, features, published, *_figures(row)])
     return Table([*head, "optimality"], rows)
@@ -318,9 +318,15 @@ def _errors(results: Results, name: str, bounds: str) -> str:
         for kind in ("Sequential", "Pointwise") if found(results, f"{name}-{features}") else ():
             row: list[Any] = [features, "H, sequential" if kind == "Sequential" else "F, pointwise"]
             for loss, own in ((f"{kind}Log", f"{kind}Log"), (f"{kind}Exp", f"{kind}Exp-30")):
-                row += [ERRORS[name][loss, features], _score(results, name, features, own, "error")]
+                row += [
+                    paper_cells(f"{name}-errors")[loss, features],
+                    _score(results, name, features, own, "error"),
+                ]
             if kind == "Sequential":
-                row += [ERRORS[name]["Boosting", features], _score(results, bounds, features, "tight", "error")]
+                row += [
+                    paper_cells(f"{name}-errors")["Boosting", features],
+                    _score(results, bounds, features, "tight", "error"),
+                ]
                 row += [_score(results, name, features, "Boosting", "error")] * (name == "entities")
             rows.append(row)
     more = ["boost, published", "tight bound, first sentences"]
@@ -412,7 +418,7 @@ def _boosted(results: Results) -> str:
         [
             features,
             *(
-                against(PUBLISHED["tags"][published, features], score(features, own))
+                against(paper_cells("tags")[published, features], score(features, own))
                 for published, own in (
                     ("SequentialExp", "SequentialExp-30"), ("Boosting", "loose"), ("Boosting", "tight"),
                 )

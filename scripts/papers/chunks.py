@@ -14,14 +14,14 @@ from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.figures import drawn
 from scripts.papers.page import (
-    PUBLISHED,
-    PUBLISHED_WORDS,
     Check,
     Table,
     against,
     checks,
     figure,
     found,
+    paper_cells,
+    paper_rows,
     section,
     shown,
     table,
@@ -259,7 +259,7 @@ def patterns_table(results: Results, name: str) -> str:
     head += [*(f"{part} F1" for part in parts if part != "train"), "iterations", "optimality"]
     content = []
     for pattern, row in rows.items():
-        errors = [one for part in parts for one in (PUBLISHED[name][pattern, part], row["errors"][part])]
+        errors = [one for part in parts for one in (paper_cells(name)[pattern, part], row["errors"][part])]
         line = [titles[pattern]["name"], row["weights"], *errors, *row["f1"].values()]
         content.append([*line, row["iterations"], row["optimality"]])
     return table(Table(head, content))
@@ -268,7 +268,7 @@ def patterns_table(results: Results, name: str) -> str:
 def pattern_checks(results: Results, name: str) -> list[Check]:
     """Return what is expected of all patterns: levels, and their order."""
     rows = {row["pattern"]: row["errors"] for row in found(results, f"{name}-patterns") if "pattern" in row}
-    published = PUBLISHED[name]
+    published = paper_cells(name)
     tested = [part for part in _config(name)["files"] if part != "train"]
 
     def in_order(part: str) -> bool:
@@ -293,7 +293,7 @@ def pattern_checks(results: Results, name: str) -> list[Check]:
 def thresholds_table(results: Results, name: str) -> str:
     """Return a table of thresholds: weights left, accuracy and F1 beside the published ones."""
     rows = [row for row in found(results, f"{name}-patterns") if "threshold" in row]
-    published = PUBLISHED[f"{name}-thresholds"]
+    published = paper_cells(f"{name}-thresholds")
     scores = [column for size, column in published if size == 0.0 and column != "active"]
     names = ["weights left", *(score.replace("f1", "F1") for score in scores)]
     head = ["set to zero", *(f"{one}, {whose}" for one in names for whose in ("published", "ours"))]
@@ -314,7 +314,7 @@ def score_of(row: Row, name: str) -> float:
 
 def kept_table(row: Row, name: str) -> str:
     """Return a table of what an L1 norm leaves of each pattern of features, beside the published numbers."""
-    published = PUBLISHED[f"{name}-sparse"]
+    published = paper_cells(f"{name}-sparse")
     head = [f"{what}, {whose}" for what in ("weights", "left", "share left") for whose in ("published", "ours")]
     content = []
     for pattern, (all_, left) in row["kept"].items():
@@ -326,7 +326,7 @@ def kept_table(row: Row, name: str) -> str:
 
 def words_text(row: Row, name: str) -> str:
     """Return a table of the words with the heaviest weights; bold are those that the thesis lists."""
-    theirs = set(PUBLISHED_WORDS[name].split())
+    theirs = set(paper_rows("heaviest-words")[name].split())
     ours = ", ".join(f"**{word}**" if word in theirs else word for word in row["words"])
     both = len(theirs & set(row["words"]))
     head = f"the {len(row['words'])} heaviest words, {both} of them (bold) among the {len(theirs)} of the thesis"
@@ -335,7 +335,7 @@ def words_text(row: Row, name: str) -> str:
 
 def kept_checks(row: Row, name: str) -> list[Check]:
     """Return what is expected of the weights that an L1 norm leaves."""
-    published = PUBLISHED[f"{name}-sparse"]
+    published = paper_cells(f"{name}-sparse")
     patterns = list(dict.fromkeys(pattern for pattern, _ in published))
 
     def ratio(pattern: str) -> float:
@@ -355,7 +355,7 @@ def kept_checks(row: Row, name: str) -> list[Check]:
         ),
         Check(
             "at least a third of the thesis's heaviest words are among ours",
-            lambda: len(set(PUBLISHED_WORDS[name].split()) & set(row["words"])) >= len(row["words"]) / 3,
+            lambda: len(set(paper_rows("heaviest-words")[name].split()) & set(row["words"])) >= len(row["words"]) / 3,
         ),
     ]
 
@@ -440,7 +440,7 @@ def product_section(results: Results) -> str:
     content, wanted = [], []
     for name, title in (("chunks", "CoNLL-2000"), ("names", "CoNLL-2003")):
         parts = [part for part in _config(name)["files"] if part != "train"]
-        published = {part: PUBLISHED["product"][name, part] for part in parts}
+        published = {part: paper_cells("product")[name, part] for part in parts}
         rows = found(results, f"product-{name}")
         content += [
             [title, row["rho1"], part, against(published[part], row["errors"][part]), row["f1"][part],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scripts.papers._harness import Options, Results, Row, config, experiment, say
-from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, table
+from scripts.papers.page import Check, Table, checks, found, paper_rows, section, table
 from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
@@ -386,7 +386,7 @@ def questions_section(results: Results) -> str:
         "share of the gap", "by seed", "share of the gap to other questions' tags",
     ]  # fmt: skip
     own, universal = (found(results, f"questions-{attr}") for attr in ("tag", "pos"))
-    published = PUBLISHED["questions"]
+    published = paper_rows("questions")
     content = [[name, *line] for name, rows in (("own", own), ("universal", universal)) for line in _lines(rows)]
     content = [[name, known, published.get(known) if name == "own" else None, *line] for name, known, *line in content]
 

@@ -14,7 +14,6 @@ from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, Skip, experiment
 from scripts.papers.figures import draw_map, drawn
 from scripts.papers.page import (
-    PUBLISHED,
     Check,
     Table,
     against,
@@ -23,6 +22,7 @@ from scripts.papers.page import (
     expanded,
     figure,
     found,
+    paper_rows,
     section,
     table,
 )
@@ -219,7 +219,7 @@ def weights(options: Options) -> list[Row]:
 def patterns_section(results: Results) -> str:
     """Table 3.2."""
     rows = found(results, "nettalk-patterns")
-    published = PUBLISHED["nettalk"]
+    published = paper_rows("nettalk")
     ours = {row["pattern"]: row for row in rows if "size" in row}
     test = {name: row["test error"] for name, row in ours.items()}
     head = ["pattern", "weights", "training error %", "test error %", "ours, dev", "seconds", "optimality"]
@@ -290,17 +290,18 @@ def _pattern_checks(
         ),
         Check(
             "the first three have 0.9 to 1 times the published number of weights: 51 symbols instead of 53",
-            lambda: all(0.9 <= ours[name]["size"] / PUBLISHED["nettalk"][name][0] <= 1 for name in starred),
+            lambda: all(0.9 <= ours[name]["size"] / paper_rows("nettalk")[name][0] <= 1 for name in starred),
         ),
     ]
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Return Spearman's rank correlation; equal numbers share a rank.  Raises ValueError on fewer than three."""
+    """Return Spearman's rank correlation.  Raises ValueError on fewer than three pairs."""
+    from scipy.stats import spearmanr
+
     if len(a) < 3:
         raise ValueError(len(a))
-    ranks = [[sum(y < x for y in values) + sum(y == x for y in values) / 2 for x in values] for values in (a, b)]
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(spearmanr(a, b).statistic)
 
 
 IPA = {
@@ -316,7 +317,7 @@ IPA = {
 def mistakes_section(results: Results) -> str:
     """Tables 3.3 and 3.4."""
     rows = {row["pattern"]: row for row in found(results, "nettalk-patterns") if "confusions" in row}
-    lists = [[f"{pair} {count}" for pair, count in PUBLISHED["confusions"][name]] for name in CONFUSED]
+    lists = [paper_rows("confusions")[name].split(", ") for name in CONFUSED]
     for place, name in ((1, CONFUSED[0]), (3, CONFUSED[1])):
         lists.insert(place, [f"{found}-{gold} {n}" for found, gold, n in _confusions(rows, name)])
     head = [f"{name}, {whose}" for name in CONFUSED for whose in ("published", "ours")]
@@ -344,7 +345,7 @@ def _confusions(rows: Mapping[str, Row], name: str) -> list[tuple[str, str, int]
 
 
 def _words_by_errors(rows: Mapping[str, Row]) -> str:
-    published, ours = PUBLISHED["words"], rows.get(CONFUSED[1], {})
+    published, ours = paper_rows("words"), rows.get(CONFUSED[1], {})
     errors = {int(count): words for count, words in ours.get("words by errors", {}).items()}
     margins, whole = ours.get("words by margin", {}), sum(errors.values())
     content = [
@@ -361,7 +362,7 @@ def _words_by_errors(rows: Mapping[str, Row]) -> str:
 
 
 def _worst_words(rows: Mapping[str, Row]) -> str:
-    published = sorted(PUBLISHED["worst words"].items(), key=lambda item: -item[1])
+    published = sorted(paper_rows("worst-words").items(), key=lambda item: -item[1])
     ours = rows.get(CONFUSED[1], {}).get("worst words", [])
 
     def symbols(text: str) -> str:
@@ -389,7 +390,7 @@ def methods_section(results: Results) -> str:
         if "skipped" in row:
             content.append([text, f"not run: {row['skipped']}"])
             continue
-        iterations, minutes, *figures = PUBLISHED["sparse"].get(name, (None,) * 6)
+        iterations, minutes, *figures = paper_rows("sparse").get(name, (None,) * 6)
         active = row["active"]
         pairs = zip(figures, (row["train error"], row["test error"], active["state"], active["pair"]), strict=True)
         content.append(
@@ -406,7 +407,7 @@ def _method_checks(ours: Mapping[Any, Row]) -> list[Check]:
     def test(name: Any) -> float:
         return float(ours[name]["test error"])
 
-    rhos = [name for name in PUBLISHED["sparse"] if isinstance(name, float)]
+    rhos = [name for name in paper_rows("sparse") if isinstance(name, float)]
     return [
         Check("the error of SBCD with rho1 = 0.1 and 0.2 is that of dense models, within 0.3 points (published 0.2)",
               lambda: all(abs(test(rho1) - test(dense)) <= 0.3 for rho1 in (0.1, 0.2) for dense in (0.0, "L-BFGS"))),
@@ -460,12 +461,12 @@ def path_section(results: Results) -> str:
     """Figure 7.8."""
     rows = [row for row in found(results, "nettalk-path") if "rho1" in row]
     dense = next((row["sweep"] for row in rows if row["rho1"] == 0), None)
-    minutes = {rho1: figures[1] for rho1, figures in PUBLISHED["sparse"].items()}
+    minutes = {rho1: figures[1] for rho1, figures in paper_rows("sparse").items()}
     head = ["rho1", "active features", "minutes of 30 sweeps, published", "seconds of a sweep, ours"]
     head += ["share of the time of rho1 = 0"]
     content = [
         [
-            row["rho1"], against(sum(PUBLISHED["sparse"][row["rho1"]][-2:]), row["active"]["all"]),
+            row["rho1"], against(sum(paper_rows("sparse")[row["rho1"]][-2:]), row["active"]["all"]),
             minutes[row["rho1"]], row["sweep"],
             against(minutes[row["rho1"]] / minutes[0.0], row["sweep"] / dense if dense else None),
         ]

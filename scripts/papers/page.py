@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,207 +21,36 @@ if TYPE_CHECKING:
 
 TEMPLATE = ROOT / "scripts" / "papers" / "papers.md.in"
 FIGURES = "figures"
+PUBLISHED = ROOT / "scripts" / "papers" / "published"
+"""Tables of the papers, with the source in the first line; cells that are empty were not published."""
 
 
-def _by(methods: Sequence[str], features: str, figures: Sequence[float]) -> dict[tuple[str, str], float]:
-    return {(method, features): figure for method, figure in zip(methods, figures, strict=True)}
+@cache
+def paper_rows(name: str) -> dict[Any, Any]:
+    """Return a published table: the cells of each row, a tuple if there are several, by its first cell."""
+    _, _, *rows = _cells(name)
+    return {row: cells[0] if len(cells) == 1 else tuple(cells) for row, *cells in rows}
 
 
-def _grid(
-    columns: Sequence[str], rows: Mapping[Any, Sequence[float]] | None = None, **more: Sequence[float]
-) -> dict[tuple[Any, str], float]:
-    """Return the figures of rows by the name of the row and of the column."""
-    all_rows = {**(rows or {}), **more}
-    return {(row, column): one for row, each in all_rows.items() for column, one in zip(columns, each, strict=True)}
+@cache
+def paper_cells(name: str) -> dict[tuple[Any, str], Any]:
+    """Return the cells of a published table by the first cell of their row and the head of their column."""
+    _, (_, *columns), *rows = _cells(name)
+    pairs = ((row, zip(columns, cells, strict=True)) for row, *cells in rows)
+    return {(row, column): cell for row, cells in pairs for column, cell in cells if cell is not None}
 
 
-def _pairs(text: str) -> list[tuple[str, int]]:
-    return [(pair, int(count)) for pair, count in (one.split() for one in text.split(", "))]
+def _cells(name: str) -> list[list[Any]]:
+    """Return the lines of a table: its source, its head, and its rows."""
+    with (PUBLISHED / f"{name}.csv").open(encoding="utf8", newline="") as file:
+        return [[_figure(cell) for cell in line] for line in csv.reader(file)]
 
 
-_LOSSES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
-PUBLISHED: dict[str, dict[Any, Any]] = {
-    # Altun, Johnson & Hofmann (2003), tables 2 and 3: F1 on esp.testb
-    "entities": {
-        **_by((*_LOSSES, "Perceptron", "Boosting"), "S1", (59.92, 59.68, 56.73, 58.26, 59.77, 48.23)),
-        **_by((*_LOSSES, "Perceptron", "Boosting"), "S2", (69.75, 67.30, 68.28, 69.51, 69.29, 66.11)),
-        **_by((*_LOSSES, "Perceptron", "Boosting"), "S3", (73.62, 72.11, 73.17, 73.82, 72.97, 71.07)),
-    },
-    # ... table 1: accuracy on the Penn Treebank, and boosting in the text of section 6
-    "tags": {
-        **_by((*_LOSSES, "Boosting"), "S1", (94.91, 94.57, 94.90, 94.66, 89.42)),
-        **_by((*_LOSSES, "Boosting"), "S2", (95.68, 95.25, 95.71, 95.31, 94.92)),
-    },
-    # Sokolovska (2010), tables 3.5 and 3.7: per cent of wrong labels of CoNLL-2000
-    "chunks": _grid(
-        ("train", "test"),
-        word=(16.2, 24.66),
-        part=(22.6, 22.7),
-        conjunction=(9.0, 17.2),
-        unigrams=(15.2, 17.7),
-        chain=(4.9, 5.9),
-        bigrams=(4.9, 6.7),
-        all=(3.0, 5.6),
-    ),
-    # ... tables 3.5 and 3.8, of CoNLL-2003
-    "names": _grid(
-        ("train", "A", "B"),
-        word=(1.7, 10.3, 14.6),
-        part=(14.1, 13.5, 15.2),
-        chunk=(16.6, 16.7, 17.9),
-        conjunction=(1.4, 8.2, 12.9),
-        unigrams=(1.6, 3.9, 5.8),
-        chain=(0.5, 3.6, 5.4),
-        bigrams=(1.4, 4.8, 7.5),
-        all=(0.1, 3.0, 5.2),
-    ),
-    # ... section 7.3.3, per cent of wrong labels; those of CoNLL-2003 are approximate
-    "product": {("chunks", "test"): 13.5, ("names", "A"): 6.0, ("names", "B"): 10.0},
-    # ... tables 6.1 and 6.2, by the largest weight that is set to zero: weights left, accuracy and F1
-    "chunks-thresholds": _grid(
-        ("active", "test accuracy", "test f1"),
-        {
-            0.0: (9_266_269, 94.43, 91.16),
-            0.25: (26_986, 94.42, 91.18),
-            0.5: (12_127, 94.35, 90.97),
-            0.75: (5_457, 93.82, 90.03),
-            1.0: (2_079, 93.02, 88.53),
-        },
-    ),
-    "names-thresholds": _grid(
-        ("active", "A accuracy", "A f1", "B accuracy", "B f1"),
-        {
-            0.0: (1_611_832, 96.96, 83.04, 94.69, 73.15),
-            0.1: (97_790, 96.95, 82.97, 94.69, 73.18),
-            0.25: (62_563, 96.81, 82.23, 94.55, 72.72),
-            0.5: (38_520, 96.67, 81.47, 94.45, 72.41),
-            0.75: (26_038, 96.5, 80.71, 94.22, 71.54),
-            1.0: (19_244, 96.18, 80.31, 94.0, 71.58),
-        },
-    ),
-    # ... tables 7.3 and 7.4: weights in all, and those that an L1 norm leaves
-    "chunks-sparse": _grid(
-        ("all", "left"),
-        {
-            "(y,x1)": (496_547, 5_057),
-            "(y,x2)": (1_012, 485),
-            "(y',y,x1)": (11_917_128, 9_439),
-            "(y',y,x2)": (24_288, 1_591),
-        },
-    ),
-    "names-sparse": _grid(
-        ("all", "left"),
-        {
-            "(y,x1)": (242_320, 10_550),
-            "(y,x2)": (386, 186),
-            "(y,x3)": (144, 67),
-            "(y',y,x1)": (2_180_880, 13_585),
-            "(y',y,x2)": (3_312, 488),
-            "(y',y,x3)": (1_296, 214),
-        },
-    ),
-    # Sokolovska (2010), table 3.2, and the text for the pattern without y0: weights, errors in training and test
-    "nettalk": {
-        "(y,x)": (1_378, 38.7, 38.7),
-        "(y',y,x)": (74_412, 17.9, 18.5),
-        "(y',y,x) without y0": (None, 27.2, 27.8),
-        "(y,x) + (y',y,x)": (75_790, 13.9, 14.8),
-        "A = (y, x-1 x x+1)": (252_408, 12.5, 13.9),
-        "A + (y,x)": (258_640, 13.8, 13.9),
-        "A + (y,x) + (y',y,x)": (331_674, 10.5, 11.4),
-        "B = (y',y, x-1 x x+1)": (12_125_216, 7.6, 9.6),
-        "B + (y,x)": (12_976_149, 7.4, 9.3),
-        "B + (y,x) + (y',y,x)": (13_049_183, 6.8, 8.5),
-        "C = (y, x-2 x-1 x x+1 x+2)": (1_916_200, 3.1, 20.6),
-        "C + A + (y,x)": (2_169_960, 5.3, 9.6),
-        "five single letters": (7_072, 10.7, 11.7),
-        "C + D + B + E": (17_318_756, 3.4, 7.8),
-        "D + E + (y,x) + (y',y,x)": (2_984_436, 4.0, 7.3),
-    },
-    # ... table 3.3: predicted and correct symbol, and how often, for (y',y,x) and for (y,x) + (y',y,x)
-    "confusions": {
-        "(y',y,x)": _pairs(
-            "æ-ə 104, ai-ɪ 84, .-ə 81, e-. 80, ɔ-ə 69, ə-. 64, z-s 46, i-ɪ 45, ɪ-e 45, ɔ:-ə 44, a:-ə 43, ə-æ 43, "
-            "ə-ɔ 43, e-ɪ 41, ɪ-. 39, e-ə 39, əʊ-ɔ 35, ə:-ə 35, ə-ei 35, æ-ei 32"
-        ),
-        "(y,x) + (y',y,x)": _pairs(
-            "æ-ə 90, ai-ɪ 85, ɔ-ə 69, ɪ-e 61, ə-æ 51, .-ə 44, ə-ɔ 43, i-ɪ 42, z-s 39, ə-e 39, ə-. 39, ɔ:-ə 38, "
-            "a:-ə 38, e-ɪ 35, e-ə 34, ə-ei 34, ə:-ə 33, æ-ei 32, e-. 31, əʊ-ɔ 30"
-        ),
-    },
-    # ... words in the test part, wrong ones, and those with more than 2, 5, 8 and 10 errors
-    "words": {"all": 1628, 0: 1100, 2: 355, 5: 80, 8: 23, 10: 11},
-    # ... table 3.4: words and the score of their prediction less that of the correct labels
-    "worst words": {
-        "ofttimes": 8.47, "curvature": 8.60, "meteorological": 8.03, "beautify": 8.35, "cabaret": 11.27,
-        "exhortation": 14.96, "rarely": 30.21, "boatswain": 13.23, "glowworm": 9.88, "chemise": 8.76, "anywhere": 8.06,
-        "cyclist": 8.11, "magazine": 10.73, "elaboration": 9.27, "austerity": 9.25, "rye": 16.22, "acre": 8.65,
-        "fiance": 17.15, "aforesaid": 11.00, "regime": 18.76, "because": 9.39,
-    },
-    # ... table 6.3 and section 6.1.2: active weights, error, then those of (y,x) and of (y',y,x), and those of the
-    # latter without the former
-    "thresholds": {
-        0.0: (75_790, 13.98),
-        0.25: (5_446, 14.02, 949, 4_497, 83),
-        0.5: (4_005, 14.11),
-        1.0: (2_585, 14.91),
-        2.0: (1_288, 17.08, 161, 1_127, 112),
-        "positive": (1_697, 17.49),
-    },
-    # ... section 6.1.2: active weights of words and of tags on CoNLL-2000
-    "hierarchy": {1.0: (2_119, 851), 2.0: (370, 392), 3.0: (95, 215)},
-    # ... table 7.2: iterations, minutes, errors in training and test, weights of (y,x) and of (y',y,x)
-    "sparse": {
-        0.0: (30, 125, 13.3, 14.0, 1_378, 73_034),
-        0.1: (30, 76, 13.5, 14.2, 1_155, 4_171),
-        0.2: (30, 70, 14.0, 14.2, 1_089, 3_598),
-        0.5: (30, 63, 13.7, 14.3, 957, 3_077),
-        1.0: (30, 55, 16.3, 16.8, 858, 3_111),
-        2.0: (30, 43, 16.4, 16.9, 760, 2_275),
-        10.0: (30, 25, 17.3, 17.7, 267, 997),
-        "OWL-QN": (50, 165, 13.5, 14.2, 1_864, 4_079),
-        "L-BFGS": (90, 302, 13.5, 14.1, 1_378, 73_034),
-        "SGD": (30, 17, 18.5, 19.1, 1_378, 73_034),
-    },
-    # ... table 7.1: kept weights of (y,x) and of (y',y,x); section 7.3.1: errors in training and test
-    "synthetic": {
-        "M4": (28.5, 50.6), "M5": (15.0, 26.0), "M6": (10.9, 17.2), "M7": (6.2, 4.9), "M8": (5.8, 1.3),
-    },
-    "synthetic errors": {"M1": (6.4, 18.5), "M7": (10.3, 17.9)},
-    # ... section 7.3.1: seconds of ten iterations
-    "descent": {"block": 7.8, "coordinate": 126.5, "active": 25.8},
-    # Hall, McDonald & Petrov (2011), table 1: accuracy of question tagging
-    "questions": {"nothing, as first trained": 89.77, "the main verb's tag": 91.92, "all tags": 93.63},
-    # ... table 2: F1 of entities
-    "tagger-for-names": {
-        "as first trained": 84.10,
-        "proper nouns in entities": 84.51,
-        "proper nouns in entities and 1 - F1": 84.87,
-    },
-}  # fmt: skip
-"""Published numbers, where available."""
-PUBLISHED_WORDS: dict[str, str] = {
-    # Sokolovska (2010), tables 7.5 and 7.6: words with the heaviest weights (y,x1)
-    "chunks": "about after and as but depressed down due following for half n't if in including is like not now of off "
-    "on or out pending rather right tax that the times to today up whether while",
-    "names": "Afghan African Albanian American Australian Belgian Bosnian British Cup Democratic Democrats Dutch "
-    "English European French Frenchman German Indian Israel Italian July June Kurdish Lebed London Men Mickelson "
-    "Nepal Nigerian OSCE Olympics Palestinian President Regulation Republicans Russian Sampras September Stansted "
-    "Treasury Turkish U.S. Wednesday Western Wimbledon",
-}
-_FIVE = ("SequentialLog", "SequentialExp", "Boosting", "PointwiseLog", "PointwiseExp")
-ERRORS: dict[str, dict[tuple[str, str], float]] = {
-    "entities": {
-        **_by(_FIVE, "S1", (6.60, 6.95, 8.05, 6.73, 7.33)),
-        **_by(_FIVE, "S2", (6.72, 7.03, 6.93, 6.67, 7.49)),
-        **_by(_FIVE, "S3", (6.15, 5.84, 6.77, 5.90, 5.10)),
-    },
-    "tags": {
-        **_by(_FIVE, "S1", (4.69, 5.04, 10.58, 4.88, 4.96)),
-        **_by(_FIVE, "S2", (4.37, 4.74, 5.09, 4.71, 4.90)),
-    },
-}
-"""Altun, Hofmann & Johnson (2002), tables 1 and 2: per cent of wrong labels."""
+def _figure(text: str) -> int | float | str | None:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text or None
 
 
 # Sections

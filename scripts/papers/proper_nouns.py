@@ -27,7 +27,7 @@ from scripts.papers.hall import (
     untagged,
     words_of,
 )
-from scripts.papers.page import PUBLISHED, Check, Table, checks, found, section, table
+from scripts.papers.page import Check, Table, checks, found, paper_rows, section, table
 from scripts.papers.tasks import Examples, Task, changed, read
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def names_section(results: Results) -> str:
         "the tagger learns from", "published, F1", "over no adaptation", "proper nouns", "ours, F1",
         "over no adaptation", "over more rounds", "on testa", "seconds",
     ]  # fmt: skip
-    published, losses = PUBLISHED["tagger-for-names"], (NOUNS, NOUNS_F1)
+    published, losses = paper_rows("tagger-for-names"), (NOUNS, NOUNS_F1)
     content = []
     for known in dict.fromkeys(row["known"] for row in rows):
         theirs = published.get(known)

@@ -9,7 +9,7 @@ import numpy as np
 from scripts.papers import _harness
 from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.figures import draw_map, drawn
-from scripts.papers.page import PUBLISHED, Check, Table, against, checks, expanded, figure, found, section, table
+from scripts.papers.page import Check, Table, against, checks, expanded, figure, found, paper_rows, section, table
 from scripts.papers.tasks import Task, read
 
 OBSERVATIONS = ("words", "tags")
@@ -49,7 +49,7 @@ def hierarchy(options: Options) -> list[Row]:
 def thresholds_section(results: Results) -> str:
     """Table 6.3, and figures 6.1 and 6.2."""
     rows = {row["threshold"]: row for row in found(results, "nettalk-methods") if row.get("method") == "threshold"}
-    published = PUBLISHED["thresholds"]
+    published = paper_rows("thresholds")
     head = [
         "weights set to 0",
         "active",
@@ -155,7 +155,7 @@ def _draw_maps(axes: Any, results: Results, titles: dict[str, str]) -> bool:
 def hierarchy_section(results: Results) -> str:
     """Figure 6.3."""
     rows = {row["threshold"]: row for row in found(results, "hierarchy")}
-    published = PUBLISHED["hierarchy"]
+    published = paper_rows("hierarchy")
     head = ["weights set to 0", "F1", "(y,x), words", "(y,x), tags", "words with one weight"]
     content = [
         [

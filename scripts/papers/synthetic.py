@@ -12,7 +12,6 @@ from scripts.papers._harness import Options, Results, Row, experiment
 from scripts.papers.figures import COLOURS, draw_map, drawn
 from scripts.papers.nettalk import weights_of
 from scripts.papers.page import (
-    PUBLISHED,
     Check,
     Table,
     against,
@@ -21,6 +20,7 @@ from scripts.papers.page import (
     expanded,
     figure,
     found,
+    paper_rows,
     section,
     table,
 )
@@ -250,7 +250,7 @@ def descent(options: Options) -> list[Row]:
 def models_section(results: Results) -> str:
     """Table 7.1 and figure 7.2."""
     rows = {row["model"]: row for row in found(results, "synthetic-models")}
-    kept, errors = PUBLISHED["synthetic"], PUBLISHED["synthetic errors"]
+    kept, errors = paper_rows("synthetic"), paper_rows("synthetic-errors")
     head = ["model", "rho", "weights of (y,x)", "weights of (y',y,x)", "training error %", "test error %", "ms"]
     content = [
         [
@@ -271,7 +271,7 @@ def models_section(results: Results) -> str:
 def _model_checks(rows: dict[str, Row], best: float) -> list[Check]:
     """Return what the thesis says of its models."""
     test = {model: row["test error"] for model, row in rows.items()}
-    kept = PUBLISHED["synthetic"]
+    kept = paper_rows("synthetic")
 
     def near(kind: str, place: int, model: str) -> bool:
         """Return whether a mean number of kept weights is within a quarter of the published one, or within one."""
@@ -396,7 +396,7 @@ def draw_bigrams(axes: Any, results: Results) -> bool:
 def descent_section(results: Results) -> str:
     """Figures 7.5 and 7.6."""
     rows = {row["method"]: row for row in found(results, "synthetic-descent")}
-    published = PUBLISHED["descent"]
+    published = paper_rows("descent")
     head = ["method", "seconds, published", "ms, ours", "times the block-wise method's"]
     head += ["training error %", "test error %", "objective"]
     block = rows["block"]["seconds"] if "block" in rows else float("nan")
