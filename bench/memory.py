@@ -247,13 +247,13 @@ def prepare_tag(data: str, tokens: int, folder: str) -> None:
 
 def run_tag(folder: str, tokens: int) -> tuple[float, float]:
     """Run `tag` on the text; return by how many bytes its memory has grown, and tokens a second."""
-    from spacy_crfseq.pipeline.bulk import Settings, Tagger, annotate
-    from spacy_crfseq.tools.tag import make_files
+    from spacy_crfseq.tools.tag import annotate, input_files
+    from spacy_crfseq.tools.tag.tagger import TagSettings
 
-    settings = Settings(str(Path(folder) / "model"), "jsonl", scores=True, overwrite=True)
-    files = make_files(settings, [Path(folder) / "text.txt"], None, Path(folder) / "out")
-    tagger, started = Tagger(settings), process_time()
-    counts = (part.counts.tokens for _, part in annotate(tagger, files))
+    settings = TagSettings(str(Path(folder) / "model"), "jsonl", scores=True)
+    files = input_files(settings, [Path(folder) / "text.txt"], None, Path(folder) / "out")
+    started = process_time()
+    counts = (annotated.counts.tokens for _, _, annotated in annotate(files, settings))
     grown, done = _growth(counts, tokens)
     return grown, done / (process_time() - started)
 

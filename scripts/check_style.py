@@ -147,7 +147,7 @@ def help_texts() -> Iterator[Finding]:
     """Yield the findings in the help of all commands; the line is that of what ``--help`` prints."""
     from typer.testing import CliRunner
 
-    from spacy_crfseq.cli import crfseq_cli
+    from spacy_crfseq.cli.program import crfseq_cli
 
     for name in ("", *sorted(str(info.name) for info in crfseq_cli.registered_commands)):
         result = CliRunner().invoke(crfseq_cli, [name, "--help"] if name else ["--help"], env={"COLUMNS": "400"})

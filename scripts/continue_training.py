@@ -26,7 +26,7 @@ from spacy.language import Language  # noqa: E402
 from spacy.tokens import Doc  # noqa: E402
 
 from scripts.kit import Skip, corpus_file, data_folder  # noqa: E402
-from spacy_crfseq.cli import fit  # noqa: E402
+from spacy_crfseq.cli.fit import fit  # noqa: E402
 
 PARTS = {"dev": slice(200, 500), "test": slice(500, None)}
 WORDS = [

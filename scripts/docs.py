@@ -31,8 +31,8 @@ import spacy
 import srsly
 import typer
 
-from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import SECTIONS
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.features import attributes, sets
 from spacy_crfseq.pipeline import factories, settings
 

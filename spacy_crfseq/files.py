@@ -30,6 +30,9 @@ def write_text(path: Path, text: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`; the file written there then replaces `path`, or is removed on failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in _left_beside(path, "part"):
+        if left.is_file():  # a process was killed
+            left.unlink(missing_ok=True)
     temporary = _beside(path, "part")
     try:
         with named(path):
@@ -104,11 +107,17 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
 
 def restore_folder(path: Path) -> None:
     """Move a folder back to `path` if a process was killed in `replace_folder` after it had moved the folder aside."""
-    for old in path.parent.glob(f".{glob.escape(path.name)}.*.old"):
-        process = old.suffixes[-2][1:]
-        if not path.exists() and not (process.isdigit() and _is_alive(int(process))):
+    for old in _left_beside(path, "old"):
+        if not path.exists():
             with suppress(OSError):  # a folder that cannot be written, or another process was faster
                 old.rename(path)
+
+
+def _left_beside(path: Path, ending: str) -> list[Path]:
+    """Return the temporary files and folders of `path` whose processes have ended."""
+    places = path.parent.glob(f".{glob.escape(path.name)}.*.{ending}")
+    processes = {place: place.suffixes[-2][1:] for place in places}
+    return [place for place, process in processes.items() if not (process.isdigit() and _is_alive(int(process)))]
 
 
 def _is_alive(process: int) -> bool:

@@ -196,7 +196,7 @@ def paths(corpus: Corpus) -> list[str]:
 
 def invoke(*args: object, stdin: bytes = b"") -> Any:
     """Run ``crfseq ARGS`` in this process; several options may be in one string, with spaces between."""
-    from spacy_crfseq.cli import crfseq_cli
+    from spacy_crfseq.cli.program import crfseq_cli
 
     split = (arg.split() if isinstance(arg, str) and arg.startswith("-") else [str(arg)] for arg in args)
     return CliRunner().invoke(crfseq_cli, [word for words in split for word in words], input=stdin)

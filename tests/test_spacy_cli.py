@@ -12,7 +12,7 @@ from spacy.cli._util import app
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
-import spacy_crfseq.cli  # noqa: F401
+import spacy_crfseq.cli.program  # noqa: F401
 from tests.pipeline.helpers import SENTENCES, gold_doc
 
 TINY = ["--training.max_steps=8", "--training.eval_frequency=4", "--training.seed=1"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli.program import crfseq_cli
 from tests.commands import Run, refused
 
 GROUP: Any = typer.main.get_command(crfseq_cli)

@@ -20,7 +20,7 @@ import typer
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_crfseq.cli import fit
+from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.cli.options import OF_SPACY_TRAIN, read_overrides
 from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
 from spacy_crfseq.corpora.layouts import DOCS, trained_layout

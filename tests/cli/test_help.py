@@ -9,8 +9,8 @@ import pytest
 import spacy
 
 from spacy_crfseq import __version__
-from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import MEANT, SECTIONS
+from spacy_crfseq.cli.program import crfseq_cli
 from tests.commands import Corpus, Run, refused, worked
 
 COMMANDS = [name for names in SECTIONS.values() for name in names]
@@ -56,7 +56,7 @@ def test_commands_are_part_of_spacy() -> None:
 
 
 def test_console_script(tmp_path: Path) -> None:
-    call = "import sys; from spacy_crfseq.cli import main; sys.argv = ['x', *sys.argv[1:]]; main()"
+    call = "import sys; from spacy_crfseq.cli.program import main; sys.argv = ['x', *sys.argv[1:]]; main()"
     result = python("-c", call, "convert", tmp_path / "none", tmp_path / "out", "--from", "iob", "--to", "spacy")
     assert result.returncode == 1
     assert result.stdout == ""
@@ -66,7 +66,7 @@ def test_console_script(tmp_path: Path) -> None:
 
 def test_import_is_light_and_makes_registries_known() -> None:
     code = (
-        "import sys, spacy, spacy_crfseq.cli\n"
+        "import sys, spacy, spacy_crfseq.cli.program\n"
         "rooms = 'decoders', 'features', 'inference', 'kernels.jit', 'model', 'potentials', 'training'\n"
         "heavy = ['numba', 'multiprocessing.connection', *(f'spacy_crfseq.{room}' for room in rooms)]\n"
         "heavy += [f'spacy_crfseq.pipeline.{name}' for name in ('component', 'encode', 'prediction', 'doc_model')]\n"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from spacy_crfseq.cli.app import SECTIONS
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.corpora.outputs import PIPELINE
 from tests.commands import LBFGS, WAPITI, Run, refused, worked, write_config
 
@@ -166,7 +166,7 @@ WRITTEN = [
 
 
 def test_every_command_has_a_row() -> None:
-    assert {row.line.split()[0] for row in WRITTEN} == {name for names in SECTIONS.values() for name in names}
+    assert {row.line.split()[0] for row in WRITTEN} == {command.name for command in crfseq_cli.registered_commands}
 
 
 @pytest.mark.parametrize("row", [row for row in WRITTEN if row.runs], ids=lambda row: row.line)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from thinc.api import Config
 
-from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.options import OVERRIDES
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.pipeline.overrides import check_overrides
 from tests.commands import CONFIG, Run, refused

@@ -122,7 +122,7 @@ def _watch(folder: Path, fault: Fault) -> list[str]:
 
 
 def _call(arguments: list[str]) -> int:
-    from spacy_crfseq.cli import crfseq_cli
+    from spacy_crfseq.cli.program import crfseq_cli
 
     try:
         crfseq_cli(arguments)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 from typer.testing import CliRunner
 
-from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli.program import crfseq_cli
 from tests.fuzz.oracle import attempt, cases, survived
 from tests.pipeline.helpers import LBFGS, pipe_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc
 from typer.testing import CliRunner
 
-from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.tools.explain import explain
 from tests.fuzz.oracle import attempt, cases, survived
 from tests.pipeline.helpers import FACTORIES

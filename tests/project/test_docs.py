@@ -23,9 +23,9 @@ from typer.testing import CliRunner
 
 from scripts import check_links, docs
 from spacy_crfseq import registry
-from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.cli.fit import fit
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.types import Batch, Scores
 from tests.problems import finite_differences
 from tests.project.pages import DOCS, ROOT, assert_same_but_for_digits, blocks, read

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.main import get_command
 
-from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli.program import crfseq_cli
 from tests.commands import invoke, worked, write_attributes, write_models, write_trees
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,8 @@ import spacy
 from pathlib import Path
 from typer.testing import CliRunner
 import spacy_crfseq
-from spacy_crfseq.cli import crfseq_cli, fit
+from spacy_crfseq.cli.fit import fit
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.errors import ConfigError
 
 folder = Path(sys.argv[1])

@@ -14,7 +14,7 @@ import spacy
 from spacy.tokens import DocBin, Span
 from thinc.api import Config
 
-from spacy_crfseq.cli import crfseq_cli
+from spacy_crfseq.cli.program import crfseq_cli
 from tests.project.pages import DOCS, README, ROOT, assert_same_but_for_digits, blocks, read
 
 

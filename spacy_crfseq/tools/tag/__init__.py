@@ -1,52 +1,61 @@
-"""``crfseq tag``: annotate files of any size, in runs that resume after being killed; or show a few texts on a page."""
+"""Annotation of files: each input has an output, which appears when it is complete; finished ones are skipped.
+
+The folder ``.tag`` beside an output has a record, NAME.json, of what the output was made from.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import metadata
+from itertools import groupby, tee
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, NamedTuple
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-import typer
+from spacy.tokens import DocBin
 from spacy.util import load_config
 from tqdm import tqdm
 
 from ...cli import options
-from ...cli.app import command
-from ...cli.console import count_of, load_code, printer
-from ...corpora import DOCBIN
+from ...cli.console import count_of, load_code
+from ...corpora import DOCBIN, Preset
 from ...corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
-from ...corpora.lines import STDIN, ZIPPED
-from ...corpora.outputs import Counts, Output, State
-from ...errors import ClusterError, ConfigError
-from ...files import digest
-from ...pipeline.bulk import File, Runner, Settings, Tagger, annotate, in_processes
+from ...corpora.lines import STDIN, ZIPPED, files_of
+from ...errors import ConfigError
+from ...files import digest, replacing, write_json
 from ...pipeline.clusters import connected
 from ...pipeline.select import CONFIG, model_folder
 from ...pipeline.written import TARGETS
-from .page import ON_PAGE, Shown, show
+from .tagger import TagCounts, TaggedPart, Tagger, TagSettings, TextPart, annotate_part, in_processes, lent, parts_of
 
-BROKEN = 3
-"""Exit code if lines were skipped."""
+RECORDS = ".tag"
+"""The folder of the records, beside the outputs."""
 
 
-class Done(NamedTuple):
-    """The outcome of a run."""
+class TagReport(NamedTuple):
+    """The outcome of `tag`.
 
-    counts: Counts
-    new: Counts
+    counts: Of all files; of those that were complete already, as their records tell.
+    new: Of the files that were annotated now.
+    files, complete: How many files were annotated now, and were complete already.
+    """
+
+    counts: TagCounts
+    new: TagCounts
     files: int
     complete: int
     seconds: float
 
     @property
     def speed(self) -> float:
-        """Tokens per second in this run."""
+        """Tokens per second."""
         return self.new.tokens / self.seconds if self.seconds else 0.0
 
     def summary(self) -> str:
@@ -65,140 +74,170 @@ class Done(NamedTuple):
             text += f"; {count_of(self.counts.broken, 'malformed line')} skipped{earlier}"
         return text
 
-    def as_json(self) -> str:
-        """Return the totals as JSON."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the totals of what was annotated now."""
         totals = {"files": self.files, "complete": self.complete, **self.new._asdict()}
-        return json.dumps({**totals, "seconds": self.seconds, "tokens_per_second": self.speed})
+        return {**totals, "seconds": self.seconds, "tokens_per_second": self.speed}
+
+
+class InputFile(NamedTuple):
+    """A file to annotate, its output, and, by names for users, what the output depends on."""
+
+    source: Path
+    layout: Preset
+    target: Path
+    made_from: Mapping[str, Any]
+
+    @property
+    def record(self) -> Path:
+        """The file that says what the output was made from."""
+        return self.target.parent / RECORDS / f"{self.target.name}.json"
+
+    def earlier(self) -> TagCounts | None:
+        """Return the counts of the run that has made the output, None if there is no output.
+
+        RAISES ConfigError: If it was made from something else, or not by this command.
+        """
+        if self.target == STDIN or not self.target.exists():
+            return None
+        if self.source == STDIN:
+            raise ConfigError(f"{self.target} exists. Use --force, or another --output.")
+        if not self.record.exists():
+            raise ConfigError(f"{self.target} exists, and no earlier run of this command has made it. Use --force.")
+        try:
+            entry = json.loads(self.record.read_text(encoding="utf8"))
+            was, counts = dict(entry["made_from"]), TagCounts(*map(int, entry["counts"]))
+        except (ValueError, TypeError, KeyError):
+            raise ConfigError(f"{self.record} cannot be read. Use --force to start over.") from None
+        for name, now in self.made_from.items():
+            if was.get(name) != now:
+                values = f" from {was.get(name)} to {now}" if _is_short(was.get(name)) and _is_short(now) else ""
+                raise ConfigError(f"{self.target} was made by another run: {name} has changed{values}. Use --force.")
+        return counts
+
+    def finish(self, counts: TagCounts) -> None:
+        """Write the record of a complete output; standard streams have none."""
+        if STDIN not in (self.source, self.target):
+            write_json(self.record, {"made_from": self.made_from, "counts": counts})
+
+
+def _is_short(value: object) -> bool:
+    return value is not None and not isinstance(value, (list, dict)) and len(str(value)) < 40
 
 
 def tag(
-    model: options.Model,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILES",
-            help="Files, such as texts/*.txt: one text per line (.txt), JSON with a text per line (.jsonl), DocBin "
-            "(.spacy), CoNLL-U (.conllu), also gzipped (.gz), or a corpus; - for standard input",
-        ),
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder, or for a single input a file; - for standard output")
-    ] = None,
-    layout: options.TextLayout = None,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", "-t", help=f"Layout of the output: {', '.join(TARGETS)} [its ending, or jsonl]"),
-    ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Also write the probabilities of spans and tags")] = False,
-    processes: Annotated[int, typer.Option("--processes", "-j", min=1, help="Processes that annotate in parallel")] = 1,
-    dask: options.Dask = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-F", "--overwrite", help="Start over and replace the output of an earlier run")
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first malformed line")] = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with the first texts instead, spans shaded by probability")
-    ] = None,
-    component: options.OneComponent = None,
-    number: Annotated[int | None, options.number(f"Texts on the page, from the first on [{ON_PAGE}]")] = None,
-    code: options.Code = None,
-) -> Done | Shown:
-    """Annotate files of any size with a pipeline.
+    model: str | Path,
+    files: Sequence[str | Path],
+    output: Path,
+    layout: Format = None,
+    *,
+    to: str | None = None,
+    scores: bool = False,
+    strict: bool = False,
+    force: bool = False,
+    processes: int = 1,
+    dask: Any = None,
+    code: Path | None = None,
+) -> TagReport:
+    """Annotate files.
 
-    Each input has an output of the same name in the folder, which appears when it is complete. To resume a killed run,
-    repeat the command. Lines that cannot be read or annotated are reported, skipped and counted; the exit code is then
-    3.
-
-    jsonl has one text per line in the form of Doc.to_json, with the other keys of the input. conll has one word per
-    line with the columns that the pipeline sets (tag, pos, morph, lemma, chunk, ent) and, with --scores, a column of
-    probabilities for each; conll2000, conll2002, conll2003 and iob have their own columns. spacy is written in parts
-    of up to 2,048 texts, NAME-00001.spacy and so on, each when it is complete. From a corpus, only the words are
-    read; but CoNLL-U that is written as conllu keeps its lines, except for the columns that the pipeline sets. A
-    DocBin is loaded as a whole; other inputs are streamed.
-
-    --dask ADDRESS hands the texts out to the workers of a Dask cluster, which must have the same model. If a worker
-    dies, another one does its part.
-
-    --html writes one page instead, without external requests, of the entities or chunks of one component in the first
-    texts of a file, or in a text given in its place.
-
-    \b
-    Example:
-      python -m spacy crfseq tag training/model-best news.txt more.txt \\
-          --output tagged --scores
-      python -m spacy crfseq tag training/model-best test.conll -f conll2003 \\
-          -o found.conll --to conll2003
-      python -m spacy crfseq tag training/model-best - --output - \\
-          --to conllu < news.txt
-      python -m spacy crfseq tag training/model-best news.txt \\
-          --component crf_ner --html page.html
-    \f
-    Annotate files; the ending of the output gives its layout if `to` does not.
-
-    html (Path | None): A page to write instead of outputs; `component` and `number` are for it.
+    files (Sequence[str | Path]): Files and folders, of which all files are annotated.
+    output (Path): A folder; for one file the file to write, "-" for standard output.
+    to (str | None): The layout of the outputs; by default, that of the ending of `output`, else jsonl.
+    scores (bool): Also write probabilities.
+    strict (bool): Stop at the first malformed line.
+    force (bool): Replace outputs of earlier runs, finished ones too.
     dask (str | Client | None): The address of a Dask cluster that annotates, or its client; None for this machine.
-    RAISES CrfError: On invalid settings, unreadable files, or an output that was begun with other settings.
-    RAISES FormatError, DataError: At the first malformed line, with `strict`.
+    code (Path | None): A Python file that new processes import first.
+    RAISES CrfError: On invalid settings, unreadable files, or an output that was made from something else.
+    RAISES FormatError, DataError: At the first malformed line, if strict.
     """
-    if html is not None:
-        if output is not None or dask is not None or len(files) != 1:
-            raise ConfigError("--html writes a page of one file or text. Leave --output, --dask and other files out.")
-        return show(model, str(files[0]), html, layout, component, number or ON_PAGE)
     model_folder(str(model))
-    for name, value in {"component": component, "number": number}.items():
-        if value is not None:
-            raise ConfigError(f"--{name} is for a page: give --html FILE.")
-    if output is None:
-        raise ConfigError("Give --output FOLDER for the annotated files, or --html FILE for a page.")
     if dask is not None and processes > 1:
         raise ConfigError(f"--dask {dask} has workers of its own: leave --processes out.")
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
-    sources = list(map(Path, files))
-    settings = Settings(str(model), target, scores, force, strict, partial(load_code, code and code.absolute()))
-    run: Runner = map if processes == 1 else partial(in_processes, processes)
-    try:
+    settings = TagSettings(str(model), target, scores, strict, partial(load_code, code and code.absolute()))
+    found = input_files(settings, list(map(Path, files)), layout, output)
+    earlier = {file.target: None if force else file.earlier() for file in found}
+    todo = [file for file in found if earlier[file.target] is None]
+    before = TagCounts()
+    for counts in filter(None, earlier.values()):
+        before = before.plus(counts)
+    started, new = perf_counter(), TagCounts()
+    if todo:
         with nullcontext() if dask is None else connected(dask) as workers:
-            return _tag(
-                make_files(settings, sources, layout, output), settings, run if workers is None else workers.map
-            )
-    except KeyboardInterrupt:
-        if STDIN not in (output, *sources):
-            print("\nTo continue, run the same command again.", file=sys.stderr)
-        raise
-    except ClusterError as error:
-        raise ClusterError(f"{error} Give the command again to go on.") from error
+            run = workers.map if workers is not None else map if processes == 1 else partial(in_processes, processes)
+            new = _tag(todo, settings, run)
+    return TagReport(before.plus(new), new, len(todo), len(found) - len(todo), perf_counter() - started)
 
 
-def _tag(files: Sequence[File], settings: Settings, run: Runner) -> Done:
-    todo, before, complete = list[File](), Counts(), 0
-    for file in files:
-        state = State() if settings.overwrite or file.source == STDIN else file.output.look()
-        before = before.plus(state.counts)
-        if state.done and file.output.files():
-            complete += 1
+def _tag(files: Sequence[InputFile], settings: TagSettings, run: Callable[..., Iterator[TaggedPart]]) -> TagCounts:
+    """Annotate files, show the progress, and return the counts."""
+    total, started = TagCounts(), perf_counter()
+    sizes = [file.source.stat().st_size for file in files if file.source.is_file()]
+    with tqdm(
+        total=sum(sizes) if len(sizes) == len(files) else None,
+        disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True,
+    ) as bar:  # fmt: skip
+        for number, parts in groupby(annotate(files, settings, run), key=itemgetter(0)):
+            counts = TagCounts()
+            with _written(files[number].target, settings.to) as write:
+                for _, part, annotated in parts:
+                    write(annotated.data)
+                    counts = counts.plus(annotated.counts)
+                    for message in annotated.messages:
+                        with tqdm.external_write_mode(file=sys.stderr):
+                            print(message, file=sys.stderr)
+                    tokens = total.tokens + counts.tokens
+                    bar.set_postfix_str(f"{tokens / max(perf_counter() - started, 1e-9):,.0f} tokens/s", refresh=False)
+                    bar.update(part.n_bytes)
+            files[number].finish(counts)
+            total = total.plus(counts)
+    return total
+
+
+def annotate(
+    files: Sequence[InputFile], settings: TagSettings, run: Callable[..., Iterator[TaggedPart]] = map
+) -> Iterator[tuple[int, TextPart, TaggedPart]]:
+    """Yield the number of a file, a part of it, and this part annotated, file by file.
+
+    run: Applies a function to parts, perhaps in other processes, and yields the results in the same order, as `map`.
+    """
+    tagger, name = Tagger(settings), uuid4().hex
+    ahead, behind = tee(
+        (number, part)
+        for number, file in enumerate(files)
+        for part in parts_of(file.source, file.layout, join=tagger.joins)
+    )
+    if Path(settings.model).is_dir():  # other processes may have another working directory
+        settings = settings._replace(model=str(Path(settings.model).absolute()))
+    with lent(tagger, name):
+        done = run(partial(annotate_part, settings, name), (part for _, part in ahead))
+        for annotated, (number, part) in zip(done, behind, strict=True):
+            yield number, part, annotated
+
+
+@contextmanager
+def _written(target: Path, to: str) -> Iterator[Callable[[bytes], object]]:
+    """Yield a function that takes the parts of an output, which is moved to its place when it is complete."""
+    if target == STDIN:
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()
+        return
+    with replacing(target) as temporary:
+        if to == DOCBIN:
+            whole = DocBin(store_user_data=True)
+            yield lambda data: whole.merge(DocBin(store_user_data=True).from_bytes(data))
+            whole.to_disk(temporary)
         else:
-            todo.append(file)
-    if not todo:
-        return Done(before, Counts(), 0, complete, 0.0)
-    tagger, new = Tagger(settings), Counts()
-    sizes = [file.source.stat().st_size for file in todo if file.source.is_file()]
-    total, started = sum(sizes) if len(sizes) == len(todo) else None, perf_counter()
-    with tqdm(total=total, disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True) as bar:
-        for due, annotated in annotate(tagger, todo, run):
-            for message in annotated.messages:
-                with tqdm.external_write_mode(file=sys.stderr):
-                    print(message, file=sys.stderr)
-            new = new.plus(annotated.counts)
-            speed = new.tokens / max(perf_counter() - started, 1e-9)
-            bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
-            bar.update(due.n_bytes)
-    if todo[0].source == STDIN:
-        todo[0].output.forget()
-    return Done(before.plus(new), new, len(todo), complete, perf_counter() - started)
+            with temporary.open("wb") as stream:
+                yield stream.write
+                stream.flush()
+                os.fsync(stream.fileno())
 
 
-def make_files(settings: Settings, files: Sequence[Path], format_name: Format, output: Path) -> list[File]:
+def input_files(settings: TagSettings, sources: Sequence[Path], format_name: Format, output: Path) -> list[InputFile]:
     """Return files with the layouts that `find_layout` finds, and their outputs.
 
     RAISES ConfigError: If two files share an output, or an output is an input.
@@ -212,28 +251,25 @@ def make_files(settings: Settings, files: Sequence[Path], format_name: Format, o
         "--scores": settings.scores,
         "the release": metadata.version("spacy-crfseq"),
     }
-    if STDIN in files and len(files) > 1:
+    if STDIN in sources and len(sources) > 1:
         raise ConfigError("- is standard input and must be the only file.")
     if output == STDIN and settings.to == DOCBIN:
         raise ConfigError("--to spacy: a DocBin cannot be written to standard output. Give a folder with --output.")
-    made: dict[Path, File] = {}
-    sources = {source.resolve() for source in files if source != STDIN}
+    files = [file for source in sources for file in (files_of(source) if source.is_dir() else [source])]
+    made: dict[Path, InputFile] = {}
+    inputs = {source.resolve() for source in files if source != STDIN}
     for source in files:
-        layout, stamp = options.show_layout(source, format_name, trained, texts=True), None
-        if source != STDIN:
-            stamp = digest(source)
+        layout = options.show_layout(source, format_name, trained, texts=True)
         columns, form = ",".join(layout.columns), {} if layout.form is None else {"the XML": str(layout.form)}
-        read = {"--format": layout.name, "--columns": columns, "--encoding": layout.encoding, **form, "the file": stamp}
-        target = _target(source, output, settings.to, len(files))
-        file = File(source, layout, Output(target, {**common, **read}, in_files=settings.to == DOCBIN))
-        path = target.resolve()
+        read = {"--format": layout.name, "--columns": columns, "--encoding": layout.encoding, **form}
+        stamp = {} if source == STDIN else {"the file": digest(source)}
+        file = InputFile(source, layout, _target(source, output, settings.to, len(files)), {**common, **read, **stamp})
+        path = file.target.resolve()
         if path in made and output != STDIN:
             other = made[path].source
             raise ConfigError(f"{other} and {source} would both be written to {path}. Tag them one at a time.")
-        if path in sources:
+        if path in inputs:
             raise ConfigError(f"{source}: the output would replace this input. Choose another --output.")
-        if source == STDIN and file.output.files() and not settings.overwrite:
-            raise ConfigError(f"{file.output.files()[0]} exists. Use --force, or another --output.")
         made[path if output != STDIN else source] = file
     return list(made.values())
 
@@ -241,29 +277,11 @@ def make_files(settings: Settings, files: Sequence[Path], format_name: Format, o
 def _target(source: Path, output: Path, to: str, n_files: int) -> Path:
     if output == STDIN:
         return output
-    named = not output.is_dir() and output.suffix in {*ENDINGS.values(), ".conll", ".iob"}
-    if named and n_files == 1:
+    is_file = not output.is_dir() and output.suffix in {*ENDINGS.values(), ".conll", ".iob"}
+    if is_file and n_files == 1:
         return output
-    if named or output.is_file():
+    if is_file or output.is_file():
         what = f"{n_files} files are to be tagged" if n_files > 1 else f"its ending is not that of --to {to}"
         raise ConfigError(f"--output {output} is a file, but {what}. Give a folder, or another name.")
     name = "stdin" if source == STDIN else source.name.removesuffix(ZIPPED)
     return output / f"{Path(name).stem}{ENDINGS.get(to, '.conll')}"
-
-
-@command("tag", "Use", "apply", "predict", "label", "visualize", "render", "show", calls=tag)
-def _print(
-    done: Done | Shown,
-    output: Path | None,
-    html: Path | None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the totals as JSON")] = False,
-) -> int:
-    if isinstance(done, Shown):
-        print(json.dumps(done._asdict())) if as_json else printer().good(f"Saved {html}: {done.in_words()}")
-        return 0
-    text = done.as_json() if as_json else done.summary()
-    if output == STDIN or as_json:
-        print(text, file=sys.stderr if output == STDIN else sys.stdout)
-    else:
-        printer().good(f"{text}: {output}" if done.files else text)
-    return BROKEN if done.counts.broken else 0

@@ -13,7 +13,7 @@ from spacy.training import Example
 from thinc.api import fix_random_seed
 from typer.testing import CliRunner
 
-import spacy_crfseq.cli  # noqa: F401
+import spacy_crfseq.cli.program  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 from spacy_crfseq.papers.neural import Neural

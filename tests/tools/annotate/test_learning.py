@@ -11,7 +11,7 @@ import pytest
 import spacy
 from spacy.training import Example
 
-from spacy_crfseq.cli import fit
+from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.pipeline.labels import gold_tags
 from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spacy_crfseq.cli import fit
+from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.files import digest
 from spacy_crfseq.tools.annotate.command import annotate

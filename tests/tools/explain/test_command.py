@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_crfseq.cli import crfseq_cli
 from spacy_crfseq.cli.console import cut_name
+from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.tools.explain.command import SURE, explain_texts
 from tests.commands import Run, refused, worked
 from tests.html import Page

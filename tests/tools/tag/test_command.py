@@ -1,4 +1,4 @@
-"""``crfseq tag``: formats in and out, broken lines, runs that are killed and go on, processes, odd characters."""
+"""``crfseq tag``: formats in and out, broken lines, finished files that are skipped, processes, odd characters."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import spacy
@@ -16,10 +16,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from spacy_crfseq.corpora import read_columns, read_conllu
-from spacy_crfseq.corpora.outputs import FOLDER, Output
 from spacy_crfseq.errors import FormatError
-from spacy_crfseq.pipeline import bulk
-from spacy_crfseq.tools.tag import Done
+from spacy_crfseq.tools.tag import RECORDS, TagReport, tagger
 from spacy_crfseq.tools.tag import tag as tag_files
 from tests.commands import Run, refused, worked
 from tests.pipeline import helpers
@@ -38,8 +36,8 @@ def nlp(model: Path) -> Language:
     return spacy.load(model)
 
 
-def tag(model: object, files: list[Path], output: Path, **how: Any) -> Done:
-    return tag_files(str(model), files, output, **how)
+def tag(model: object, files: list[Path], output: Path, **how: Any) -> TagReport:
+    return tag_files(model, files, output, **how)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -93,8 +91,8 @@ def test_json_keeps_what_it_does_not_know(run: Run, model: Path, tmp_path: Path)
     first, second = lines(out)
     assert {key: first[key] for key in entry} == entry
     assert (second["text"], second["tokens"]) == ("", [])
-    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "parts", "--to spacy").exit_code == 0
-    docs = list(DocBin().from_disk(tmp_path / "parts" / "a-00001.spacy").get_docs(spacy.blank("xx").vocab))
+    assert run("tag", model, tmp_path / "a.jsonl", "-o", tmp_path / "docs", "--to spacy").exit_code == 0
+    docs = list(DocBin().from_disk(tmp_path / "docs" / "a.spacy").get_docs(spacy.blank("xx").vocab))
     assert [doc.text for doc in docs] == [entry["text"], ""]
     assert docs[0].user_data["meta"] == {"id": 7, "meta": {"source": "x"}}
 
@@ -155,12 +153,12 @@ def test_ctrl_c_says_how_to_continue(run: Run, model: Path, tmp_path: Path, monk
     def interrupt(*_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["spacy_crfseq.tools.tag"], "annotate", interrupt)
+    monkeypatch.setattr(tagger.Tagger, "annotate", interrupt)
     (tmp_path / "a.txt").write_text("Ada\n")
     result = run("tag", model, tmp_path / "a.txt", "-o", tmp_path / "out")
     assert result.exit_code == 130
-    assert "To continue, run the same command again." in result.stderr
-    assert "again" not in run("tag", model, tmp_path / "a.txt", "-o", "-").stderr
+    assert "To continue, run the same command again" in result.stderr
+    assert "To continue" not in run("tag", model, tmp_path / "a.txt", "-o", "-").stderr
 
 
 def test_broken_lines(run: Run, model: Path, tmp_path: Path) -> None:
@@ -238,7 +236,7 @@ def test_a_text_that_a_component_cannot_do(run: Run, model: Path, tmp_path: Path
     (["a.txt", "b.txt", "-o", "a.jsonl"], "is a file, but 2 files"),
     (["a.txt", "b.txt", "-o", "new.jsonl"], "is a file, but 2 files"),
     (["a.txt", "-o", "notes.md"], "notes.md is a file, but its ending is not that of --to jsonl"),
-    (["b.txt", "-o", "full"], "exists, and no earlier run"),
+    (["b.txt", "-o", "full"], "exists, and no earlier run of this command has made it"),
 ])  # fmt: skip
 def test_refused(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
@@ -254,10 +252,10 @@ def test_refused(
 
 def make_small(patch: pytest.MonkeyPatch) -> None:
     """Let portions and memory zones be small."""
-    patch.setattr(bulk, "PART_TEXTS", 8)
-    patch.setattr(bulk, "FIRST_STRINGS", 10)
-    patch.setattr(bulk, "ZONE_STRINGS", 10)
-    patch.setattr(bulk, "RENEW_STRINGS", 60)
+    patch.setattr(tagger, "PART_TEXTS", 8)
+    patch.setattr(tagger, "FIRST_STRINGS", 10)
+    patch.setattr(tagger, "ZONE_STRINGS", 10)
+    patch.setattr(tagger, "RENEW_STRINGS", 60)
 
 
 @pytest.fixture
@@ -269,66 +267,61 @@ class Killed(BaseException):
     """What stands for a signal that no code can catch."""
 
 
-def kill_after(monkeypatch: pytest.MonkeyPatch, n_parts: int) -> None:
-    """Let a run end when it is about to note its last but one part of so many: some output is behind the journal."""
-    add, left = Output.add, [n_parts]
-
-    def limited(self: Any, data: bytes, *args: Any) -> None:
-        left[0] -= 1
-        if not left[0]:
-            if self._file is not None:
-                self._file.write(data)
-                self._file.flush()
-            self._log.write("[1, ")
-            self._log.flush()
-            raise Killed
-        add(self, data, *args)
-        if self._file is not None and not self._file.closed:  # what is noted is written
-            assert os.fstat(self._file.fileno()).st_size == self.state[1]
-
-    monkeypatch.setattr(Output, "add", limited)
-
-
-class Whole(NamedTuple):
-    nlp: Language
-    source: Path
-    to: str
-    done: Done
-
-
-@pytest.fixture(scope="module")
-def whole(request: pytest.FixtureRequest, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """A run that nothing stops, whose output is beside its source."""
-    to, folder = request.param, tmp_path_factory.mktemp("whole")
-    source = write_texts(folder / "a.txt", 50)
-    nlp = spacy.load(model)
-    with pytest.MonkeyPatch.context() as patch:
-        make_small(patch)
-        patch.setattr(bulk, "load_pipeline", lambda _: nlp)
-        return Whole(nlp, source, to, tag(model, [source], folder / "whole", to=to, scores=to != "conll"))
-
-
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    ("whole", "n_parts"), [("jsonl", 1), ("jsonl", 7), ("conll", 7), ("spacy", 1)], indirect=["whole"]
-)
-def test_a_run_that_ends_anywhere_goes_on(
-    model: Path, tmp_path: Path, whole: Whole, n_parts: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("to", ["jsonl", "conll", "spacy"])
+def test_a_run_that_was_killed_goes_on_with_the_file_that_it_was_at(
+    model: Path, tmp_path: Path, to: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, to = whole.source, whole.to
-    monkeypatch.setattr(bulk, "load_pipeline", lambda _: whole.nlp)  # loading takes longer than all else here
+    files = [write_texts(tmp_path / f"{name}.txt", size) for name, size in (("a", 20), ("b", 30), ("c", 5))]
+    tag(model, files, tmp_path / "whole", to=to)
+    annotate, parts = tagger.Tagger.annotate, iter(range(5))  # three of a.txt, and two of four of b.txt
+
+    def limited(self: Any, part: Any) -> Any:
+        if next(parts, None) is None:
+            raise Killed
+        return annotate(self, part)
+
     with monkeypatch.context() as patch:
-        kill_after(patch, n_parts)
+        patch.setattr(tagger.Tagger, "annotate", limited)
         with pytest.raises(Killed):
-            tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
-    if to != "spacy":
-        assert not [path for path in (tmp_path / "out").iterdir() if path.name != FOLDER]
-    done = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
-    assert done.counts == whole.done.counts
-    assert (done.counts.texts, done.new.texts) == (50, 50 - 8 * (n_parts - 1))
-    assert contents(tmp_path / "out") == contents(source.parent / "whole")
-    again = tag(model, [source], tmp_path / "out", to=to, scores=to != "conll")
-    assert (again.files, again.complete) == (0, 1)
+            tag(model, files, tmp_path / "out", to=to)
+    (ending,) = {path.suffix for path in (tmp_path / "whole").iterdir() if path.is_file()}
+    assert [*contents(tmp_path / "out")] == [f"a{ending}"]  # and nothing that is not complete
+    (tmp_path / "out" / f".b{ending}.99999999.part").touch()  # as a process leaves it that has no time to clear up
+    done = tag(model, files, tmp_path / "out", to=to)
+    assert (done.files, done.complete, done.new.texts, done.counts.texts) == (2, 1, 35, 55)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    again = tag(model, files, tmp_path / "out", to=to)
+    assert (again.files, again.complete, again.counts.texts) == (0, 3, 55)
+
+
+def test_an_output_without_a_readable_record_is_refused(run: Run, model: Path, tmp_path: Path) -> None:
+    arguments = [write_texts(tmp_path / "a.txt", 2), "--output", tmp_path / "out"]
+    worked(run("tag", model, *arguments))
+    (tmp_path / "out" / RECORDS / "a.jsonl.json").write_text('{"made_from"')
+    refused(run("tag", model, *arguments), "a.jsonl.json cannot be read. Use --force")
+    worked(run("tag", model, *arguments, "--force"), "2 texts")
+    worked(run("tag", model, *arguments), "1 file complete already")
+
+
+def test_all_files_of_a_folder(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in" / "more").mkdir(parents=True)
+    for name in ("b.txt", "a.jsonl", "more/c.txt"):
+        text = json.dumps({"text": TEXTS[0]}) if name.endswith("jsonl") else TEXTS[0]
+        (tmp_path / "in" / name).write_text(f"{text}\n")
+    worked(run("tag", model, tmp_path / "in", "--output", tmp_path / "out"), "Tagged 3 files: 3 texts")
+    assert [*contents(tmp_path / "out")] == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert len({*contents(tmp_path / "out").values()}) == 1
+    (tmp_path / "empty").mkdir()
+    refused(run("tag", model, tmp_path / "empty", "--output", tmp_path / "out"), "there is no file in this folder")
+
+
+def test_an_input_without_a_text_has_an_output(run: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    for to in ("jsonl", "spacy"):
+        worked(run("tag", model, tmp_path / "a.txt", "-o", tmp_path / "out", "--to", to), "1 file: 0 texts")
+    assert (tmp_path / "out" / "a.jsonl").read_bytes() == b""
+    assert len(DocBin().from_disk(tmp_path / "out" / "a.spacy")) == 0
 
 
 def contents(folder: Path) -> dict[str, bytes]:

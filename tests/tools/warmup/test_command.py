@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import spacy
 
-from spacy_crfseq.cli import fit
+from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.tools.warmup import cache_counts, warmup
 from tests.commands import Run, refused, worked

@@ -1,0 +1,30 @@
+"""The program with all its commands: ``python -m spacy crfseq ...``, or ``spacy-crfseq ...`` for short.
+
+The command `fit` is in this package; entry points name the modules of the others, in `papers` and `tools`.  spaCy
+imports this module in each of its commands, so numba and modules that use it are imported only when a command runs.
+The factories module is light and registers the package's functions for ``spacy find-function`` and similar commands.
+"""
+
+from .app import crfseq_cli  # noqa: I001 - before imports that take long
+
+import sys
+from importlib.metadata import entry_points
+
+from spacy.cli._util import app as spacy_app
+
+from ..pipeline import factories as _factories  # noqa: F401
+from . import fit as _fit  # noqa: F401
+
+__all__ = ["crfseq_cli", "main"]
+
+for _room in entry_points(group="spacy_crfseq_commands"):
+    try:
+        _room.load()
+    except ImportError as error:  # the metadata is of another installation, or a package that it needs is not there
+        print(f"The command {_room.name} cannot be loaded ({error}); install its package again.", file=sys.stderr)
+spacy_app.add_typer(crfseq_cli)
+
+
+def main() -> None:
+    """Run the console script ``spacy-crfseq``."""
+    crfseq_cli(prog_name="spacy-crfseq")
