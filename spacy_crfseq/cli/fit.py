@@ -319,13 +319,13 @@ def _distribute(setup: Setup, cluster: Cluster, code: Path | None, checkpoint: C
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
         facts = checkpoint.content.facts.get(name, {})
         pipe.training.set(remote=cluster.training(facts, code, partial(_show_parts, bar)))
-    setup.train.keeps = False
-    return setup._replace(distributed=True)
+    return setup._replace(train=setup.train.unkept(), distributed=True)
 
 
 def _show_parts(bar: Any, done: int, total: int) -> None:
-    bar.total, bar.n = total, done
-    bar.refresh()
+    if not done:
+        bar.reset(total)
+    bar.update(done - bar.n)
     if done == total:
         bar.close()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from spacy.tokens import Doc
@@ -54,6 +54,19 @@ class Pruned(NamedTuple):
     after: ModelSize
 
 
+class WeightsInTraining(Protocol):
+    """Weights that a training changes in steps, between which the model predicts.
+
+    n_sequences, seen_all: See `DocModel`; they count what this training has met.
+    """
+
+    n_sequences: int
+    seen_all: bool
+
+    def newer(self) -> Floats | None:
+        """Return the parameters [D] if they have changed since the last call."""
+
+
 class DocModel:
     """The model of a component; without features and weights until it is trained or loaded.
 
@@ -62,9 +75,6 @@ class DocModel:
     cfg (dict[str, Any]): Settings of the component; those that were fitted to the weights are stored with them.
     place (Place): Where new words are looked up.
     feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
-    n_sequences (int): The number of sequences of the training set, as far as it is known; 0 before training.
-    seen_all (bool): Whether the optimizer has visited all of it, so that weights of zero stay zero.
-    newer (Callable | None): Writes the parameters [D] of a training run that are newer than the model's, if any.
     show (Callable): Called with the thinc model that spaCy's tools see: a view of the weights, made anew when their
         sizes change.
     lock (RLock): Held while tables grow that threads share.
@@ -86,8 +96,8 @@ class DocModel:
         self.labels = LabelSet(annotation, name)
         self.feature_names: list[str] = []
         self._largest: LargestNames | Origins = ({}, {})  # of the features with the largest weights, or their origins
-        self.n_sequences, self.seen_all = 0, False
-        self.newer: Callable[[Floats], None] | None = None
+        self._n_sequences, self._seen_all = 0, False
+        self._run: WeightsInTraining | None = None
         self._show = show
         self._make_thinc()
         self.lock = threads.surviving(RLock())
@@ -120,7 +130,7 @@ class DocModel:
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
-        if self.newer is not None:
+        if self._run is not None:
             self.sync()
         crf, encoder = self._crf, self._encoder
         if crf is None or encoder is None:
@@ -152,6 +162,16 @@ class DocModel:
         """RAISES ConfigError: If the rules of the method name labels that the model does not have."""
         if self.labels.tags:
             _ = self.rules
+
+    @property
+    def n_sequences(self) -> int:
+        """The number of sequences of the training set, as far as it is known; 0 before training."""
+        return self._n_sequences if self._run is None else self._run.n_sequences
+
+    @property
+    def seen_all(self) -> bool:
+        """Whether the optimizer has visited the whole training set, so that weights of zero stay zero."""
+        return self._seen_all or (self._run is not None and self._run.seen_all)
 
     @property
     def has_weights(self) -> bool:
@@ -220,7 +240,7 @@ class DocModel:
             for network in self.networks.values():
                 network.grow(len(self.labels.tags))
             self._use(self._crf.with_labels(self.labels.tags, self.method.transitions))
-            self.seen_all = False
+            self._seen_all = False
 
     def start(
         self,
@@ -241,7 +261,7 @@ class DocModel:
         """
         if first is not None:
             self.first = first
-        self._encoder, self.n_sequences, self.seen_all, self.newer = encoder, n_sequences, seen_all, None
+        self._encoder, self._n_sequences, self._seen_all, self._run = encoder, n_sequences, seen_all, None
         self._use(crf)
         self._largest = largest or ({}, {})
         if names is None:
@@ -277,18 +297,25 @@ class DocModel:
             self._thinc.set_ref("tok2vec", layers[0].get_ref("tok2vec"))
         self._show(self._thinc)
 
+    def follow(self, run: WeightsInTraining | None) -> None:
+        """Predict with the weights that a training has at the time; None: with those that it has now."""
+        self.sync()
+        self._n_sequences, self._seen_all, self._run = self.n_sequences, self.seen_all, run
+
     def sync(self) -> None:
-        """Update the parameters from the training run."""
-        if self._crf is not None and self.newer is not None:
-            theta = np.empty_like(self._crf.theta)
-            self.newer(theta)
-            self.newer = None
+        """Take the weights that the training has now."""
+        if self._run is not None and (theta := self._run.newer()) is not None:
             self._set_parameters(theta)
 
-    def set_parameters(self, theta: Floats) -> None:
-        """Predict with these parameters [D] from now on; a calibration fitted to earlier ones is reset."""
+    def set_parameters(self, theta: Floats, n_sequences: int | None = None) -> None:
+        """Predict with these parameters [D] from now on; a calibration fitted to earlier ones is reset.
+
+        n_sequences (int | None): How many sequences they were learnt from; None to keep the number.
+        """
         self._set_parameters(theta)
-        self.seen_all = True
+        self._seen_all = True
+        if n_sequences is not None:
+            self._n_sequences = n_sequences
 
     def _set_parameters(self, theta: Floats) -> None:
         self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones

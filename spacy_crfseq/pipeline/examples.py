@@ -415,6 +415,17 @@ class Corpus:
                 self._kept = list(self._counted())
         return iter(self._kept)
 
+    def unkept(self) -> Corpus:
+        """Return the corpus, read anew each time."""
+        return Corpus(self._read, False, self._report)
+
+    def annotate(self, pipe: Any) -> None:
+        """Let a component annotate the predicted Docs of a corpus that is kept."""
+        examples = list(self)
+        docs = (example.predicted for example in examples)
+        done = pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs)
+        self._kept = [Example(doc, example.reference) for doc, example in zip(done, examples, strict=True)]
+
     def _counted(self) -> Iterator[Example]:
         n_docs = n_tokens = 0
         for example in self._read():

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import partial, reduce
-from operator import attrgetter, getitem
+from operator import getitem
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
@@ -289,11 +289,7 @@ def each_component(setup: Setup) -> Iterator[Turn]:
             left.remove(name)
         if name in setup.training["annotating_components"] and left:
             for corpus in [dev] if setup.distributed else [setup.train, dev]:  # workers annotate their parts
-                examples = list(corpus)
-                docs: Any = map(attrgetter("predicted"), examples)
-                done: Iterable[Any] = pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs)
-                for example, doc in zip(examples, done, strict=True):
-                    example.predicted = doc
+                corpus.annotate(pipe)
             annotated = True
             for other in left:
                 training = setup.to_train[other].training

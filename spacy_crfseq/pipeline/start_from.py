@@ -24,20 +24,24 @@ OLD_TO_NEW = 4.0
 """How many new sequences one sequence behind the old weights counts as; chosen on references and entities."""
 
 
-def penalty_factor(source: DocModel, model: DocModel) -> float:
+def penalty_factor(n_old: int, n_new: int) -> float:
     """Return the factor of the penalty on changes of what is known about labels, 1 for new labels.
 
     The more texts the old weights come from, the more certain they are.  Where their number is unknown, as in a
     converted model, it counts as that of the new ones.
+    n_old, n_new (int): Sequences behind the old weights, 0 if unknown, and sequences of the new texts.
     """
-    n_new = max(1, model.n_sequences)
-    return 1 + OLD_TO_NEW * (source.n_sequences or n_new) / n_new
+    n_new = max(1, n_new)
+    return 1 + OLD_TO_NEW * (n_old or n_new) / n_new
 
 
-def label_factors(source: DocModel, model: DocModel) -> Floats:
-    """Return the factors of `Shifted` [L], which are to the penalty as 1 to the root of its factor."""
+def label_factors(source: DocModel, model: DocModel, n_new: int) -> Floats:
+    """Return the factors of `Shifted` [L], which are to the penalty as 1 to the root of its factor.
+
+    n_new (int): Sequences of the new texts.
+    """
     new = ~np.isin(model.labels.tags, source.labels.tags)
-    return np.where(new, 1.0, penalty_factor(source, model) ** -0.5)
+    return np.where(new, 1.0, penalty_factor(source.n_sequences, n_new) ** -0.5)
 
 
 def check_source(source: DocModel, model: DocModel) -> None:
@@ -110,11 +114,12 @@ def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> N
 def summary(source: DocModel, model: DocModel) -> str:
     """Return how much of a model in training comes from a trained one, as a line of text."""
     crf, old, known = model.crf, source.crf, known_part(source, model.features.plans())[0]
+    factor = penalty_factor(source.n_sequences, model.n_sequences)
     total, had, kept = (sum(map(len, model_.keys)) for model_ in (crf, old, known))
     left = f"; {had - kept:,} features of templates that the config lacks left out" if had > kept else ""
     return (
         f"{len(old.labels)} labels and {kept:,} features taken over, {len(crf.labels) - len(old.labels)} and "
-        f"{total - kept:,} new{left}; penalty on changes of the former times {penalty_factor(source, model):.3g}"
+        f"{total - kept:,} new{left}; penalty on changes of the former times {factor:.3g}"
     )
 
 

@@ -10,7 +10,7 @@ batch, so that an epoch visits them once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from spacy.training import Example
 from ..potentials.sums import Given, Sum
 from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective, Term
-from ..types import Optimizer, StepReport
+from ..types import Floats, Optimizer, StepReport
 from .doc_model import DocModel
 from .encode import ExampleEncoder
 from .objectives import corpus_term, further_terms, objective_of
@@ -40,6 +40,7 @@ class Run:
     streamed (bool): Whether more examples come than `data` has.
 
     report (StepReport | None): Of the last iteration.
+    n_sequences, seen_all: Of the training set, see `DocModel`, which follows the run.
     """
 
     def __init__(self, model: DocModel, data: TrainingSet, optimizer: Optimizer, *, streamed: bool = False) -> None:
@@ -47,7 +48,8 @@ class Run:
         self._n_examples = 0 if streamed else data.n_docs
         self._sample = None if data.corpus is None else data.corpus.sample(SAMPLE_SEQUENCES)  # for learning rates
         # whether n_sequences counts what has been seen so far, of a corpus that is streamed or of unknown size
-        self._grows = streamed or not self._model.n_sequences
+        self.n_sequences, self._grows = model.n_sequences, streamed or not model.n_sequences
+        self._newer: Callable[[Floats], None] | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -56,7 +58,7 @@ class Run:
         self.report: StepReport | None = None
         self._sinks: list[dict[str, float]] = []  # dictionaries that get the loss of the next step
         self._estimate = _Estimate()
-        self._left = self._model.n_sequences  # to be visited until weights of zero stay zero
+        self.seen_all, self._left = False, self.n_sequences  # those left to be visited until weights of zero stay zero
         cache = _Cache(self._model, self._texts)
         self._terms = further_terms(self._model, self._term_data)
         self._batches = _Batches(cache) if self._optimizer.online else _Epochs(cache, self._n_examples)
@@ -80,11 +82,10 @@ class Run:
                 backprop(gradient)
 
     def _add(self, batch: Sequence[Keyed]) -> None:
-        model = self._model
         if self._batches.add(batch):
             self._state, self.report, self._grows = None, None, True
         if self._grows:
-            model.n_sequences = self._batches.count(model.n_sequences)
+            self.n_sequences = self._batches.count(self.n_sequences)
 
     def begin_without_networks(self, data: Dataset) -> None:
         """Train all other parameters on the whole training set first, for as many epochs as networks ask for."""
@@ -96,7 +97,16 @@ class Run:
             self._state = optimizer.start(model.crf.theta)
             for _ in range(n_epochs):
                 self.report = optimizer.iterate(objective, self._state)
-            model.newer = partial(optimizer.export, self._state)
+            self._newer = partial(optimizer.export, self._state)
+
+    def newer(self) -> Floats | None:
+        """Return the parameters [D] if they have changed since the last call."""
+        if self._newer is None:
+            return None
+        theta = np.empty_like(self._model.trained()[0].theta)
+        self._newer(theta)
+        self._newer = None
+        return theta
 
     def work(self, given: Mapping[int, Given] | None = None) -> None:
         """Run the optimizer on the examples added, with these scores of networks, which get their gradient."""
@@ -111,9 +121,9 @@ class Run:
                 self.report = optimizer.iterate(self._objective[1], self._state)
                 if self.report.converged and not optimizer.online:
                     break
-            model.newer = partial(optimizer.export, self._state)
+            self._newer = partial(optimizer.export, self._state)
             self._left -= data.n_sequences
-            model.seen_all = model.seen_all or self._left <= 0
+            self.seen_all = self.seen_all or self._left <= 0
         if self.report is not None:
             if data is not None:
                 self._estimate.add(self.report, data, anew=not optimizer.online)
@@ -127,7 +137,7 @@ class Run:
         if not given:
             first = corpus_term(model, data, self._sample)
             shares = self._shares(data) if self._optimizer.online else self._terms
-            n_total = model.n_sequences + sum(term.data.n_sequences for term in self._terms)
+            n_total = self.n_sequences + sum(term.data.n_sequences for term in self._terms)
             return objective_of(model, [first, *shares], n_total)
         inputs = list(data.encoded.inputs)
         for number in given:
@@ -139,14 +149,14 @@ class Run:
         model = self._model
         crf, _ = model.trained()
         potential = Sum(crf.linear, [given.get(number, one) for number, one in enumerate(crf.small)])
-        return objective_of(model, [corpus_term(model, data)], model.n_sequences, potential)
+        return objective_of(model, [corpus_term(model, data)], self.n_sequences, potential)
 
     def _shares(self, data: Dataset) -> list[Term]:
         """Return the terms with the texts that go with a batch."""
         if self._streams is None:
             seed = getattr(self._optimizer, "seed", 0) or 0
             self._streams = [_Stream(term, (seed, number)) for number, term in enumerate(self._terms)]
-        share = data.n_sequences / max(1, self._model.n_sequences)
+        share = data.n_sequences / max(1, self.n_sequences)
         return [stream.next(share) for stream in self._streams]
 
     def figures(self, *, restart: bool = False) -> StepReport | None:
@@ -156,7 +166,7 @@ class Run:
         examples since the last restart.
         restart (bool): Start a new estimate with the next examples.
         """
-        return None if self.report is None else self._estimate.of(self.report, self._model.n_sequences, restart)
+        return None if self.report is None else self._estimate.of(self.report, self.n_sequences, restart)
 
 
 class _Batches:

@@ -336,14 +336,15 @@ class Training:
         """
         model, source, remote, optimizer = self.model, self.plan.source, self.plan.remote, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            (crf, _), n_sequences, result = model.trained(), model.n_sequences, None
+            crf, corpus, result = model.trained()[0], self.present().corpus, None
+            n_sequences = model.n_sequences if corpus is None else corpus.n_sequences  # other machines may have it
             if checkpoint is not None:
                 facts = {**_facts(crf, objective), **({} if remote is None else remote.facts())}
                 begin = partial(optimizer.start, crf.theta)
                 result, begun = checkpoint.begin(model.name, facts, crf.theta, begin, objective.blocks)
                 settings |= {"saver": checkpoint, "begun": begun}
             if result is None and source is not None:  # find the change of its weights
-                theta, factors = crf.theta, label_factors(source, model)
+                theta, factors = crf.theta, label_factors(source, model, n_sequences)
                 scale = crf.by_label(factors)
                 score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
                 change = objective.around(theta, factors, scale)
@@ -353,11 +354,10 @@ class Training:
                 result = minimise(objective, optimizer, crf.theta, evaluate=evaluate, **settings)
             if checkpoint is not None:
                 checkpoint.end(model.name, result)
-            model.set_parameters(result.best)
+            more = 0 if source is None or source.n_sequences <= n_sequences else source.n_sequences
+            model.set_parameters(result.best, n_sequences + more)  # else the corpus has the old texts, too
             if evaluate is not None:
                 result = result._replace(scores=(evaluate.scores(result.best), evaluate.scores(result.last)))
-        if source is not None and source.n_sequences > n_sequences:  # or the corpus has the old texts, too
-            model.n_sequences += source.n_sequences
         if remote is not None:
             remote.finish(model)
         return result
@@ -383,7 +383,7 @@ class Training:
         model, remote = self.model, self.plan.remote
         model.refuse_networks("this", "Use 'python -m spacy train', or nlp.update.")
         with model.lock:
-            model.sync()
+            self._end_steps()
             if remote is None:
                 objective = self._begin_on(examples, terms or {})
             else:
@@ -414,7 +414,6 @@ class Training:
             data = self.complete_terms()
             _warn_of_missing_columns(model, data)
         assert data.corpus is not None
-        model.n_sequences, self.run = data.corpus.n_sequences, None
         self.plan = self.plan._replace(streamed=False)
         return objective_of(model, [corpus_term(model, data.corpus), *further_terms(model, data.terms)])
 
@@ -438,7 +437,8 @@ class Training:
     def release(self) -> None:
         """Drop encoded texts, and a run of steps."""
         with self.model.lock:
-            self.data, self.run = self.present()._replace(corpus=None, n_docs=0, terms={}, unset={}), None
+            self._end_steps()
+            self.data = self.present()._replace(corpus=None, n_docs=0, terms={}, unset={})
             self.data.texts.encoder.pinned = False
 
     # In the steps of spaCy
@@ -467,12 +467,18 @@ class Training:
             data = self.complete_terms()
         if self.run is None:
             self.run = Run(model, data, self.optimizer(), streamed=self.plan.streamed)
+            model.follow(self.run)
         if data.corpus is not None:
             _warn_of_missing_columns(model, data)
             if model.networks:
                 self.run.begin_without_networks(data.corpus)
             self.data = data._replace(corpus=None, n_docs=0)
         return self.run
+
+    def _end_steps(self) -> None:
+        """Let the model keep the weights that the steps have found so far."""
+        self.model.follow(None)
+        self.run = None
 
     def finish_update(self) -> None:
         """Run the optimizer of the config on the examples added."""

@@ -55,8 +55,8 @@ class CollectedTexts(NamedTuple):
 
     def copy(self) -> CollectedTexts:
         """Return texts for a model, which changes the encoder and its ids."""
-        candidates = self.texts.partials
-        encoder, corpus, terms = deepcopy((self.encoder, self.corpus, self.terms), {id(candidates): candidates})
+        partials = self.texts.partials
+        encoder, corpus, terms = deepcopy((self.encoder, self.corpus, self.terms), {id(partials): partials})
         return self._replace(texts=self.texts._replace(encoder=encoder), corpus=corpus, terms=terms)
 
     def numbered(self, model: DocModel) -> CollectedTexts:

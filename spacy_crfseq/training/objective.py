@@ -169,6 +169,21 @@ class FullPass:
         return total
 
 
+class FullPasses:
+    """The full passes over the data of some terms, prepared when they are first needed."""
+
+    def __init__(
+        self, potential: Potential, terms: Sequence[Term], n_threads: int, mask: EmissionMask | None = None
+    ) -> None:
+        self._potential, self._terms, self._n_threads, self._mask = potential, terms, n_threads, mask
+
+    @cached_property
+    def of_terms(self) -> list[FullPass]:
+        """One for each term."""
+        make = partial(FullPass, self._potential, n_threads=self._n_threads, mask=self._mask)
+        return [make(term.data, term.loss, weight=term.weight) for term in self._terms]
+
+
 class MiniBatch:
     """A few sequences of the text that `plan` has loaded; implements `types.OnlineBatch`.
 
@@ -228,23 +243,20 @@ class Objective:
         self.regularizer = regularizer.over(self.blocks)
         self._n_total, self._templates = n_total, templates
         self.n_threads = n_threads or threads.available()
-
-    @cached_property
-    def _passes(self) -> list[FullPass]:
-        return [FullPass(self.potential, *term[:2], self.n_threads, self._mask, term.weight) for term in self.terms]
+        self._passes = FullPasses(potential, self.terms, self.n_threads, self._mask)
 
     def under(self, regularizer: Regularizer, loss: Loss | None = None) -> Objective:
         """Return the objective with another penalty, and another loss of the first term if one is given."""
-        other = self.on(self.terms if loss is None else [self.terms[0]._replace(loss=loss), *self.terms[1:]])
+        # a copy shares the preparation for passes over the data
+        other = copy(self if loss is None else self.on([self.terms[0]._replace(loss=loss), *self.terms[1:]]))
         other.regularizer = regularizer.over(self.blocks)
-        if loss is None:  # both share the preparation for passes over the data
-            other._passes = self._passes
         return other
 
     def around(self, *change: Floats) -> Objective:
         """Return the objective as a function of the change from given weights; arguments as of `Shifted`."""
-        other = self.on(self.terms)
+        other = copy(self)
         other.potential = Shifted(self.potential, *change)
+        other._passes = FullPasses(other.potential, self.terms, self.n_threads, self._mask)
         return other
 
     def on(self, terms: Sequence[Term]) -> Objective:
@@ -252,7 +264,7 @@ class Objective:
         other = copy(self)
         other.terms = list(terms)
         other.n_sequences = sum(term.data.n_sequences for term in terms)
-        vars(other).pop("_passes", None)
+        other._passes = FullPasses(self.potential, other.terms, self.n_threads, self._mask)
         return other
 
     def labelled(self) -> Objective:
@@ -295,14 +307,14 @@ class Objective:
             them: the gradient is that of this part, and their losses are not part of the result.
         """
         value = 0.0
-        for run, term in zip(self._passes, self.terms, strict=True):
+        for run, term in zip(self._passes.of_terms, self.terms, strict=True):
             loss = run(theta, grad, totals.get(term.name))
             value += 0.0 if term.name in totals else loss
         return value
 
     def totals(self, theta: Floats) -> dict[str, Any]:
         """Return the sums of each `types.CorpusLoss` over its data, by the names of the terms; 0 for other losses."""
-        return {term.name: run.totals(theta) for run, term in zip(self._passes, self.terms, strict=True)}
+        return {term.name: run.totals(theta) for run, term in zip(self._passes.of_terms, self.terms, strict=True)}
 
     def value_and_grad(self, theta: Floats, out: Floats | None = None) -> tuple[float, float, Floats]:
         """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""

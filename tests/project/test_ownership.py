@@ -1,0 +1,117 @@
+"""Nobody writes into another object: functions set attributes of `self` and of what they have made themselves.
+
+So what an object holds is decided in its class, and what a frozen value holds where it is made.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "spacy_crfseq"
+ROOMS = ("pipeline", "training", "cli", "tools")
+MAKERS = {"copy", "deepcopy", "replace", "_replace", "partial", "update_wrapper", "list", "dict", "set"}
+"""Functions and methods that make an object, besides classes."""
+ALLOWED = {
+    # settings of other libraries, which are set back at the end of a context
+    "cli/console.py: warnings.formatwarning",
+    "cli/console.py: msg.pretty",
+    # spaCy's tokenizer and numba's notice have these settings for the whole process
+    "pipeline/bulk.py: self._nlp.tokenizer.max_cache_size",
+    "tools/warmup/__init__.py: NOTICE.silent",
+    # spaCy's DocBin is made in the line before, and examples of evaluate are its own
+    "tools/annotate/review.py: binary.store_user_data",
+    "tools/annotate/review.py: binary.strings",
+    "tools/debug_data/__init__.py: counts.columns",
+    "tools/evaluate/__init__.py: example.predicted",
+    # the encoder says by flags whether its caches stay
+    "pipeline/build.py: texts.encoder.words",
+    "pipeline/corpus_encoder.py: texts.encoder.pinned",
+    "pipeline/doc_model.py: encoder.pinned",
+    "pipeline/encode.py: self.encoder.pinned",
+    "pipeline/feature_names.py: block.origins",
+    "pipeline/training.py: model.trained()[1].pinned",
+    "pipeline/training.py: self.data.texts.encoder.pinned",
+    "pipeline/training_set.py: encoder.words",
+    "tools/models/imported.py: encoder.pinned",
+    # shards of a cluster keep what workers have made for them
+    "tools/cluster/objective.py: part.regularizer",
+    "tools/cluster/objective.py: state.exported",
+    "tools/cluster/objective.py: state.factors",
+    "tools/cluster/objective.py: state.weights",
+    "tools/cluster/shards.py: encoder.bigrams.index",
+    "tools/cluster/shards.py: encoder.unigrams.index",
+    "tools/cluster/shards.py: model.method",
+    "tools/cluster/shards.py: shard.ids",
+    "tools/cluster/shards.py: shard.objective",
+    "tools/cluster/workers.py: share.copies",
+    "tools/cluster/workers.py: share.losses",
+}
+"""Writes that are left, each with its reason; none may be added."""
+
+
+def writes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the attributes that a function sets or deletes, apart from those of `self` and of what it has made."""
+    nodes = [*own_nodes(function)]
+    made = {"self", "cls"}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and makes(node.value):
+            made.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and makes(node.value):
+            made.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            made.add(node.name)
+    for node in nodes:
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store | ast.Del):
+            continue
+        if not isinstance(node.value, ast.Name) or node.value.id not in made:
+            yield ast.unparse(node)
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions inside of it, which are checked by themselves."""
+    for node in ast.iter_child_nodes(function):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from own_nodes(node)
+
+
+def makes(value: ast.expr | None) -> bool:
+    """Whether an expression is a new object: the call of a class, or a copy."""
+    if not isinstance(value, ast.Call):
+        return False
+    called = value.func.value if isinstance(value.func, ast.Subscript) else value.func  # such as list[int]()
+    name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
+    return name in MAKERS or name[:1].isupper()
+
+
+def test_functions_set_no_attributes_of_what_they_have_not_made() -> None:
+    there = set[str]()
+    for file in sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                there |= {f"{file.relative_to(PACKAGE).as_posix()}: {target}" for target in writes(node)}
+    assert there == ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("self.x = 1", []),
+        ("a = Table()\n    a.x, a.y = 1, 2", []),
+        ("a = copy(b)\n    del a.x", []),
+        ("a = b._replace(n=1)\n    a.x += 1", []),
+        ("b.x = 1", ["b.x"]),
+        ("a = find(b)\n    a.x = 1", ["a.x"]),
+        ("self.a.x = 1", ["self.a.x"]),
+        ("del b.x", ["b.x"]),
+        ("b.x: int = 1", ["b.x"]),
+        ("for b.x in []: pass", ["b.x"]),
+        ("a = Table()\n    def inner(a):\n        a.x = 1", []),  # of the inner function
+    ],
+)
+def test_what_counts_as_a_write(body: str, expected: list[str]) -> None:
+    (function,) = ast.parse(f"def function(self, b):\n    {body}").body
+    assert isinstance(function, ast.FunctionDef)
+    assert [*writes(function)] == expected
