@@ -111,7 +111,7 @@ class Posterior(NamedTuple):
     def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
         """Return the chosen label of every token [T], whatever the temperature, which is for probabilities alone.
 
-        n_threads (int): 0 for one per core; short texts need no more than one.
+        n_threads (int): 0 for as many as there are cores; short texts get one.
         exact (Bools | None): [N] receives whether no labels under the rules are better; they may be where too many
             states are possible.
         """

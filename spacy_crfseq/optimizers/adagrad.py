@@ -18,7 +18,7 @@ Soon most positions are predicted with near certainty.  A gradient with ||d|| < 
 ||d|| / `LEAST`, and then scaled to that length, which does not change its expectation (Wangni et al. 2018, "Gradient
 sparsification") and saves about a third of an epoch's time.
 
-What predicts is the average over all steps, the one at time s weighted with s^3, since early steps are far from the
+Predictions use the average over all steps, the step at time s weighted with s^3, since early steps are far from the
 optimum (polynomial-decay averaging, Shamir & Zhang 2013, with eta = 3).  A row's share too is added at its visits.
 Several runs, each in an order of its own, can be averaged as well, because each is as far from the optimum in another
 direction.

@@ -181,7 +181,7 @@ def elementwise(kernel: Callable[..., Result], n_threads: int, first: Floats, *o
     """Return the results of a kernel for the parts of arrays [D], computed in threads; numbers are passed to all."""
 
     def call(part: slice) -> Result:
-        return kernel(first[part], *(each[part] if isinstance(each, np.ndarray) else each for each in others))
+        return kernel(first[part], *(other[part] if isinstance(other, np.ndarray) else other for other in others))
 
     return shared(call, len(first), n_threads if len(first) >= SHARED else 1)
 

@@ -87,7 +87,7 @@ class History(StoredState):
 
     @classmethod
     def empty(cls, theta: Floats, pairs: int, longest: int, stretch: float) -> History:
-        """Return a history of so many pairs, 0 for as many as `BYTES` and `longest` permit."""
+        """Return an empty history of this many pairs, with 0 of as many as `BYTES` and `longest` permit."""
         if not pairs:
             pairs = min(max(BYTES // max(1, 2 * theta.nbytes), SHORTEST), longest)
         rows: Floats = np.empty((2 * pairs + 1, len(theta)), theta.dtype)
@@ -178,7 +178,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
 
     longest (int): Maximum number of pairs in a history of automatic length.
     stretch (float): Factor of the usual inverse curvature of directions without history, ``s.y / y.y``, which is that
-        of steep ones.
+        of steep directions.
     """
 
     longest: ClassVar[int]

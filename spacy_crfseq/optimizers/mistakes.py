@@ -143,7 +143,7 @@ class AveragedPerceptron(MistakeSteps):
     """Averaged structured perceptron (registered as ``spacy_crfseq.AveragedPerceptron.v1``).
 
     Takes the loss Perceptron, or Hinge for a perceptron with a margin.  There is no penalty to be chosen, and the rate
-    matters only where training does not begin at zero: the size of the weights does not change what is predicted.
+    matters only where training does not begin at zero: the size of the weights does not change predictions.
 
     rate (float): Size of the steps; weights of a trained CRF are small, those of a perceptron count mistakes.
     RAISES ConfigError: On a setting out of range.

@@ -14,7 +14,7 @@ from ..types import Floats, OnlineObjective, Optimizer, RowBlock, StepReport
 from .states import Kinds, StoredState
 
 LARGEST = 2**32 - 1
-"""The largest seed of spaCy, whose own random numbers use the same one."""
+"""The largest seed of spaCy, whose own random numbers use the same seed."""
 
 
 def generator(seed: int | None) -> np.random.Generator:
@@ -23,7 +23,7 @@ def generator(seed: int | None) -> np.random.Generator:
 
 
 def check_seed(name: str, seed: int | None) -> None:
-    """RAISES ConfigError: If a seed is not between 0 and `LARGEST`; name: Of the setting or its block."""
+    """RAISES ConfigError: If a seed is not between 0 and `LARGEST`; `name` is that of the setting or its block."""
     if seed is not None and not 0 <= seed <= LARGEST:
         raise ConfigError(f"{name}: the seed must be between 0 and {LARGEST}, but {seed} was given.")
 
@@ -42,7 +42,7 @@ def seeded(optimizer: Optimizer, seed: int | None) -> Optimizer:
 class OnlineState(StoredState):
     """A run in progress.
 
-    weights, sums (Floats): [D] weights, and what their average is computed from; no sums where there is none.
+    weights, sums (Floats): [D] weights, and sums from which their average is computed; empty where there is no average.
     values (list[float]): Objective of each epoch, as met on the way.
     """
 
@@ -71,7 +71,7 @@ class OnlineMethod(ABC):
     seed: int | None
 
     def again(self, state: Any, theta: Floats, seen: float) -> Any:
-        """Return a state to continue from other weights theta [D] than its last ones, with what it knows of rates.
+        """Return a state that continues from other weights theta [D], with the rates that it has learned.
 
         seen (float): Sequences of the whole training set that have been visited, here or elsewhere.
         """

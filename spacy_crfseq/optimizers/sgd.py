@@ -2,7 +2,7 @@
 
 Bottou (2010), "Large-scale machine learning with stochastic gradient descent", and his crfsgd/crfasgd programs: the
 rate of step t is ``eta0 / (1 + lambda eta0 t)`` (to the power 0.75 when averaging, Xu 2011), lambda the L2 strength
-per sequence; eta0 is the best of a few tried on a sample; the average over all steps after the first epoch is what
+per sequence; eta0 is the best of a few tried on a sample; the average over all steps after the first epoch
 predicts (Polyak & Juditsky 1992).  A step touches the weights of its own features only: shrinkage and average are
 kept as scalar factors, ``w = W / w_div`` and ``mean = (A + a_frac W) / a_div`` (Bottou 2010, "learning with averages").
 The schedule "epochs" is ``eta0 / (1 + i / N)`` at the i-th of N sequences (Collins et al. 2008; Sokolovska 2010, eq.
@@ -42,7 +42,7 @@ class SGDState(OnlineState):
     steps (float): Sequences seen.
     unaveraged (float): Those of them that the average leaves out, besides the first epoch.
     rate (float): eta0; 0 before it is chosen.
-    debt (float): u, what every weight owes in all.
+    debt (float): u, the debt of every weight in all.
     paid (Floats): [D] q; empty without L1.
     """
 
@@ -192,7 +192,7 @@ class SGD(GradientSteps):
             if value < best_value:
                 best, best_value = rate, value
             elif best == 0.0:
-                factor = 0.5  # even the first was too large: go down until one helps
+                factor = 0.5  # even the first was too large: go down until a rate helps
             elif factor == 2.0 and best == 0.1:
                 rate, factor = 0.1, 0.5  # the first was the best so far: look below it
             else:

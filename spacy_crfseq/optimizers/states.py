@@ -1,7 +1,7 @@
-"""What the states of optimizers share: they can be stored in a checkpoint, and taken up again from it.
+"""The base of the states of optimizers, which can be stored in a checkpoint and taken up again from it.
 
 A stored state is a dict of numbers, text and arrays by the names of fields.  It names no types: the state with which
-the optimizer of the config starts says of which kind each value must be, and how long each array.
+the optimizer of the config starts tells the kind of each value, and the length of each array.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import DAMAGED
 from ..types import RowBlock
 
 Kinds = tuple[Any, ...]
-"""Values, of one of whose types and shapes a stored value must be; ``[0.0, ...]`` stands for any number of floats."""
+"""Examples of the types and shapes that a stored value may have; ``[0.0, ...]`` stands for any number of floats."""
 
 
 class StoredState:
@@ -29,7 +29,7 @@ class StoredState:
     derived: ClassVar[frozenset[str]] = frozenset()
 
     def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
-        """Return the kinds of the fields that may have others than the present one, in a state that has just started.
+        """Return the kinds of the fields that may have other values than those of the start in type or shape.
 
         blocks (Sequence[RowBlock]): Those of the objective.
         """
@@ -72,7 +72,7 @@ def plain(value: Any) -> Any:
 
 
 def restored(value: Any, kinds: Kinds, name: str, blocks: Sequence[RowBlock]) -> Any:
-    """Return a stored value as one of the first kind that it fits.  RAISES ValueError: If it fits none."""
+    """Return a stored value, which must be of one of these kinds.  RAISES ValueError: If it is of none."""
     for kind in kinds:
         try:
             return _of_kind(value, kind, name, blocks)

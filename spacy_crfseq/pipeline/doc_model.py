@@ -108,8 +108,8 @@ class DocModel:
 
     def use_method(self, method: Method) -> None:
         """Model and learn in this way from now on."""
-        self.method, each = method, enumerate(method.potentials.values())
-        self.networks = {number: one for number, one in each if isinstance(one, NetworkPotential)}
+        self.method, potentials = method, enumerate(method.potentials.values())
+        self.networks = {number: plugin for number, plugin in potentials if isinstance(plugin, NetworkPotential)}
         self._features: FeatureSet | None = None
         first = method.first_stage()
         if first is None:
@@ -218,7 +218,7 @@ class DocModel:
         return self._crf, self._encoder
 
     def refuse_networks(self, what: str, advice: str) -> None:
-        """RAISES ConfigError: If scores come from a neural network, which `what` cannot train."""
+        """RAISES ConfigError: If scores come from a neural network, which the caller, called `what`, cannot train."""
         if self.networks:
             raise ConfigError(
                 f"Component {self.name!r}: scores come from a neural network, which {what} cannot train. {advice}"
@@ -322,7 +322,7 @@ class DocModel:
         self.cfg.update(UNCALIBRATED)
 
     def prune(self, threshold: float) -> Pruned:
-        """Do what `CRFComponent.prune` says."""
+        """Drop weights up to a threshold, and features without any other, see `CRFComponent.prune`."""
         with self.lock:
             crf, before = self.crf, self.size
             compact = crf.compact(threshold)

@@ -196,7 +196,7 @@ class DocPosterior:
     def exact(self) -> Bools:
         """Whether the labels of each Doc [docs] are certainly the best that `once` and `order` allow.
 
-        Others are the best found among the most likely ones: too many labels could occur in too many ways there.
+        Others are the best among the most likely labellings: too many labels could occur in too many ways there.
         """
         _ = self.all_labels  # which finds out
         is_exact: Bools = self._sums((~self._exact).astype(np.float64)) == 0
@@ -212,9 +212,9 @@ class DocPosterior:
     def spans(self) -> list[list[Scored]]:
         """Return the predicted spans; for a tagger, its words with their tags."""
         arrays, names = self.all_spans, self._types
-        bounds, starts, ends = (each.tolist() for each in by_doc(arrays, self.doc_offsets))
-        each = zip(starts, ends, arrays.type.tolist(), self.all_probabilities.tolist(), strict=True)
-        scored = [Scored(start, end, names[kind], probability) for start, end, kind, probability in each]
+        bounds, starts, ends = (array.tolist() for array in by_doc(arrays, self.doc_offsets))
+        labels = map(names.__getitem__, arrays.type.tolist())
+        scored = list(map(Scored, starts, ends, labels, self.all_probabilities.tolist()))
         return [scored[first:last] for first, last in pairwise(bounds)]
 
     def likely(self, least: float) -> list[list[Scored]]:
@@ -285,8 +285,8 @@ class DocPosterior:
         if self._scheme is not None:
             table = tag_table(self.tags, self._scheme)
             arrays = spans_of(labelling.labels, np.array([0, len(doc)]), table)
-            each = zip(arrays.start.tolist(), arrays.end.tolist(), arrays.type.tolist(), strict=True)
-            spans = [Span(doc, start, end, table.types[kind]) for start, end, kind in each]
+            rows = zip(arrays.start.tolist(), arrays.end.tolist(), arrays.type.tolist(), strict=True)
+            spans = [Span(doc, start, end, table.types[kind]) for start, end, kind in rows]
         return Alternative(float(np.exp(labelling.log_probability)), tags, spans)
 
     def probability(self, start: int, tags: Sequence[str]) -> float:
@@ -346,7 +346,7 @@ MOST_LABELS, MOST_DOCS, MOST_SPANS = 12, 20, 8
 
 
 def facts_of(pipe: Any) -> list[tuple[str, str]]:
-    """Return what a `CRFComponent`, which imports this module, is: name and value of each fact."""
+    """Return the names and values of facts about a `CRFComponent`, which imports this module."""
     model, method = pipe.doc_model, pipe.method
     plugins = (method.loss, method.regularizer, method.optimizer)
     facts = [("labels", _listed(pipe.labels, MOST_LABELS)), ("state", "not trained")]

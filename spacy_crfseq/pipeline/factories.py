@@ -25,7 +25,7 @@ Scorer = Callable[..., Any] | None
 def _factory(
     name: str, assigns: list[str], scores: dict[str, float | None], features: str, scorer: str, **own: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a factory whose ``**method`` are the fields of `Method`, listed one by one in its signature."""
+    """Register a factory whose ``**method`` are the fields of `Method`, all of which its signature lists."""
     default_config = {
         "features": {"@crf_features": features}, **METHOD, **own, "scorer": {"@scorers": scorer},
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The labels of a model: its tags, which may follow which, which ones tokens may have, and which ones gold Docs say.
+"""The labels of a model: its tags, which may follow which, which may be those of a token, and which gold Docs have.
 
 The evidence of `CRFComponent.clamp` on a gold Doc, and the spans of its ``incorrect_spans_key``, result in a `Partial`
 for a token, unless only one tag remains.  `PartialTable` numbers these.
@@ -77,7 +77,7 @@ class LabelSet:
     def rules(self, once: Sequence[str], order: Sequence[str]) -> OccurrenceRules | None:
         """Return the rules of these settings, see `schemes.occurrence_rules`; None if they are empty.
 
-        RAISES ConfigError: If a setting names a label that is not there, or one twice.
+        RAISES ConfigError: If a setting names a label that is not there, or a label twice.
         """
         if not once and not order:
             return None
@@ -137,7 +137,7 @@ class LabelSet:
                 possible = allowed[word] = allowed[word] & possible
             if not possible.any():
                 raise DataError(
-                    f"{about(doc)}: no label is left for token {token}, {doc[token].text!r}: what is known of it "
+                    f"{about(doc)}: no label is left for token {token}, {doc[token].text!r}: the knowledge about it "
                     "(restrict, given spans, entities that are set on the Doc already) contradicts itself."
                 )
 
@@ -214,7 +214,7 @@ class PartialTable(CandidateTable):
             try:
                 allowed, wrong = self._resolved(partial, number)
             except DataError as error:
-                self._numbers = dict(list(self._numbers.items())[: len(sets)])  # forget it, and what came with it
+                self._numbers = dict(list(self._numbers.items())[: len(sets)])  # forget it, and all that came with it
                 raise DataError(f"{partial.where}: {error}") from None
             rows.append(allowed[None])
             spans += wrong
@@ -233,7 +233,7 @@ class PartialTable(CandidateTable):
             elif pattern.any(1).all():
                 spans.append(IncorrectSpan(number, length, pattern))
         if not allowed.any():
-            raise DataError("what is known of the token leaves no label for it.")
+            raise DataError("the knowledge about the token leaves no label for it.")
         return allowed, spans
 
     def _pattern(self, label: str, length: int) -> Bools:
@@ -259,7 +259,7 @@ def gold_tags(
     White space in a span is inside of it, other white space outside, or without a tag where tags make up no spans.
     A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
     under the name of the component, count where one gold token corresponds to one predicted token.
-    unaligned (Unaligned | None): Receives what the predicted tokens cannot hold.
+    unaligned (Unaligned | None): Receives the gold annotation that no predicted tokens can hold.
     spaces (bool): Whether there may be white space; whoever has looked need not look again for each example.
     RAISES DataError: If the knowledge about a token contradicts itself.
     """
@@ -322,7 +322,7 @@ def same_words(example: Example) -> bool:
 
 
 class _KnownTags:
-    """Collects what is known about the predicted tokens of one example in `tags`."""
+    """Collects the knowledge about the predicted tokens of one example in `tags`."""
 
     def __init__(self, tags: Tags, annotation: Annotation, example: Example) -> None:
         self.tags, self._annotation = tags, annotation

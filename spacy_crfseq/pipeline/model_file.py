@@ -129,7 +129,7 @@ def _read_head(data: bytes, source: str) -> tuple[dict[str, Any], LargestNames]:
             check_version(head["version"], VERSION, source)
         wrong = [name for name, kind in HEAD.items() if not isinstance(head[name], kind)]
         if wrong or head["digest"] != digest_of(head):
-            raise ValueError(f"{', '.join(wrong) or 'its parts'} are not what was written")
+            raise ValueError(f"{', '.join(wrong) or 'its parts'} differ from the content that was written")
         unigrams, bigrams = ({int(key): str(name) for key, name in of_block.items()} for of_block in head["largest"])
     except ModelFileError:
         raise

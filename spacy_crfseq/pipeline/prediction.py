@@ -49,7 +49,7 @@ from .white_space import Gaps
 PORTION_TOKENS = 1 << 15
 """Tokens that `CRFComponent.pipe` processes at a time; Docs should still be in the processor's cache when read."""
 ZONE_BYTES = 8_000_000
-"""What each cache of a component may take inside of ``nlp.memory_zone()``, where users count on little memory."""
+"""The largest size of each cache of a component inside of ``nlp.memory_zone()``, where users count on little memory."""
 TEXT = attrgetter("text")
 T = TypeVar("T")
 ALWAYS = ("ORTH", "SENT_START", "IS_SPACE")
@@ -159,7 +159,7 @@ def allowed_labels(
     given (Mapping[int, DocEvidence] | None): Knowledge about single Docs, besides what is noted on them.
     preset (bool): Whether to treat entities and blocked tokens on the Docs as decided; without, the notes about such
         decisions count.
-    RAISES DataError: If what is known of a Doc contradicts itself.
+    RAISES DataError: If the knowledge about a Doc contradicts itself.
     """
     annotation, tags = labels.annotation, labels.tags
     state, offsets = columns.state, columns.doc_offsets
@@ -194,7 +194,7 @@ class DocReader(NamedTuple):
     """How a component turns Docs into columns; it needs no weights, so training reads with it, too.
 
     labels (LabelSet): The tags, the task, whose token attributes are read, and the name of the component, for messages.
-    potentials (Mapping): Added potentials by their names; None for one whose inputs are zeros now.
+    potentials (Mapping): Added potentials by their names; None instead of a potential whose inputs are zeros now.
     first (Trained | None): The first stage, whose labels attributes read; None if there is none, or without weights.
     held_out (Mapping[int, Ints]): Labels of some Docs, by `doc_key`, in place of those of the first stage.
     strings (dict[int, str] | None): Filled with the texts of values of features, where names are to be kept.
@@ -253,8 +253,8 @@ class DocReader(NamedTuple):
             predicted = posterior.decode(method.decoder, method.n_threads)
             if not self.held_out:
                 return predicted
-            each = zip(held, np.split(predicted, columns.doc_offsets[1:-1]), strict=True)
-            held = [new if of_doc is None else of_doc for of_doc, new in each]
+            by_doc = zip(held, np.split(predicted, columns.doc_offsets[1:-1]), strict=True)
+            held = [new if of_doc is None else of_doc for of_doc, new in by_doc]
         labels = np.concatenate([np.zeros(0, np.int32), *(of_doc for of_doc in held if of_doc is not None)])
         if allowed is None:
             return labels
@@ -268,7 +268,7 @@ def doc_key(doc: Doc) -> int:
 
 
 def check_rows(values: NDArray[Any], n_tokens: int, what: str) -> None:
-    """RAISES ConfigError: If `what` has not read a row for each token."""
+    """RAISES ConfigError: If a plug-in, described by `what`, has not read a row for each token."""
     if len(values) != n_tokens:
         raise ConfigError(
             f"{what} read {len(values)} rows for {n_tokens} tokens; its function read(docs) must return one row a "
@@ -360,10 +360,10 @@ def _token_sets(
                 names = names_in(function(sequence, i), {} if numbers else None)
             except DataError as error:
                 raise DataError(f"Token function {name!r} at the token {sequence[i].text!r}: {error}") from None
-            hashes = {_HASHES[each]: each for each in names}
+            hashes = {_HASHES[name]: name for name in names}
             if strings is not None:
                 strings.update(hashes)
-            members = [_HASHES[each] for each in names] if repeats else hashes
+            members = [_HASHES[name] for name in names] if repeats else hashes
             sizes.append(len(members))
             values.extend(members)
     if len(_HASHES) > MAX_HASHES:

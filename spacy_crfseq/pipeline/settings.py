@@ -107,12 +107,11 @@ class Method(NamedTuple):
 
     def check(self, component: str) -> None:
         """Refuse settings that cannot work.  RAISES ConfigError: With the setting and what to write instead."""
-        from ..features.protocol import DocAttributes, LabelAttributes, WordAttributes
         from ..features.sets import FeatureSet
         from ..features.template_file import TemplateFile
         from ..registry import check_types
         from ..training.compatibility import check_network, check_occurrences, check_plugins, check_term
-        from ..types import NetworkPotential, SupportPotential, TokenPotential
+        from ..types import NetworkPotential
 
         where = f"[components.{component}]"
         check_types(where, self.__annotations__, self._asdict())
@@ -124,12 +123,7 @@ class Method(NamedTuple):
         for name, (least, words) in _LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"{where}: {name} must be {words}, but {getattr(self, name)} was given.")
-        for name, plugin in self.attributes.items():
-            if not isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes):
-                raise ConfigError(
-                    f"[components.{component}.attributes.{name}] is {plugin!r}, which has no attributes: it lacks "
-                    "templates, and functions, or names and read or read_labels."
-                )
+        self._check_blocks(component)
         if isinstance(self.features, FeatureSet):  # a template file is read when it is needed
             features = self.feature_set()
             if not features.templates and not features.bigram_templates and not self.potentials:
@@ -137,14 +131,8 @@ class Method(NamedTuple):
                     f"{where}: the feature set needs at least one template, for example 'LOWER[-1..1]', or the "
                     "component a potential."
                 )
-        for name, potential in self.potentials.items():
-            if not isinstance(potential, TokenPotential | SupportPotential):
-                raise ConfigError(
-                    f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
-                    "read, size or forward."
-                )
         check_plugins(component, **{name: getattr(self, name) for name in PLUGINS})
-        if any(isinstance(one, NetworkPotential) for one in self.potentials.values()):
+        if any(isinstance(potential, NetworkPotential) for potential in self.potentials.values()):
             check_network(component, self.optimizer, self.terms, self.first_stage())
         if self.once or self.order:
             check_occurrences(component, self.decoder, self.tag_dictionary_size)
@@ -154,6 +142,24 @@ class Method(NamedTuple):
             check_plugins(component, **{name: getattr(first, name) for name in PLUGINS})
         for name, term in self.each_term(component).items():
             check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
+
+    def _check_blocks(self, component: str) -> None:
+        """Refuse blocks of attributes and potentials whose functions returned something else."""
+        from ..features.protocol import DocAttributes, LabelAttributes, WordAttributes
+        from ..types import SupportPotential, TokenPotential
+
+        for name, plugin in self.attributes.items():
+            if not isinstance(plugin, WordAttributes | DocAttributes | LabelAttributes):
+                raise ConfigError(
+                    f"[components.{component}.attributes.{name}] is {plugin!r}, which has no attributes: it lacks "
+                    "templates, and functions, or names and read or read_labels."
+                )
+        for name, potential in self.potentials.items():
+            if not isinstance(potential, TokenPotential | SupportPotential):
+                raise ConfigError(
+                    f"[components.{component}.potentials.{name}] is {potential!r}, which is not a potential: it lacks "
+                    "read, size or forward."
+                )
 
     def plain_changes(self, before: "Method") -> dict[str, Any]:
         """Return the settings with values of a config, no plug-ins, that differ from those of another method."""

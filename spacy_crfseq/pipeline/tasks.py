@@ -31,7 +31,7 @@ from .structs import write_spans, write_tokens
 ATTRIBUTES = ("tag", "pos", "morph")
 """Token attributes that `crf_tagger` can predict."""
 VOCAB = attrgetter("vocab")
-"""Docs of one batch may have different ones."""
+"""Returns the vocab of a Doc; Docs of one batch may have different vocabs."""
 _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.items()}
 
 
@@ -213,7 +213,7 @@ class TokenTags(Annotation):
                 store_token_scores(doc, prediction.name, scores[begin:end])
 
     def _of_space(self, docs: Sequence[Doc]) -> int:
-        """Return what white space has in spaCy: the tag "_SP", the part of speech SPACE, no morphological features."""
+        """Return spaCy's value for white space: the tag "_SP", the part of speech SPACE, no morphological features."""
         value = POS_IDS["SPACE"]
         for vocab in set(map(VOCAB, docs)) if self.attr != "pos" else ():
             value = add_strings([vocab], ["_SP"])[0] if self.attr == "tag" else vocab.morphology.add("")
@@ -224,7 +224,7 @@ class TokenTags(Annotation):
 
 
 def _known(tag: str) -> str | Partial:
-    """Return what a gold tag says: "!NN" is any tag but NN, as for spaCy's tagger."""
+    """Return the meaning of a gold tag: "!NN" is any tag but NN, as for spaCy's tagger."""
     return Partial(barred=(tag[1:],)) if tag[:1] == "!" and len(tag) > 1 else tag
 
 
@@ -339,7 +339,7 @@ class SpanGroups(Spans):
         except DataError as error:
             text = example.reference.text[:60]
             raise DataError(f"doc.spans[{self.spans_key!r}] of the gold document {text!r}...: {error}") from None
-        if len(spans) < len(gold):  # what lies in one that no predicted tokens can hold is missing annotation
+        if len(spans) < len(gold):  # annotation is missing in a span that no predicted tokens can hold
             for span in gold:
                 for place in example.alignment.y2x[span.start : span.end]:
                     tags[place] = None if tags[place] == "O" else tags[place]

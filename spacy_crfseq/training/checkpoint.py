@@ -33,7 +33,7 @@ DIGEST = 16
 PROGRESS = tuple(
     Progress(0, 0.0, NO_REPORT, score, False, active) for score, active in ((None, None), (None, 0), (0.0, 0))
 )
-"""What an iteration may look like: without an evaluation, and with one, with and without a dev corpus."""
+"""Examples of iterations: without an evaluation, and evaluated without and with a dev corpus."""
 
 
 class Content(NamedTuple):
@@ -188,7 +188,7 @@ def _stored(content: Content, run: RunState) -> dict[str, Any]:
 
 
 def _write(stored: dict[str, Any], write: Callable[[bytes], None]) -> None:
-    """Write a map as msgpack, except the value of the last key; arrays one by one, so that memory stays flat."""
+    """Write a map as msgpack, without the value of the last key; one array at a time, so that memory stays flat."""
     packer = Packer(use_bin_type=True)
 
     def walk(value: Any) -> None:

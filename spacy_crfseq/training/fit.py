@@ -67,7 +67,7 @@ class RunState(NamedTuple):
     """A run after an iteration, from which it can continue.
 
     optimizer (Any): State of the optimizer.
-    without_gain (int): Scores since the best one.
+    without_gain (int): The number of scores since the best.
     """
 
     optimizer: Any
@@ -75,6 +75,12 @@ class RunState(NamedTuple):
     best: Floats | None
     best_score: float
     without_gain: int
+
+    def scored(self, weights: Floats, score: float) -> RunState:
+        """Return the run after a score of these weights [D]."""
+        if score > self.best_score:
+            return self._replace(best=weights.copy(), best_score=score, without_gain=0)
+        return self._replace(without_gain=self.without_gain + 1)
 
 
 class Saver(Protocol):
@@ -105,7 +111,7 @@ def fit(
     begun (RunState | None): A run to continue; without iterations, it may say the score of theta itself.
     After an interrupt the best parameters so far are returned.
     RAISES ClusterError: If the objective is lost, after its state was saved.
-    RAISES ConfigError: If parameters are not finite at the end, and no earlier ones were the best.
+    RAISES ConfigError: If parameters are not finite at the end, and there are none with a best score.
     """
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
@@ -115,18 +121,15 @@ def fit(
     try:
         while not (reason := _reason_to_stop(run, patience)):
             report, iteration = optimizer.iterate(objective, run.optimizer), len(run.history) + 1
-            value, best, active = None, False, None
+            value, active, before = None, None, run.best_score
             due = iteration % max(1, evaluate_every) == 0 or report.converged
             if due and np.isfinite(report.value):
                 weights = _exported(optimizer, run.optimizer, room)
                 active = int(np.count_nonzero(weights != 0))  # twice as fast as without the comparison
                 if evaluate is not None:
                     value = evaluate(weights)
-                    best = value > run.best_score
-                    if best:
-                        run = run._replace(best=weights.copy(), best_score=value, without_gain=0)
-                    else:
-                        run = run._replace(without_gain=run.without_gain + 1)
+                    run = run.scored(weights, value)
+            best = run.best_score > before
             run.history.append(Progress(iteration, perf_counter() - started, report, value, best, active))
             if callback is not None:
                 callback(run.history[-1])
