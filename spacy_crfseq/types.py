@@ -59,8 +59,8 @@ class Scores(NamedTuple):
     """Log-potentials of a batch, or the gradient with respect to them.
 
     emissions (Floats): [T, L].
-    transitions (Floats): [1, L, L] if all positions share them; else [T, L, L], where entry t is the step from token
-        t - 1 to token t (unused at the first token of a sequence).  Axis 1 is the earlier label.
+    transitions (Floats): [1 or T, L, L], 1 if all positions share them; else entry t is the step from token t - 1 to
+        token t (unused at the first token of a sequence).  Axis 1 is the earlier label.
     start, end (Floats): [L], added at the first and at the last token of each sequence.
     """
 

@@ -19,6 +19,10 @@ from spacy.lang.xx import MultiLanguage
 from xdist.scheduler import LoadFileScheduling
 
 from spacy_crfseq import kernels
+from spacy_crfseq.kernels import jit
+from tests import shapes
+
+jit.Kernel = shapes.CheckedKernel  # type: ignore[misc] # before files of kernels are imported
 
 COMPILING = (
     # large kernels of their own, while another process compiles what most tests need

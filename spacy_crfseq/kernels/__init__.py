@@ -4,6 +4,9 @@ A kernel takes C-contiguous arrays, tuples of them and plain numbers, allocates 
 releases the GIL and knows nothing of Docs, templates or plug-ins.  Kernels may call kernels of other files: a change of
 the code of a function makes numba compile again what calls it.
 
+Docstrings of kernels give the shape of each array, which `tests/shapes.py` checks, except that these names
+always mean offsets [N + 1], gold [T], log_z [N], left [N], ptr [T + 1], row_ptr [R + 1], cols [ptr[R]], x [D], y [D].
+
 Others write ``kernels.rows.add_ragged(...)``: a file of kernels is imported at its first use.
 """
 

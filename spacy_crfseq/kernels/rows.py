@@ -286,7 +286,7 @@ def expand(bags: Ints, attrs: Ints, bag_ptr: Offsets, bag_attrs: Ints, ptr: Offs
 
 
 @kernel
-def mark_columns(ids: Ints, columns: Ints, marks: Floats) -> None:
+def mark_columns(ids: Ints, columns: Ints, marks: NDArray[np.uint64]) -> None:
     """Set bit ``columns[t]`` of ``marks[r]`` for every row r that t switches on.
 
     ids [T, S], columns [T] (negative: nothing is marked), marks [R, ceil(C / 64)] uint64.
@@ -303,7 +303,7 @@ def mark_columns(ids: Ints, columns: Ints, marks: Floats) -> None:
 
 
 @kernel
-def spread_marks(ptr: Offsets, ids: Ints, bag_marks: Floats, marks: Floats) -> None:
+def spread_marks(ptr: Offsets, ids: Ints, bag_marks: NDArray[np.uint64], marks: NDArray[np.uint64]) -> None:
     """Add the marks of each bag, bag_marks [B, W], to its features, marks [F, W]."""
     for b in range(ptr.shape[0] - 1):
         for p in range(ptr[b], ptr[b + 1]):

@@ -85,7 +85,8 @@ class Lattices(NamedTuple):
     steps (Floats): [S, L, L] step scores of each set of label-pair features.
     factors (Floats): [S, P, P] their exponentials, M.
     kinds (Bytes): [S] `DENSE`, `SPARSE` or `FAR`.
-    sizes, rows, cols, values: [S] and three of [S, most], the entries of M - 1, where it is sparse.
+    sizes (Ints): [S] number of entries of M - 1, where it is sparse.
+    rows, cols, values: [S, most] these entries.
     set_ptr, sets: Row r of those that score label pairs is in the sets ``sets[set_ptr[r]:set_ptr[r + 1]]``.
     log_z, gold (Floats): [N] log Z, and the score of the gold labels or log Z over all labellings that agree with them.
     """
