@@ -3,6 +3,7 @@
 from .columns import check_columns, check_scheme, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, read_conllu
 from .layouts import (
+    CRFSUITE,
     CUSTOM,
     DOCBIN,
     PRESETS,
@@ -17,7 +18,7 @@ from .layouts import (
 from .lines import OnError, Sentence, check_file, read_lines
 
 __all__ = [
-    "CUSTOM", "DOCBIN", "PRESETS", "SPAN_COLUMNS", "TOKEN_COLUMNS", "UPOS", "OnError", "Preset", "Sentence",
+    "CRFSUITE", "CUSTOM", "DOCBIN", "PRESETS", "SPAN_COLUMNS", "TOKEN_COLUMNS", "UPOS", "OnError", "Preset", "Sentence",
     "check_columns", "check_file", "check_scheme", "get_preset", "guess", "read", "read_columns", "read_conllu",
     "read_lines", "read_preset", "sentence_lines", "write_columns",
 ]  # fmt: skip

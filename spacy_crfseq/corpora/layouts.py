@@ -67,8 +67,8 @@ PRESETS = {
         Preset("xml", ("word", "tag", "chunk", "ent"), "IOB2", "", "tag", XMLForm()),
     )
 }
-DOCBIN, CUSTOM = "spacy", "columns"
-"""The names of spaCy's binary format, and of a layout without a preset."""
+DOCBIN, CUSTOM, CRFSUITE = "spacy", "columns", "crfsuite"
+"""The names of spaCy's binary format, of a layout without a preset, and of attribute files, whose labels are scored."""
 TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
 SPAN_COLUMNS = ("chunk", "ent")
 DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")

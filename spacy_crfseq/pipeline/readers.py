@@ -23,7 +23,19 @@ from spacy.training import Example
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from ..corpora import CUSTOM, DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_columns, get_preset, layouts, read
+from ..corpora import (
+    CRFSUITE,
+    CUSTOM,
+    DOCBIN,
+    PRESETS,
+    TOKEN_COLUMNS,
+    Preset,
+    Sentence,
+    check_columns,
+    get_preset,
+    layouts,
+    read,
+)
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
@@ -155,7 +167,7 @@ def create_crfsuite_reader(
     """
     path = _given(path)
     check_setting("column", column, ("tag", "pos", "morph", "ent", "chunk"))
-    layout = Preset("crfsuite", ("word", column), scheme, encoding, column)
+    layout = Preset(CRFSUITE, ("word", column), scheme, encoding, column)
     settings = CorpusSettings(path, layout, (), "sentence", chunks_key, on_invalid, limit, weight)
     return CorpusReader(settings, lambda _, part: read_crfsuite(part.path, column, word, encoding))
 
@@ -225,7 +237,7 @@ def create_annotation_reader(
     The settings and the errors are those of `create_conll_reader`.
     """
     layout = ANNOTATIONS._replace(encoding=encoding)
-    return reader_of(CorpusSettings(_given(path), layout, limit=limit, weight=weight))
+    return CorpusReader(CorpusSettings(_given(path), layout, limit=limit, weight=weight))
 
 
 def create_text_reader(
@@ -288,21 +300,14 @@ def read_examples(
     RAISES ConfigError: If there is no such preset.
     """
     preset = get_preset(layout) if isinstance(layout, str) else layout
-    return reader_of(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
-
-
-def reader_of(settings: CorpusSettings) -> "CorpusReader":
-    """Return the reader of a corpus, whatever its layout; in some, all docs are sentences."""
-    layout = settings.layout
-    if layout.name == ANNOTATIONS.name:
-        return CorpusReader(
-            replace(settings, unit="sentence"),
-            lambda nlp, part: annotated_sentences(nlp, part.path, layout.encoding),
-        )
-    return CorpusReader(settings if layout.form is None else replace(settings, unit="sentence"))
+    return CorpusReader(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
 
 
 def _sentences(layout: Preset, nlp: Language, part: Part) -> Iterator[Sentence]:
+    if layout.name == ANNOTATIONS.name:
+        return annotated_sentences(nlp, part.path, layout.encoding)
+    if layout.name == CRFSUITE:
+        return read_crfsuite(part.path, layout.score, WORD, layout.encoding)
     check = check_file if layout.form is None else check_corpus
     check(part.path)
     stream = part.open()
@@ -317,7 +322,9 @@ class CorpusReader:
 
     def __init__(self, settings: CorpusSettings, sentences: Sentences | None = None) -> None:
         register_extensions()
-        self._settings = settings
+        layout = settings.layout
+        of_sentences = layout.form is not None or layout.name == ANNOTATIONS.name
+        self._settings = replace(settings, unit="sentence") if of_sentences else settings
         self._sentences: Sentences = sentences or partial(_sentences, settings.layout)
         self._part: Part | None = None
         self._warned: set[Path] = set()

@@ -104,7 +104,7 @@ def test_a_folder_of_files(addresses: Path, run: Run, tmp_path: Path) -> None:
     columns = tmp_path / "test.conll"  # with as many columns as an XML file
     columns.write_text("Main street B-NP O\nAda no B-NP B-PER\n\n" * 9)
     assert "detected --format conll2003" in worked(run("evaluate", tmp_path / "out/model-best", columns)).stderr
-    worked(run("convert", tmp_path / "all", tmp_path / "all.conll", "--to columns"), "Converted 80 sentences")
+    worked(run("convert", tmp_path / "all", tmp_path / "all.conll", "--to word,tag"), "Converted 80 sentences")
     (tmp_path / "none").mkdir()
     refused(run("evaluate", tmp_path / "out/model-best", tmp_path / "none"), "this is a folder; give one file")
 
@@ -117,11 +117,11 @@ def test_labels_and_tokens_of_a_config(run: Run, tmp_path: Path) -> None:
     assert labels["parts"]["train"]["columns"]["tag"]["labels"].keys() == {"one", "O"}
     text = config.read_text().replace('pattern = "\\\\S+"', f"pattern = {json.dumps(PARTED)}")
     config.write_text(text.replace('pattern = "\\\\w+|[^\\\\w\\\\s]"', f"pattern = {json.dumps(PARTED)}"))
-    worked(run("convert", path, tmp_path / "a.txt", "--to columns --config", config))
+    worked(run("convert", path, tmp_path / "a.txt", "--to word,tag --config", config))
     lines = (tmp_path / "a.txt").read_text().split("\n")
     assert lines[:7] == ["V one", "69 one", ", one", "p one", "1914 one", ". one", ""]
     assert lines[10:13] == ["x O", "y O", ""]
-    worked(run("convert", path, tmp_path / "b.txt", "--to columns --rename a=one"))
+    worked(run("convert", path, tmp_path / "b.txt", "--to word,tag --rename a=one"))
     assert (tmp_path / "b.txt").read_text().startswith("V69, one\np1914. b\n")
-    refused(run("convert", path, tmp_path / "d.txt", "--to columns --rename a"), "--rename a: give labels of XML")
+    refused(run("convert", path, tmp_path / "d.txt", "--to word,tag --rename a"), "--rename a: give labels of XML")
     refused(run("convert", tmp_path / "a.txt", tmp_path / "e.iob", "--rename a=b"), "--rename a=b: give labels of XML")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin, Span
 
+from spacy_crfseq.corpora.layouts import Asked
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.tools.convert import Settings, convert
+from spacy_crfseq.tools import convert as room
 from tests.commands import Run, refused, worked
 
 IOB1 = """\
@@ -42,9 +44,15 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def converted(source: Path, settings: Settings) -> str:
+def convert(source: Path, target: Path, of: str | Asked, to: str, scheme: str = "IOB2", **how: Any) -> int:
+    layout = room.target_layout(target, to, scheme)
+    corpus = room.corpus_of(source, of if isinstance(of, Asked) else Asked(of), **how)
+    return room.convert(corpus, target, layout, spacy.blank("en"), force=True)
+
+
+def converted(source: Path, *layouts: Any, **how: Any) -> str:
     target = source.with_name("out.txt")
-    convert(source, target, settings, force=True)
+    convert(source, target, *layouts, **how)
     return target.read_text()
 
 
@@ -73,43 +81,42 @@ def test_a_split_keeps_documents_and_copies_together(run: Run, tmp_path: Path) -
 
 
 def test_schemes(source: Path) -> None:
-    assert "-DOCSTART- O O O\n\n" + converted(source, Settings("conll2003", "conll2003", scheme="IOB1")) == IOB1
-    iob2 = converted(source, Settings("conll2003", "conll2003"))
+    assert "-DOCSTART- O O O\n\n" + converted(source, "conll2003", "conll2003", "IOB1") == IOB1
+    iob2 = converted(source, "conll2003", "conll2003")
     assert iob2.splitlines()[:4] == [
         "Ada NNP B-NP B-PER", "Karl NNP B-NP B-PER", "sees VBZ B-VP O", "Oslo NNP B-NP B-LOC",
     ]  # fmt: skip
     assert "-DOCSTART- O O O\n\nBo NNP B-NP B-PER\nOlga NNP I-NP I-PER\n" in iob2
-    biluo = converted(source, Settings("conll2003", "conll2002", scheme="BILUO"))
+    biluo = converted(source, "conll2003", "conll2002", "BILUO")
     assert biluo.splitlines()[0] == "Ada NNP U-PER"
     assert biluo.endswith("Bo NNP B-PER\nOlga NNP L-PER\n\n")
     source.write_text(biluo)
-    back = converted(source, Settings("conll2002", "iob", scheme="IOB1", from_scheme="BILUO"))
+    back = converted(source, Asked(columns="word,tag,ent", scheme="BILUO"), "iob", "IOB1")
     assert back.splitlines()[:2] == ["Ada I-PER", "Karl B-PER"]
     assert "Bo I-PER\nOlga I-PER" in back
 
 
 def test_there_and_back_through_docbin(source: Path) -> None:
     binary = source.with_name("a.spacy")
-    assert convert(source, binary, Settings("conll2003", "spacy")) == 3  # docs are sentences by default
-    settings = Settings("conll2003", "spacy", unit="document")
-    assert convert(source, binary, settings, force=True) == 2
+    assert convert(source, binary, "conll2003", "spacy") == 3  # docs are sentences by default
+    assert convert(source, binary, "conll2003", "spacy", unit="document") == 2
     first, second = docs_of(binary)
     assert [token.text for token in first] == ["Ada", "Karl", "sees", "Oslo", "it"]
     assert [sentence.text for sentence in first.sents] == ["Ada Karl sees Oslo", "it"]
     assert [(ent.text, ent.label_) for ent in first.ents] == [("Ada", "PER"), ("Karl", "PER"), ("Oslo", "LOC")]
     assert [span.label_ for span in second.spans["chunks"]] == ["NP"]
-    back = converted(binary, Settings("spacy", "conll2003", scheme="IOB1", unit="document"))
+    back = converted(binary, "spacy", "conll2003", "IOB1", unit="document")
     assert "-DOCSTART- O O O\n\n" + back == IOB1
-    assert "-DOCSTART-" not in converted(binary, Settings("spacy", "conll2003"))
+    assert "-DOCSTART-" not in converted(binary, "spacy", "conll2003")
 
 
 def test_missing_entities_stay_missing(source: Path) -> None:
     source.write_text("Ada I-PER\nKarl -\nsees O\n\n")
-    assert converted(source, Settings("iob", "iob")) == "Ada B-PER\nKarl -\nsees O\n\n"
-    convert(source, source.with_name("a.spacy"), Settings("iob", "spacy"))
+    assert converted(source, "iob", "iob") == "Ada B-PER\nKarl -\nsees O\n\n"
+    convert(source, source.with_name("a.spacy"), "iob", "spacy")
     (doc,) = docs_of(source.with_name("a.spacy"))
     assert [token.ent_iob for token in doc] == [3, 0, 2]
-    assert converted(source.with_name("a.spacy"), Settings("spacy", "iob")) == "Ada B-PER\nKarl -\nsees O\n\n"
+    assert converted(source.with_name("a.spacy"), "spacy", "iob") == "Ada B-PER\nKarl -\nsees O\n\n"
 
 
 def test_white_space_tokens_are_left_out(tmp_path: Path) -> None:
@@ -117,7 +124,7 @@ def test_white_space_tokens_are_left_out(tmp_path: Path) -> None:
     doc = Doc(nlp.vocab, words=["\n", "Ada", " ", "Byron", "sees"], ents=["O", "B-PER", "I-PER", "I-PER", "O"])
     space = Doc(nlp.vocab, words=[" "], ents=["O"])
     DocBin(docs=[doc, space]).to_disk(tmp_path / "a.spacy")
-    assert converted(tmp_path / "a.spacy", Settings("spacy", "iob")) == "Ada B-PER\nByron I-PER\nsees O\n\n"
+    assert converted(tmp_path / "a.spacy", "spacy", "iob") == "Ada B-PER\nByron I-PER\nsees O\n\n"
 
 
 def test_invalid_tags(source: Path) -> None:
@@ -125,16 +132,15 @@ def test_invalid_tags(source: Path) -> None:
     target = source.with_name("out.txt")
     target.write_text("old")
     with pytest.raises(FormatError, match=r"in.conll:2: tag 'I-VP' may not follow 'O' in IOB2"):
-        convert(source, target, Settings("conll2000", "conll2000"), force=True)
+        convert(source, target, "conll2000", "conll2000")
     assert target.read_text() == "old"
     assert sorted(path.name for path in source.parent.iterdir()) == ["in.conll", "out.txt"]
-    lenient = Settings("conll2000", "conll2000", on_invalid="conlleval")
-    assert converted(source, lenient) == "Ada NNP O\nsees VBZ B-VP\n\n"
+    assert converted(source, "conll2000", "conll2000", on_invalid="conlleval") == "Ada NNP O\nsees VBZ B-VP\n\n"
     with pytest.raises(FormatError, match=r"in.conll:2: tag 'I-VP'"):
-        convert(source, source.with_name("a.spacy"), Settings("conll2000", "spacy"))
+        convert(source, source.with_name("a.spacy"), "conll2000", "spacy")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        convert(source, source.with_name("a.spacy"), lenient._replace(target="spacy"), force=True)
+        convert(source, source.with_name("a.spacy"), "conll2000", "spacy", on_invalid="conlleval")
     (doc,) = docs_of(source.with_name("a.spacy"))
     assert [span.text for span in doc.spans["chunks"]] == ["sees"]
 
@@ -145,50 +151,49 @@ def test_docs_without_annotation(tmp_path: Path) -> None:
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
     for target, name in (("iob", "ent"), ("conll2000", "chunk")):
         with pytest.raises(DataError, match=f"no {name} annotation"):
-            converted(tmp_path / "a.spacy", Settings("spacy", target))
+            converted(tmp_path / "a.spacy", "spacy", target)
     doc.spans["chunks"] = [Span(doc, 0, 1, "NP")]
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
-    assert converted(tmp_path / "a.spacy", Settings("spacy", "conll2000")) == "Ada NNP B-NP\nsees VBZ O\n\n"
+    assert converted(tmp_path / "a.spacy", "spacy", "conll2000") == "Ada NNP B-NP\nsees VBZ O\n\n"
 
 
 def test_attribute_files(tmp_path: Path) -> None:
     source = tmp_path / "train.crfsuite"
     source.write_text("B-PER\tw[0]=Ada\tcap\nO\tw[0]=a\\:b\n\nO\tcap\n")
-    assert converted(source, Settings("crfsuite", "iob", labels="ent", scheme="BILUO")) == "Ada U-PER\na:b O\n\n_ O\n\n"
-    assert converted(source, Settings("crfsuite", "iob", labels="ent", word="x=")).startswith("_ B-PER\n_ O\n")
-    assert convert(source, tmp_path / "a.spacy", Settings("crfsuite", "spacy")) == 2
+    assert converted(source, "crfsuite", "iob", "BILUO", labels="ent") == "Ada U-PER\na:b O\n\n_ O\n\n"
+    assert convert(source, tmp_path / "a.spacy", "crfsuite", "spacy") == 2
     first, second = docs_of(tmp_path / "a.spacy")
     assert [token.tag_ for token in first] == ["B-PER", "O"]
     assert [list(names) for names in first._.crf_attributes] == [["w[0]=Ada", "cap"], ["w[0]=a:b"]]
     assert [list(names) for names in second._.crf_attributes] == [["cap"]]
 
 
-@pytest.mark.parametrize(("settings", "message"), [
-    (Settings("columns", "iob"), "--from columns needs --columns"),
-    (Settings("iob", "iob", columns=("word", "ent")), "--from iob has columns of its own"),
-    (Settings("columns", "iob", columns=("word", "net")), "unknown column 'net'. Did you mean 'ent'"),
-    (Settings("columns", "iob", columns=("tag", "ent")), "among them 'word'"),
-    (Settings("columns", "iob", columns=("word", "tag")), "columns can become: spacy"),
-    (Settings("conll2003", "crfsuite"), "attribute files hold extracted features"),
-    (Settings("crfsuite", "iob", labels="pos"), "--labels pos"),
-    (Settings("conll2004", "spacy"), "--from conll2004: unknown. Did you mean"),
-    (Settings("conll2003", "conllu"), "--to conllu: unknown"),
-    (Settings("conll2003", "iob", scheme="IOB3"), "--scheme IOB3"),
-    (Settings("conll2003", "iob", from_scheme="x"), "--from-scheme x"),
-    (Settings("conll2003", "spacy", unit="text"), "--unit text"),
-    (Settings("conll2003", "spacy", on_invalid="skip"), "--on-invalid skip"),
-    (Settings("iob", "conll2002"), "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
-    (Settings("spacy", "spacy"), "only copy"),
+@pytest.mark.parametrize(("layouts", "how", "message"), [
+    ((Asked(columns="word,net"), "iob"), {}, "unknown column 'net'. Did you mean 'ent'"),
+    ((Asked(columns="tag,ent"), "iob"), {}, "among them 'word'"),
+    ((Asked(columns="word,tag"), "iob"), {}, "columns can become: spacy"),
+    (("conll2003", "crfsuite"), {}, "attribute files hold extracted features"),
+    (("crfsuite", "iob"), {"labels": "pos"}, "--labels pos"),
+    (("conll2004", "spacy"), {}, "--format conll2004: unknown. Did you mean"),
+    (("conll2003", "conllu"), {}, "--to conllu: unknown"),
+    (("conll2003", "word,net"), {}, "unknown column 'net'. Did you mean 'ent'"),
+    (("conll2003", "iob", "IOB3"), {}, "--to-scheme IOB3"),
+    ((Asked("crfsuite", scheme="x"), "iob"), {}, "--scheme x"),
+    (("conll2003", "spacy"), {"unit": "text"}, "--unit text"),
+    (("conll2003", "spacy"), {"on_invalid": "skip"}, "--on-invalid skip"),
+    (("iob", "conll2002"), {}, "hold the columns tag, which iob files do not. iob can become: spacy, iob"),
+    (("spacy", "spacy"), {}, "only copy"),
 ])  # fmt: skip
-def test_refused_settings(settings: Settings, message: str, source: Path) -> None:
+def test_refused_settings(layouts: Any, how: dict[str, str], message: str, source: Path) -> None:
     with pytest.raises(ConfigError, match=message):
-        converted(source, settings)
+        converted(source, *layouts, **how)
 
 
 def test_command(run: Run, source: Path, tmp_path: Path) -> None:
     target = source.parent / "new" / "out.iob"
     worked(
-        run("convert", source, target, "--from conll2003 --to iob --scheme BILUO"), f"Converted 3 sentences: {target}"
+        run("convert", source, target, "--from conll2003 --to iob --to-scheme BILUO"),
+        f"Converted 3 sentences: {target}",
     )
     assert target.read_text().startswith("Ada U-PER\n")
     for path, layout, message in (
@@ -206,7 +211,7 @@ def test_layouts_come_from_endings_and_first_lines(run: Run, source: Path) -> No
     result = worked(run("convert", source, target), f"Converted 3 sentences: {target}")
     assert "in.conll: detected --format conll2003 (word tag chunk ent)." in result.stderr
     assert target.read_text().startswith("Ada B-PER\n")
-    worked(run("convert", source, source.with_name("a.spacy"), "--columns word,tag,_,ent --from-scheme IOB1"))
+    worked(run("convert", source, source.with_name("a.spacy"), "--columns word,tag,_,ent --scheme IOB1"))
     again = worked(run("convert", source.with_name("a.spacy"), target, "--force"))
     assert again.stderr == ""
     assert target.read_text().startswith("Ada B-PER\n")
@@ -225,13 +230,14 @@ def test_spans_across_the_ends_of_sentences_are_cut_there(tmp_path: Path) -> Non
     doc = Doc(spacy.blank("en").vocab, words=["Ada", "King", "Bo"], sent_starts=[True, True, False])
     doc.ents = [Span(doc, 0, 2, "PER"), Span(doc, 2, 3, "PER")]
     DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
-    assert converted(tmp_path / "a.spacy", Settings("spacy", "iob")) == "Ada B-PER\n\nKing B-PER\nBo B-PER\n\n"
+    assert converted(tmp_path / "a.spacy", "spacy", "iob") == "Ada B-PER\n\nKing B-PER\nBo B-PER\n\n"
 
 
 def test_weights_of_sentences(tmp_path: Path) -> None:
     (tmp_path / "a.conll").write_text("Ada B-PER 2\nsings O _\n\nBo B-PER 1\n\n")
-    convert(tmp_path / "a.conll", tmp_path / "a.spacy", Settings("columns", "spacy", columns=("word", "ent", "weight")))
+    convert(tmp_path / "a.conll", tmp_path / "a.spacy", Asked(columns="word,ent,weight"), "spacy")
     docs = DocBin(store_user_data=True).from_disk(tmp_path / "a.spacy").get_docs(spacy.blank("en").vocab)
     assert [doc._.crf_weight for doc in docs] == [2, 1]
-    own = Settings("columns", "iob", columns=("word", "ent", "weight"))
-    assert converted(tmp_path / "a.conll", own) == "Ada B-PER\nsings O\n\nBo B-PER\n\n"
+    assert (
+        converted(tmp_path / "a.conll", Asked(columns="word,ent,weight"), "iob") == "Ada B-PER\nsings O\n\nBo B-PER\n\n"
+    )

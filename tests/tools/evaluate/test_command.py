@@ -316,6 +316,6 @@ def test_the_attributes_are_the_files(run: Run, folder: Path, tmp_path: Path) ->
     best = max(entry["score"] for entry in log)
     assert scores["crf_chunker"]["all"]["f1"]["value"] == pytest.approx(best, abs=1e-4)
     assert run("tag", model, folder / "dev.spacy", "-o", tmp_path, "--to spacy").exit_code == 0
-    docs = list(DocBin().from_disk(tmp_path / "dev-00001.spacy").get_docs(spacy.blank("xx").vocab))
+    docs = list(DocBin().from_disk(tmp_path / "dev.spacy").get_docs(spacy.blank("xx").vocab))
     assert all(len(doc.user_data[KEY]) == len(doc) for doc in docs)
     assert list(docs[0].spans["chunks"])
