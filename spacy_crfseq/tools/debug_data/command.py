@@ -12,10 +12,23 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, cut, print_json, printer
 from ...corpora.layouts import Asked
-from . import CORPUS_ROWS, ERRORS, LABEL_ROWS, MARKS, TEMPLATE, Report, debug_data
+from . import Report, debug_data
 from .corpus import overlap
 from .features import Component
 from .label_errors import Suspects
+
+ERRORS = 10
+"""Number of errors of a file that are shown."""
+LABEL_ROWS = 50
+"""Number of labels that are shown."""
+CORPUS_ROWS = (
+    "sequences", "tokens", "distinct words", "tokens of a sentence, median", "95 % have at most", "longest",
+    "repeated sentences",
+)  # fmt: skip
+TEMPLATE = 32
+"""Characters of a template's name, so that the table fits into a terminal."""
+MARKS = {"good": "ok  ", "warn": "warn", "fail": "FAIL"}
+"""Plain marks for output that is not a terminal."""
 
 
 @command("debug-data", "Begin", "debug", "check", context_settings=options.OVERRIDES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import compress
@@ -206,6 +206,11 @@ class CorpusCounts:
         for column, own, other in zip(self.columns.values(), labels, first.labels, strict=True):
             if own != other and len(sentence.words) >= COMPARED:
                 column.conflicts.add(f"{place}: {' '.join(sentence.words[:12])!r} has other labels than {first.place}")
+
+    def without_empty_columns(self) -> CorpusCounts:
+        """Return the counts without columns that hold no labels; if all are empty, with all."""
+        used = {name: column for name, column in self.columns.items() if column.labels or column.unreadable.count}
+        return replace(self, columns=used or self.columns)
 
     def quantiles(self) -> tuple[float, float]:
         """Return the median of the lengths, and what 95 % do not exceed."""

@@ -15,9 +15,15 @@ from tqdm import tqdm
 
 from ...pipeline.project import Setup, each_fold
 from .._pages.label_errors import LabelError, Stretch, label_errors, shown
+from .corpus import Places
+from .reading import CorpusReading, place_of, sentences_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spacy.tokens import Doc
+
+    from ...corpora import Preset
 
 AROUND = 6
 """Number of words shown on each side of a stretch."""
@@ -86,6 +92,15 @@ class TokensOfFile(NamedTuple):
     def place(self, start: int | None, token: int) -> str:
         """Return the place of a token of a Doc, which begins at token `start` of the file."""
         return self.name if start is None else self.places[start + token]
+
+
+def tokens_of_file(path: Path, layout: Preset, reading: CorpusReading) -> TokensOfFile:
+    """Return the words of a file with their places."""
+    words, places = list[str](), list[str]()
+    for sentence in sentences_of(path, layout, reading, Places()):
+        words += sentence.words
+        places += [place_of(path, layout, sentence, i) for i in range(len(sentence.words))]
+    return TokensOfFile(words, places, str(path))
 
 
 def find_suspects(setup: Setup, k: int, number: int, file: TokensOfFile) -> Suspects:

@@ -28,7 +28,8 @@ from spacy_crfseq.schemes import decode_lenient, find_invalid
 from spacy_crfseq.tools._pages.label_errors import Stretch
 from spacy_crfseq.tools.debug_data import Report, debug_data
 from spacy_crfseq.tools.debug_data.corpus import COMPARED, CorpusCounts, count, overlap
-from spacy_crfseq.tools.debug_data.features import estimate, template_uses
+from spacy_crfseq.tools.debug_data.cost import estimate
+from spacy_crfseq.tools.debug_data.features import template_uses
 from spacy_crfseq.tools.debug_data.label_errors import TokensOfFile, context
 from tests.commands import Run, refused, worked
 from tests.pipeline.helpers import SENTENCES, gold_doc
@@ -395,7 +396,7 @@ def test_a_small_corpus_is_its_own_sample(optimizer: str) -> None:
 
 
 def test_an_optimizer_that_does_not_converge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spacy_crfseq.tools.debug_data.features.SECONDS", 0.0)
+    monkeypatch.setattr("spacy_crfseq.tools.debug_data.cost.SECONDS", 0.0)
     nlp = spacy.blank("xx")
     docs = [gold_doc(nlp, rows) for rows in SENTENCES] * 4
     _, cost = trained_on([Example(doc.copy(), doc) for doc in docs], "crf_ner", "LBFGS")

@@ -1,0 +1,127 @@
+"""Reading a corpus as a config reads it: sentence by sentence, with the place of each token, to the end of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spacy import util
+
+from ...corpora import DOCBIN, Preset, Sentence, layouts
+from ...corpora.annotations import Notes, read_annotations
+from ...errors import CrfError, DataError, FormatError
+from ...pipeline.project import load_config
+from ...pipeline.texts import load_docs
+from ...schemes import encode
+from .corpus import Places
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+COLUMN_OF = {"crf_tagger": "tag", "crf_chunker": "chunk", "crf_ner": "ent"}
+"""The column that components of a factory learn by default."""
+
+
+class CorpusReading(NamedTuple):
+    """How a config reads a corpus: layout, whether invalid tags are errors, columns to learn, key of the chunks.
+
+    nlp: The language and the tokenizer of the config.
+    parts: What its readers take of the files for train and dev.
+    is_cut: Whether it cuts dev from the training file.
+    """
+
+    layout: Preset | None = None
+    strict: bool = False
+    labels: tuple[str, ...] = ()
+    key: str = "chunks"
+    nlp: Mapping[str, Any] = {"lang": "xx"}
+    parts: tuple[str, str] = ("all", "all")
+    is_cut: bool = False
+
+    def blank(self) -> Language:
+        """Return the language and the tokenizer of the config as a pipeline."""
+        return util.load_model_from_config({"nlp": {**self.nlp, "pipeline": []}}, auto_fill=True)
+
+
+def reading_of(config_path: Path, overrides: dict[str, Any]) -> CorpusReading:
+    """Return how a config reads its corpora.  Raises CrfError if it cannot be read itself."""
+    config = load_config(config_path, overrides).interpolate()
+    block, dev_block = layouts.corpus_block(config, "train_corpus"), layouts.corpus_block(config, "dev_corpus")
+    labels, key = [], "chunks"
+    for name in config.get("nlp", {}).get("pipeline", []):
+        settings = config.get("components", {}).get(name, {})
+        factory = settings.get("factory")
+        if factory in COLUMN_OF:
+            labels.append(settings.get("attr") or COLUMN_OF[factory])
+        if factory == "crf_chunker":
+            key = settings.get("spans_key", key)
+    strict = block.get("on_invalid", "error") == "error" and "spacy_crfseq.ConllReader" in block.get("@readers", "")
+    nlp = {name: value for name, value in config.get("nlp", {}).items() if name in ("lang", "tokenizer")}
+    parts = str(block.get("part", "all")), str(dev_block.get("part", "all"))
+    is_cut = parts == ("train", "dev") and block.get("path") == dev_block.get("path")
+    return CorpusReading(layouts.reader_layout(block), strict, tuple(labels), key, nlp, parts, is_cut)
+
+
+def sentences_of(
+    path: Path, layout: Preset, reading: CorpusReading, errors: Places, notes: Notes | None = None
+) -> Iterator[Sentence]:
+    """Yield the sentences of a file, and collect its errors and notes on what is odd.
+
+    RAISES CrfError: If there is no such file.
+    """
+
+    def note(error: CrfError) -> None:
+        errors.add(str(error))
+
+    try:
+        if layout.name == DOCBIN:
+            yield from _of_docs(path, reading.key, note)
+        elif layout.name == layouts.ANNOTATIONS.name:
+            from ...pipeline.readers import tokenizer_of
+
+            yield from read_annotations(path, tokenizer_of(reading.blank()), notes, note, encoding=layout.encoding)
+        else:
+            yield from layouts.read_layout(path, layout, note)
+    except FormatError as error:  # of the file as a whole
+        note(error)
+
+
+def place_of(path: Path, layout: Preset, sentence: Sentence, token: int) -> str:
+    """Return the place of a token: file and line, or the number of the Doc."""
+    between, line = ", doc " if layout.name == DOCBIN else ":", sentence.line_of(token)
+    return f"{sentence.file or path}{between}{line}" if line else str(path)
+
+
+def _of_docs(path: Path, key: str, note: Callable[[CrfError], None]) -> Iterator[Sentence]:
+    from spacy.vocab import Vocab
+
+    for number, doc in enumerate(load_docs(path, Vocab()), start=1):
+        try:
+            columns = _columns_of(doc, key)
+        except DataError as error:
+            note(FormatError(path, 0, f"doc {number}: {error}"))
+            continue
+        if not len(doc):
+            continue
+        words = [token.text for token in doc]
+        starts = [i for i, token in enumerate(doc) if i == 0 or token.is_sent_start]
+        for start, end in zip(starts, [*starts[1:], len(doc)], strict=True):
+            cut = {name: values[start:end] for name, values in columns.items()}
+            yield Sentence(words[start:end], cut, None, number, number, {}, on_one_line=True)
+
+
+def _columns_of(doc: Doc, key: str) -> dict[str, list[str]]:
+    n = len(doc)
+
+    def tags_of(spans: Any) -> list[str]:
+        return encode([(span.start, span.end, span.label_) for span in spans], n, "BILUO")
+
+    return {
+        "tag": [token.tag_ for token in doc],
+        "pos": [token.pos_ for token in doc],
+        "morph": [str(token.morph) for token in doc],
+        "chunk": tags_of(doc.spans[key]) if key in doc.spans else [""] * n,
+        "ent": ["" if token.ent_iob == 0 else tag for token, tag in zip(doc, tags_of(doc.ents), strict=True)],
+    }
