@@ -13,7 +13,7 @@ from scripts.papers.tasks import Examples, Task, Trained, changed, read
 
 LOSSES = ("SequentialLog", "SequentialExp", "PointwiseLog", "PointwiseExp")
 CAPPED = ("SequentialExp-30", "PointwiseExp-30")
-BOUNDS = ("loose", "tight", "position")
+BOUNDS = ("loose", "tight", "exact")
 FEATURES = ("S1", "S2", "S3")
 GRADIENTS = {"L-BFGS": "L-BFGS", "conjugate": "conjugate gradients"}
 NEAR = (1.0, 0.1)

@@ -8,7 +8,7 @@ b_t, all logarithms in float64::
     P(y_t = j | x) ~ exp(a_t(j) + b_t(j))
     P(y_{t-1} = i, y_t = j | x) ~ exp(a_{t-1}(i) + step_t(i, j) + local_t(j) + b_t(j))
 
-(Rabiner 1989, section V.A.)  Sums are products of small matrices of exponentials; one that comes out smaller than
+(Rabiner 1989, section V.A.)  SignedSums are products of small matrices of exponentials; one that comes out smaller than
 `TINY` is computed again from logarithms, so that scores of any size are safe.
 
 Of every parameter k two sums are kept, over the positions t of all sequences, where p is the probability that the
@@ -29,17 +29,14 @@ from ...kernels.sequences import largest, log_sum
 from ...types import Bools, Ints, Offsets
 
 Numbers = NDArray[np.float64]
-Reach = tuple[Numbers, Numbers, Numbers]
 Steps = tuple[Numbers, Numbers, Numbers]
 """Scores of steps, exp(score - base), both [S, L, L], and the base, the largest score [S]: of all, or of each token."""
-POSITION, LOOSE, OPTIMISTIC = 0, 1, 2
-"""What `rank` compares features by."""
 LARGEST_EXPONENT = 600.0
 TINY = 1e-200
 """A sum of products under this may lack terms that were rounded to zero (under 1e-308)."""
 
 
-class Text(NamedTuple):
+class BoostedText(NamedTuple):
     """The training set, and the R rows of parameters.
 
     offsets (Offsets): [N + 1].
@@ -77,7 +74,7 @@ class Chains(NamedTuple):
     backward: Numbers
 
 
-class Sums(NamedTuple):
+class SignedSums(NamedTuple):
     """What is known of every parameter.
 
     both (Numbers): [D, 2] plus and minus; those of shared scores only while bounds on sequences are compared.
@@ -94,7 +91,7 @@ class Sums(NamedTuple):
 
 
 @internal
-def _make_steps(first: int, last: int, text: Text, chains: Chains) -> Steps:
+def _make_steps(first: int, last: int, text: BoostedText, chains: Chains) -> Steps:
     """Return the steps to the tokens first..last-1 where label-pair weights score them, or those that all share."""
     theta, with_pairs, n = chains.theta, text.pair_ptr.shape[0] > 0, chains.local.shape[1]
     size, shared = last - first if with_pairs else 1, text.cols.shape[0] - n * (n + 2)
@@ -175,7 +172,7 @@ def _retreat(ahead: Numbers, logs: Numbers, powers: Numbers, base: float, row: N
 
 
 @internal
-def _recursions(s: int, clamped: int, text: Text, chains: Chains, steps: Steps) -> float:
+def _recursions(s: int, clamped: int, text: BoostedText, chains: Chains, steps: Steps) -> float:
     """Compute forward and backward scores of a sequence that is not empty; return log Z."""
     first, last, local, gold = text.offsets[s], text.offsets[s + 1], chains.local, text.gold
     forward, backward = chains.forward[clamped], chains.backward[clamped]
@@ -199,7 +196,7 @@ def _recursions(s: int, clamped: int, text: Text, chains: Chains, steps: Steps) 
 
 
 @kernel
-def renew(sequences: Offsets, text: Text, chains: Chains, nll: Numbers) -> None:
+def renew(sequences: Offsets, text: BoostedText, chains: Chains, nll: Numbers) -> None:
     """Compute the recursions of some sequences with the present weights; write -log P(gold | x) to nll [n]."""
     for i in range(sequences.shape[0]):
         s = sequences[i]
@@ -277,7 +274,7 @@ def _add_parts(factor: float, p: Numbers, q: Numbers, gold: int, out: Numbers) -
 
 
 @inlined
-def _scatter(ids: Ints, text: Text, d: Numbers, sums: Sums) -> None:
+def _scatter(ids: Ints, text: BoostedText, d: Numbers, sums: SignedSums) -> None:
     """Add the columns of d [C, 2] to rows, which become dirty."""
     for a in ids:
         sums.dirty[a] = True
@@ -287,7 +284,7 @@ def _scatter(ids: Ints, text: Text, d: Numbers, sums: Sums) -> None:
 
 
 @kernel
-def count(sequences: Offsets, slopes: Numbers, text: Text, chains: Chains, sums: Sums) -> None:
+def count(sequences: Offsets, slopes: Numbers, text: BoostedText, chains: Chains, sums: SignedSums) -> None:
     """Add the parts of some sequences to the sums; with the negative of their slopes [n], take them off."""
     for i in range(sequences.shape[0]):
         s, first, last = sequences[i], text.offsets[sequences[i]], text.offsets[sequences[i] + 1]
@@ -300,7 +297,7 @@ def count(sequences: Offsets, slopes: Numbers, text: Text, chains: Chains, sums:
 
 @internal
 def _count_labels(
-    first: int, last: int, slope: float, partial: bool, text: Text, chains: Chains, sums: Sums, shared: Numbers
+    first: int, last: int, slope: float, partial: bool, text: BoostedText, chains: Chains, sums: SignedSums, shared: Numbers
 ) -> None:
     """Add the parts of the labels of a sequence to the sums."""
     n, forward, backward = chains.local.shape[1], chains.forward, chains.backward
@@ -322,7 +319,7 @@ def _count_labels(
 
 @internal
 def _count_pairs(
-    first: int, last: int, slope: float, partial: bool, text: Text, chains: Chains, sums: Sums, shared: Numbers
+    first: int, last: int, slope: float, partial: bool, text: BoostedText, chains: Chains, sums: SignedSums, shared: Numbers
 ) -> None:
     """Add the parts of the steps of a sequence to the sums."""
     n, with_pairs, gold = chains.local.shape[1], text.pair_ptr.shape[0] > 0, text.gold
@@ -349,7 +346,7 @@ def _count_pairs(
 
 
 @kernel
-def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: Text, chains: Chains, out: Numbers) -> None:
+def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: BoostedText, chains: Chains, out: Numbers) -> None:
     """Write the probabilities p and q of a label, or label pair, at some positions to out [2, n].
 
     owner [T]: the sequence of each token.
@@ -377,7 +374,7 @@ def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: Text, c
 
 @kernel
 def count_occurrences(
-    positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, text: Text, chains: Chains, out: Numbers
+    positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, text: BoostedText, chains: Chains, out: Numbers
 ) -> None:
     """Write how probable each number of occurrences of a label, or label pair, is to out [n, most positions + 1].
 
@@ -425,23 +422,20 @@ def count_occurrences(
 
 @kernel
 def reach(
-    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, text: Text, bounds: Reach
+    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, text: BoostedText, low: Numbers, high: Numbers
 ) -> None:
-    """Say how far the counts of each feature of a group can be from the gold ones in one sequence.
+    """Write how far the counts of each feature of a group can be from the gold ones in one sequence.
 
     row_ptr [R + 1] and tokens: where each row is on.  columns [T]: the gold column, -1 where missing.  owner [T]: the
-    sequence, -1 for tokens that are passed over.  bounds: low [D], most positions with a row and the feature's column
-    in the gold labels or missing ones; high [D], most that do not have it for certain; length [R], positions with the
-    row in a sequence, the mean over such positions.
+    sequence, -1 for tokens that are passed over.  low [D] receives the most positions with a row and the feature's
+    column in the gold labels or missing ones; high [D] the most that do not have it for certain.
     """
-    low, high, length = bounds
     width = 0
     for k in range(text.begin[first_row], text.begin[first_row + row_ptr.shape[0] - 1]):
         width = max(width, text.cols[k] + 1)
     counts = np.zeros(width)
     for r in range(row_ptr.shape[0] - 1):
         a = first_row + r
-        total, squares = 0.0, 0.0
         i, end = row_ptr[r], row_ptr[r + 1]
         while i < end:
             n, begin, missing = owner[tokens[i]], i, 0
@@ -459,10 +453,6 @@ def reach(
             for column in columns[tokens[begin:i]]:
                 if 0 <= column < width:
                     counts[column] = 0
-            if n >= 0:
-                total += size
-                squares += size * size
-        length[a] = squares / max(total, 1.0)
 
 
 @internal
@@ -483,44 +473,54 @@ def best_step(a: float, low: float, b: float, high: float, limit: float, clip: b
 
 
 @kernel
-def rank(
-    kind: int, mass: float, limit: float, clip: bool, text: Text, sums: Sums, reach: Reach, gains: Numbers,
+def rank_loosely(
+    mass: float, limit: float, clip: bool, text: BoostedText, sums: SignedSums, low: Numbers, high: Numbers, gains: Numbers,
     best: Offsets,
 ) -> None:  # fmt: skip
-    """Write the largest guaranteed decrease of each row to gains [R], its parameter to best [R]; clean the text.
+    """Write the largest decrease of each row that the loose bound guarantees to gains [R], its parameter to best [R].
 
-    kind: `POSITION` and `LOOSE` for these bounds.  `OPTIMISTIC` for a number that the tight bound of a weight does not
-    exceed if all labels are known: let a labelling have the feature at p wrong positions and lack it at m gold ones.
-    For x > 0 the chord over [-l, h] at p - m exceeds 1 by ``m (e^-x - 1) + p x`` or more.  The decrease is therefore
-    at most ``minus - plus - plus log(minus / plus)``; plus and minus are exchanged for x < 0.
-    mass: Sum of slope (1 - P(gold)) over all sequences, which makes every row dirty for `LOOSE`.
-    reach: low, high and length of `reach`.
+    mass: Sum of slope (1 - P(gold)) over all sequences, on which the bound of every row depends.
+    low, high [D]: The result of `reach`.
     """
-    low, high, length = reach
     for r in range(gains.shape[0]):
-        if not (sums.dirty[r] or kind == LOOSE):
+        sums.dirty[r] = False
+        gains[r] = 0
+        # the best parameter of the row: its step minimises the bound, in closed form
+        for k in range(text.begin[r], text.begin[r + 1]):
+            plus, minus = max(sums.both[k, 0], 0.0), max(sums.both[k, 1], 0.0)
+            down, up = low[k], high[k]
+            if down + up == 0:
+                continue
+            a = max(up * mass - plus + minus, 0.0) / (down + up)
+            b = max(plus - minus + down * mass, 0.0) / (down + up)
+            x = best_step(a, down, b, up, limit, clip)
+            gain = a + b - a * np.exp(-x * down) - b * np.exp(x * up)
+            if gain > gains[r]:
+                gains[r] = gain
+                best[r] = k
+
+
+@kernel
+def rank_optimistically(text: BoostedText, sums: SignedSums, gains: Numbers, best: Offsets) -> None:
+    """Write a bound on what the tight bound guarantees for each dirty row to gains [R], its parameter to best [R].
+
+    If all labels are known, the tight bound of a weight does not exceed this number: let a labelling have the feature
+    at p wrong positions and lack it at m gold ones.  For x > 0 the chord over [-l, h] at p - m exceeds 1 by
+    ``m (e^-x - 1) + p x`` or more.  The decrease is therefore at most ``minus - plus - plus log(minus / plus)``; plus
+    and minus are exchanged for x < 0.
+    """
+    for r in range(gains.shape[0]):
+        if not sums.dirty[r]:
             continue
         sums.dirty[r] = False
         gains[r] = 0
+        # the best parameter of the row: its parts of the gradient differ most
         for k in range(text.begin[r], text.begin[r + 1]):
             plus, minus = max(sums.both[k, 0], 0.0), max(sums.both[k, 1], 0.0)
-            if kind == OPTIMISTIC:
-                small, large = min(plus, minus), max(plus, minus)
-                gain = large - small
-                if small > 0:
-                    gain -= small * np.log(large / small)
-            else:
-                if kind == POSITION:
-                    down = up = max(length[r], 1.0)
-                    a, b = minus / down, plus / up
-                else:
-                    down, up = low[k], high[k]
-                    if down + up == 0:
-                        continue
-                    a = max(up * mass - plus + minus, 0.0) / (down + up)
-                    b = max(plus - minus + down * mass, 0.0) / (down + up)
-                x = best_step(a, down, b, up, limit, clip)
-                gain = a + b - a * np.exp(-x * down) - b * np.exp(x * up)
+            small, large = min(plus, minus), max(plus, minus)
+            gain = large - small
+            if small > 0:
+                gain -= small * np.log(large / small)
             if gain > gains[r]:
                 gains[r] = gain
                 best[r] = k

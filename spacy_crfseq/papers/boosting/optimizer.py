@@ -21,25 +21,12 @@ s_n = w_n phi'(u_n), therefore bounds the change of the loss; without a cap it i
 
       x = log(l (h W - G) / (h (G + l W))) / (l + h)
 
-* *position*, which is not in the papers: let the feature be possible at m positions t of n, with the probability p_t,
-  and q_t given the known labels.  Because the exponential is convex, ``exp(x v) <= sum_t exp(x m v_t) / m`` with
-  v_t = 1[on at t] - q_t, and ``exp(x m v_t) - 1`` is at most ``v_t (e^{xm} - 1)`` for v_t >= 0 and
-  ``-v_t (e^{-xm} - 1)`` below.  So::
-
-      z - 1 <= A (e^{-xm} - 1) / m + B (e^{xm} - 1) / m       A = sum_t q_t (1 - p_t)      B = sum_t (1 - q_t) p_t
-
-  A position that is predicted correctly adds nothing, even if its sequence has errors elsewhere.  The guarantee is weak
-  for features of many positions.  Boosting therefore first tries the step that would be best for independent positions,
-  and keeps it unless the loss decreases by less than the bound guarantees.
-
 If gold labels are missing, Q = P(. | known labels) and v(y) = count_k(y) - E_Q[count_k]: sequences that agree with the
 known labels contribute the same to both sides, and ``1 / E_Q[exp(x count)] <= exp(-x E_Q[count])`` for the others, so
 the same formulas apply.
 
-Transitions, start and end scores are in every sequence, so a step of one costs a pass over the text.  By the papers'
-bounds they are features like all others.  By the bound on positions they are updated together, with 2m instead of m,
-because at most two of them differ at one position.  This happens in rounds where it guarantees more than the best
-feature (parallel updates: Collins, Schapire & Singer 2002).
+Transitions, start and end scores are features like all others.  They are in every sequence, so a step of one costs a
+pass over the text.
 """
 
 from __future__ import annotations
@@ -57,7 +44,7 @@ from ...types import Floats, IndexedObjective, StepReport
 if TYPE_CHECKING:
     from .work import Memory
 
-BOUNDS = ("position", "exact", "tight", "loose")
+BOUNDS = ("exact", "tight", "loose")
 SHRUNK = 0.5
 """All sums are recomputed when the loss has decreased to this fraction, so that rounding errors do not accumulate."""
 
@@ -87,13 +74,12 @@ class Boosting:
     It requires a loss that is a function of the likelihood of whole sequences, and no regularizer.  A weight stays
     exactly zero until its feature is chosen.
 
-    bound (str): "loose", "tight" or "exact", as in the papers, or "position", which is ours and permits longer steps;
-        see the module's docstring.
+    bound (str): "loose", "tight" or "exact", see the module's docstring.
     rounds (int): Steps per iteration; the run reports, and can be scored and stopped, after each iteration.  Boosting
         memorizes separable training data in some thousand rounds: stop by the score on other data.
     max_iterations (int): Iterations of a run.
-    max_step (float | None): Maximum step.  None: 2 for "position"; for the papers' bounds, no step is limited but an
-        infinite one, of a feature that is never wrong, which becomes 10.
+    max_step (float | None): Maximum step.  None: no step is limited but an infinite one, of a feature that is never
+        wrong, which becomes 10.
     candidates (int): Attributes whose best feature a round of "tight" or "exact" searches, those of largest estimate,
         beside one transition, start or end score.  0 searches all features that may be the best: exactly the papers'
         choice, at the cost of a search for each.
@@ -104,7 +90,7 @@ class Boosting:
     RAISES ConfigError: On a setting out of range.
     """
 
-    bound: str = "position"
+    bound: str = "tight"
     rounds: int = 100
     max_iterations: int = 100
     max_step: float | None = None
@@ -149,10 +135,7 @@ class Boosting:
             if step.gain <= self.tolerance * memory.value:
                 state.done = f"no step promises to lower the loss by more than {self.tolerance:g} of its value"
                 break
-            if self.bound == "position":
-                memory.take_longer(objective, step)
-            else:
-                memory.take(objective, step)
+            memory.take(objective, step)
             state.rounds += 1
             if memory.value < SHRUNK * state.shrunk:
                 memory.begin(objective)

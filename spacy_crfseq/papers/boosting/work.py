@@ -12,15 +12,10 @@ from ...types import Batch, IndexedObjective, Loss, RowBlock
 from . import kernels
 from .kernels import Numbers
 
-CANDIDATES = 4
-"""Number of features that the bound on positions compares."""
-NEWTON_STEPS, NEWTON_CLOSE = 8, 1e-3
-"""Maximum number of steps in the search for a likely step, and the fraction of the longest step that ends it."""
-LIMIT, INFINITE = 2.0, 10.0
-"""The largest step by the bound on positions, and what replaces an infinite step of the others, without `max_step`."""
+INFINITE = 10.0
+"""The step that replaces an infinite one without `max_step`."""
 GROUPS = 1.25
 """Sequences have similar lengths if they differ by less than this factor."""
-SHARED = -1
 
 
 class LikelihoodLoss(Loss, Protocol):
@@ -31,15 +26,18 @@ class LikelihoodLoss(Loss, Protocol):
 
 
 class Step(NamedTuple):
-    """A step of the weight of one row's best feature, or of all shared scores.
+    """A step of the weight of one row's best feature.
 
-    by: A number, or an array [L * (L + 2)].
-    gain: Guaranteed decrease of the loss.
+    row (int): After the rows of features, each transition, start and end score is a row.
+    gain (float): Guaranteed decrease of the loss.
     """
 
-    row: int  # or `SHARED`; after the rows of features, each transition, start and end score is a row
-    by: Any
+    row: int
+    by: float
     gain: float
+
+
+NO_STEP = Step(0, 0.0, 0.0)
 
 
 class Memory:
@@ -58,8 +56,7 @@ class Memory:
         self, objective: IndexedObjective, theta: Numbers, bound: str, max_step: float | None = None, longest: int = 0
     ) -> None:
         blocks, batch = objective.blocks, cut(objective.batch, longest)
-        self.bound, self.clip = bound, max_step is not None or bound == "position"
-        self.limit = max_step or (LIMIT if bound == "position" else INFINITE)
+        self.bound, self.clip, self.limit = bound, max_step is not None, max_step or INFINITE
         self.value, self.visited, self.weights, self.trainable = 0.0, 0, batch.weights, objective.trainable
         self.n_labels, self.n_tokens, n = blocks[0].width, batch.n_tokens, blocks[0].width
         self.shared, self.first_pair = slice(blocks[2].begin, blocks[2].end), blocks[1].first
@@ -70,25 +67,23 @@ class Memory:
         state, pairs = self.occurrences[0], (np.zeros(0, np.int64), np.zeros(0, np.int32))
         if len(self.occurrences) > 1:
             pairs = self.occurrences[1].ptr, self.occurrences[1].ids + np.int32(self.first_pair)
-        self.text = kernels.Text(
+        self.text = kernels.BoostedText(
             batch.offsets, columns[0], partial, groups, state.ptr, state.ids, *pairs, *_places(blocks)
         )
         n_rows, n_shared = len(self.text.begin) - 1, n * (n + 2)
         self.first_shared = n_rows - n_shared
         # the result of `kernels.reach`
-        self.low, self.high, self.lengths = np.zeros(len(theta)), np.zeros(len(theta)), np.zeros(n_rows)
+        self.low, self.high = np.zeros(len(theta)), np.zeros(len(theta))
         for block, on, owner, column in zip(blocks, self.occurrences, self.owners, columns, strict=False):
-            bounds = self.low, self.high, self.lengths
-            kernels.reach(block.first, on.row_ptr, on.tokens, column, owner, self.text, bounds)
+            kernels.reach(block.first, on.row_ptr, on.tokens, column, owner, self.text, self.low, self.high)
         self.gains, self.best = np.zeros(n_rows), np.zeros(n_rows, np.int64)
         self.best[self.first_shared :] = np.arange(self.shared.start, self.shared.stop)
         shape = 1 + int(partial.any()), self.n_tokens, n
         self.chains = kernels.Chains(theta, np.empty(shape[1:]), np.empty(shape), np.empty(shape))
-        self.sums = kernels.Sums(
+        self.sums = kernels.SignedSums(
             np.zeros((len(theta), 2)), np.zeros((len(self.group_sizes), n_shared, 2)), np.zeros(n_rows, np.bool_)
         )
-        if bound != "position":
-            self._reach_of_shared()
+        self._reach_of_shared()
         self.begin(objective)
 
     def begin(self, objective: IndexedObjective) -> None:
@@ -123,8 +118,8 @@ class Memory:
 
     def take(self, objective: IndexedObjective, step: Step) -> None:
         """Change weights and everything that depends on them."""
-        if step.row == SHARED or step.row >= self.first_shared:  # every sequence has it
-            self.chains.theta[self.shared if step.row == SHARED else self.best[step.row]] += step.by
+        if step.row >= self.first_shared:  # every sequence has it
+            self.chains.theta[self.best[step.row]] += step.by
             self.begin(objective)
             return
         parameter, (positions, pair, owner) = self.best[step.row], self._positions(step.row)
@@ -135,26 +130,11 @@ class Memory:
             self.chains.local[positions, self.text.cols[parameter]] += step.by
         self._renew(objective, sequences)
 
-    def take_longer(self, objective: IndexedObjective, step: Step) -> None:
-        """Take the likely step instead of a guaranteed one, unless the loss decreases by less than guaranteed."""
-        if step.row == SHARED:
-            self.take(objective, step)
-            return
-        before, likely = self.value, self.likely_step(step.row)
-        self.take(objective, step._replace(by=likely))
-        if not before - self.value >= step.gain:
-            self.take(objective, step._replace(by=step.by - likely))
-
     def best_step(self, candidates: int) -> Step:
         """Return the step with the largest guaranteed decrease; its feature is the best one of its row.
 
         candidates: Rows that the bounds "tight" and "exact" search, see `boosting.Boosting`.
         """
-        if self.bound == "position":
-            best = self._best_of(self.promising(CANDIDATES))
-            if self.shared_estimate() <= best.gain:
-                return best
-            return max(best, self.shared_step(), key=lambda step: step.gain)
         self.sums.dirty[self.first_shared :] = True
         if candidates and self.bound != "loose":
             self.sums.both[self.shared] = 0
@@ -163,7 +143,7 @@ class Memory:
         self.sums.both[self.shared] = self.sums.shared.sum(0) * self.trainable[:, None]
         if self.bound == "loose":
             return self._best_of(self.promising(1))
-        best = Step(SHARED, 0.0, 0.0)
+        best = NO_STEP
         for row in self.promising(len(self.gains)):
             if self.bound == "tight" and row < self.first_shared and self.gains[row] <= best.gain:
                 continue
@@ -177,7 +157,7 @@ class Memory:
         return best
 
     def _best_of(self, rows: list[int]) -> Step:
-        return max(map(self.step, rows), key=lambda step: step.gain, default=Step(SHARED, 0.0, 0.0))
+        return max(map(self.step, rows), key=lambda step: step.gain, default=NO_STEP)
 
     def _positions(self, row: int) -> tuple[NDArray[np.int32], bool, NDArray[np.int32]]:
         """Return the positions with an active row, whether it scores pairs, and the sequences of the positions."""
@@ -220,9 +200,11 @@ class Memory:
 
     def promising(self, n: int) -> list[int]:
         """Return at most n rows with the most promising features, the best first."""
-        kind = {"position": kernels.POSITION, "loose": kernels.LOOSE}.get(self.bound, kernels.OPTIMISTIC)
-        reach, mass = (self.low, self.high, self.lengths), float(self.masses.sum())
-        kernels.rank(kind, mass, self.limit, self.clip, self.text, self.sums, reach, self.gains, self.best)
+        if self.bound == "loose":
+            mass, steps = float(self.masses.sum()), (self.limit, self.clip)
+            kernels.rank_loosely(mass, *steps, self.text, self.sums, self.low, self.high, self.gains, self.best)
+        else:
+            kernels.rank_optimistically(self.text, self.sums, self.gains, self.best)
         n = min(n, len(self.gains))
         rows = np.sort(np.argpartition(-self.gains, n - 1)[:n]) if n else np.zeros(0, np.int64)
         rows = rows[np.argsort(-self.gains[rows], kind="stable")]
@@ -257,9 +239,6 @@ class Memory:
         if self.bound == "exact":
             return self._by_counting(row, starts, slopes, wanted)
         plus, minus = (slopes * np.add.reduceat(part, starts) for part in ((1 - q) * p, q * (1 - p)))
-        if self.bound == "position":
-            size = lengths.astype(np.float64)
-            return Step(row, *kernels.minimise(minus / size, size, plus / size, size, self.limit, self.clip))
         down, up = (np.add.reduceat(part, starts, dtype=np.float64) for part in (q > 0, q < 1))
         return self._by_chords(row, down, up - self._unreachable(row, lengths), plus - minus, self.masses[sequences])
 
@@ -280,47 +259,12 @@ class Memory:
         low, high = np.maximum(-v, 0), np.maximum(v, 0)
         return Step(row, *kernels.minimise(weights * (v < 0), low, weights * (v > 0), high, self.limit, self.clip))
 
-    def likely_step(self, row: int) -> float:
-        """Return the best step if positions were independent and slopes constant.
-
-        It minimises ``sum_t slope (log(1 + p (e^x - 1)) - q x)``, by Newton's method with steps of at most `limit`.
-        """
-        of_positions, p, q = self._probabilities(row)
-        slopes, limit, x = self.slopes[of_positions], self.limit, 0.0
-        for _ in range(NEWTON_STEPS):
-            odds = p * np.exp(x)
-            on = odds / (odds + 1 - p)
-            bend, slope = float(slopes @ (on * (1 - on))), float(slopes @ (on - q))
-            before, x = x, float(np.clip(x - slope / max(bend, 1e-300), -limit, limit))
-            if abs(x - before) < NEWTON_CLOSE * limit:
-                break
-        return x
-
     def _probabilities(self, row: int) -> tuple[NDArray[np.int32], Numbers, Numbers]:
         """Return the sequence of each position of a row, and p and q of its best feature there."""
         (positions, pair, owner), column = self._positions(row), self.text.cols[self.best[row]]
         probabilities = np.empty((2, len(positions)))
         kernels.collect(positions, pair, column, owner, self.text, self.chains, probabilities)
         return owner[positions], probabilities[0], probabilities[1]
-
-    def shared_estimate(self) -> float:
-        """Return an estimate of the guarantee of a step of all shared scores."""
-        sums = np.maximum(self.sums.shared[:, self.trainable], 0)
-        both = sums.sum(0)
-        lengths = 2 * np.einsum("g,gkp->k", self.group_sizes, sums) / np.maximum(both.sum(1), 1e-300)
-        roots = np.sqrt(both)
-        return float(np.sum((roots[:, 0] - roots[:, 1]) ** 2 / np.maximum(lengths, 1)))
-
-    def shared_step(self) -> Step:
-        """Return a step of all shared scores and its guarantee."""
-        by, gain = np.zeros(len(self.trainable)), 0.0
-        lengths = np.maximum(2 * self.group_sizes, 1)
-        sums = np.maximum(self.sums.shared, 0) / lengths[:, None, None]
-        for k in np.flatnonzero(self.trainable):
-            plus, minus = (np.ascontiguousarray(sums[:, k, part]) for part in range(2))
-            by[k], more = kernels.minimise(minus, lengths, plus, lengths, self.limit, self.clip)
-            gain += more
-        return Step(SHARED, by, gain)
 
     def grad_norm(self) -> float:
         """Return the Euclidean norm of the gradient."""

@@ -13,7 +13,7 @@ from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.papers.boosting.optimizer import BOUNDS, Boosting
-from spacy_crfseq.papers.boosting.work import SHARED, Memory, Step, cut
+from spacy_crfseq.papers.boosting.work import Memory, Step, cut
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.types import Batch, Floats, Scores
 from tests import reference
@@ -71,9 +71,10 @@ def shared_rows(memory: Memory) -> list[int]:
 
 def random_row(memory: Memory, rng: np.random.Generator) -> int | None:
     """Choose a row that is on somewhere, and one of its features."""
-    own = memory.lengths[: memory.first_shared]
-    rows = np.flatnonzero((own > 0) & (np.diff(memory.text.begin[: len(own) + 1]) > 0))
-    if not len(rows):
+    begins = memory.text.begin[: memory.first_shared + 1].tolist()
+    reach = memory.low + memory.high
+    rows = [row for row, (begin, end) in enumerate(itertools.pairwise(begins)) if reach[begin:end].any()]
+    if not rows:
         return None
     row = int(rng.choice(rows))
     memory.best[row] = rng.integers(memory.text.begin[row], memory.text.begin[row + 1])
@@ -213,14 +214,11 @@ def test_the_loss_falls_by_what_was_promised_at_least(
     memory.best_step(16)
     row = random_row(memory, rng)
     steps = [] if row is None else [memory.step(row)]
-    if bound == "position":
-        steps.append(memory.shared_step())
-    else:
-        steps += [memory.step(row) for row in shared_rows(memory)]
+    steps += [memory.step(row) for row in shared_rows(memory)]
     before = slow.value(theta)
     for step in steps:
         after = theta.copy()
-        after[memory.shared if step.row == SHARED else memory.best[step.row]] += step.by
+        after[memory.best[step.row]] += step.by
         assert step.gain >= -1e-12
         assert before - slow.value(after) >= step.gain - 1e-9 * max(1.0, before)
 
@@ -371,7 +369,7 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("message", "change"), [
-    ("bound must be one of position, exact", {"bound": "sharp"}),
+    ("bound must be one of exact, tight, loose", {"bound": "sharp"}),
     ("rounds and max_iterations must be at least 1", {"rounds": 0}),
     ("max_step must be positive", {"max_step": 0.0}),
     ("candidates and longest must be 0 or more", {"longest": -1}),
