@@ -136,7 +136,7 @@ def unlabelled(
         found[name] = copy(found["SequentialLog"])
         data = found[name].data
         if isinstance(loss, TextLoss):
-            loss, data = loss.bind(list(pipe.tags), scheme), data._replace(inputs=loss.read(docs))
+            loss, data = loss.bind(list(pipe.tags), scheme), data._replace(inputs=loss.read(docs, docs))
         found[name].terms = [found[name].term._replace(loss=loss, data=data)]
     return found
 

@@ -122,7 +122,6 @@ class Batch(NamedTuple):
         is lower.
     weights (NDArray): [N] weight of each sequence in the sum.
     candidates (Candidates): Passed only to losses that provide "candidates".
-    sequences (Offsets | None): [N] numbers of the sequences in their data set, in mini-batches of grouped sequences.
     inputs (NDArray | None): [T, ...] what `TextLoss.read` returned for the tokens.
     """
 
@@ -130,7 +129,6 @@ class Batch(NamedTuple):
     gold: Ints
     weights: NDArray[np.float64]
     candidates: Candidates = NO_CANDIDATES
-    sequences: Offsets | None = None
     inputs: NDArray[Any] | None = None
 
     @property
@@ -178,6 +176,7 @@ class Loss(Protocol):
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
         "candidates": it supports gold labels that are candidate sets.
         "unlabelled": it ignores gold labels, so it learns from texts that have none.
+        "evidence": it learns from whatever is annotated, so it may prefer any label where gold labels are unknown.
     """
 
     @property
@@ -197,8 +196,20 @@ class TextLoss(Loss, Protocol):
         RAISES ConfigError: If the loss names a label that the component does not have.
         """
 
-    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
-        """Return what the loss needs to know of the tokens of some Docs [T, ...]; it becomes `Batch.inputs`."""
+    def read(self, docs: Sequence[Any], gold: Sequence[Any]) -> NDArray[Any]:
+        """Return what the loss needs to know of the tokens of some Docs [T, ...]; it becomes `Batch.inputs`.
+
+        gold (Sequence[Doc]): The annotated Docs of the same texts.
+        RAISES DataError: If the loss cannot learn from them.
+        """
+
+
+@runtime_checkable
+class EvidenceLoss(Loss, Protocol):
+    """A loss that learns from some of its texts only."""
+
+    def has_evidence(self, batch: Batch) -> Bools:
+        """Return which sequences [N] the loss learns from."""
 
 
 AddGradient: TypeAlias = Callable[[Scores, Batch, Scores], float]

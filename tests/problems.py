@@ -24,6 +24,7 @@ from spacy_crfseq.features.items import TEXT_FUNCTIONS
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.model import LinearChainCRF
+from spacy_crfseq.papers.augmented.costs import Hamming
 from spacy_crfseq.potentials.layout import Layout, Rows, SparseRows, make_layout
 from spacy_crfseq.potentials.linear import CachedSums, Linear, Source
 from spacy_crfseq.potentials.sums import Sum
@@ -176,6 +177,7 @@ def problems(
 REQUIRED: dict[str, dict[str, Any]] = {
     "spacy_crfseq.Expectation.v1": {"proportions": {"A": 0.3}},
     "spacy_crfseq.GeneralizedExpectation.v1": {"path": Path(__file__).parent / "labelled_features.tsv"},
+    "spacy_crfseq.InlineRanker.v1": {"cost": Hamming()},
 }
 """Settings without which some losses cannot be made; their labels are A, B, ..."""
 

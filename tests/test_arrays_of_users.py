@@ -68,7 +68,7 @@ def loss(request: pytest.FixtureRequest) -> Callable[..., float]:
         bound = made
         if isinstance(made, TextLoss):
             bound = made.bind(["A", "B", "C"], None)
-            batch = batch._replace(inputs=bound.read([text_of(6)]))
+            batch = batch._replace(inputs=made.read([text_of(6)], [text_of(6)]))
         return float(bound(scores, batch, scores.zeros_like() if grad is None else grad))
 
     return call

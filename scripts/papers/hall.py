@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
     from spacy.training import Example
 
-    from spacy_crfseq.papers.augmented.costs import Cost
     from spacy_crfseq.types import Floats
 
 UNTOUCHED, NOTHING, VERB, TAG, ALL, MORE = (
@@ -87,29 +86,16 @@ class Questions:
     def _tag(self, token: Token) -> str:
         return str(getattr(token, f"{self.attr}_"))
 
-    def adapt(self, start: Floats, questions: Examples, known: str, seed: int, **more: Any) -> Floats:
+    def adapt(self, start: Floats, questions: Examples, known: str, seed: int) -> Floats:
         """Return the weights after augmented-loss training on the source and on what is known of some questions."""
-        from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
-
-        settings = {**self.settings["fine_tune"], "seed": seed, **more}
-        sources = [Source("source", self.source)]
-        if known == NOTHING:
-            settings["schedule"] = {name: n for name, n in settings["schedule"].items() if name == "source"}
-        else:
-            kept = [example for example in questions if known == MORE or self.main_verb(example) is not None]
-            sources.append(Source("questions", *self._evidence(kept, known)))
-        self.task.pipe.set_parameters(start)
-        fine_tune(self._nlp, self.task.pipe.name, sources, Settings(**settings))
-        return self.task.pipe.crf.theta
-
-    def _evidence(self, questions: Examples, known: str) -> tuple[Examples, Cost | None]:
-        """Return questions with what is known of them, and their loss: none where that is everything."""
-        from spacy_crfseq.papers.augmented.costs import Hamming, RequiredLabel
-
-        if known in (ALL, MORE):
-            return questions, None
-        loss = RequiredLabel(self.settings["verbs"][self.attr]) if known == VERB else Hamming()
-        return [self._main_verb_alone(example) for example in questions], loss
+        kept = [example for example in questions if known == MORE or self.main_verb(example) is not None]
+        if known in (VERB, TAG):
+            kept = [self._main_verb_alone(example) for example in kept]
+        cost: Row = {"@crf_costs": "spacy_crfseq.Hamming.v1"}
+        if known == VERB:
+            cost = {"@crf_costs": "spacy_crfseq.RequiredLabel.v1", "labels": self.settings["verbs"][self.attr]}
+        loss = GOLD_LABELS if known in (ALL, MORE) else ranker(cost)
+        return adapted(self.task, self.settings["augmented"], start, kept if known != NOTHING else [], loss, seed)
 
     def _main_verb_alone(self, example: Example) -> Example:
         """Return a question with the tag of its main verb and no other."""
@@ -137,6 +123,25 @@ class Questions:
         return counts
 
 
+GOLD_LABELS = {"@crf_losses": "spacy_crfseq.Perceptron.v1"}
+
+
+def ranker(cost: Row) -> Row:
+    """Return the block of the inline ranker with a cost."""
+    return {"@crf_losses": "spacy_crfseq.InlineRanker.v1", "cost": cost}
+
+
+def adapted(task: Task, settings: Row, start: Floats, examples: Examples, loss: Row, seed: int) -> Floats:
+    """Return the weights after augmented-loss training on a task and on examples with a loss of their own, if any.
+
+    settings: The blocks of a method, and `sentences`, those of the task to an example.
+    """
+    method = changed(settings, optimizer={"seed": seed})
+    visits = task.data.n_sequences / settings["sentences"] / max(1, len(examples))
+    terms = [task.term("evidence", examples, loss, visits)] if examples else []
+    return task.fit(method, start=start, terms=terms).theta
+
+
 def folds_of(n: int, folds: int, seed: int) -> list[list[int]]:
     """Part n numbers at random into folds of equal size."""
     order = list(range(n))
@@ -147,11 +152,10 @@ def folds_of(n: int, folds: int, seed: int) -> list[list[int]]:
 def _rows(attr: str, options: Options) -> list[Row]:
     corpus = Questions(attr, options)
     split = corpus.settings["split"]
-    more = {"rounds": 1} if options.quick else {}
     rows = []
     for seed in range(options.seed, options.seed + options.few(2, split["seeds"])):
         start = corpus.train(seed)
-        alone = corpus.adapt(start, [], NOTHING, seed, **more)
+        alone = corpus.adapt(start, [], NOTHING, seed)
         rows += [
             _row(corpus, known, seed, [corpus.right(theta, corpus.pool)], [corpus.task.score("others", theta)])
             for known, theta in ((UNTOUCHED, start), (NOTHING, alone))
@@ -161,7 +165,7 @@ def _rows(attr: str, options: Options) -> list[Row]:
             counts, others, begun = [], [], process_time()
             for tested in folds:
                 trainable = [example for n, example in enumerate(corpus.pool) if n not in set(tested)]
-                theta = corpus.adapt(start, trainable, known, seed, **more)
+                theta = corpus.adapt(start, trainable, known, seed)
                 counts.append(corpus.right(theta, [corpus.pool[n] for n in tested]))
                 others.append(corpus.task.score("others", theta))
             rows.append(_row(corpus, known, seed, counts, others, seconds=round(process_time() - begun, 1)))
@@ -247,23 +251,13 @@ class TaggedEntities:
         self.recognizer = Task(nlp, settings["recognizer"], features, to_read, self.parts, quick=options.quick)
         self.recognizer.pipe.set_parameters(self.recognizer.fit(method).theta)
 
-    def adapt(self, known: str, **more: Any) -> Floats:
-        """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
-        from spacy_crfseq.papers.augmented.costs import EntityAgreement
-        from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
-
-        settings = {**self.settings["fine_tune"], "seed": self._seed, "turns": len(self.judged), **more}
-        sources = [Source("tagged", self.tagged)]
-        if known == AGAIN:
-            settings["schedule"] = {"tagged": settings["schedule"]["tagged"]}
-        elif known == TAUGHT:
-            sources.append(Source("judged", self.labelled))
-        else:
-            loss = EntityAgreement(self.recognizer.pipe.name, f1=known == ERRORS_F1)
-            sources.append(Source("judged", self.judged, loss))
-        self.tagger.pipe.set_parameters(self.start)
-        fine_tune(self._nlp, self.tagger.pipe.name, sources, Settings(**settings))
-        return self.tagger.pipe.crf.theta
+    def adapt(self, known: str) -> Floats:
+        """Return the weights after augmented-loss training, with as many visits for all evidence."""
+        reader = {"recognizer": self._nlp, "component": self.recognizer.pipe.name, "f1": known == ERRORS_F1}
+        loss = ranker({"@crf_costs": "spacy_crfseq.EntityAgreement.v1", **reader})
+        examples = {AGAIN: [], TAUGHT: self.labelled}.get(known, self.judged)
+        loss = GOLD_LABELS if known == TAUGHT else loss
+        return adapted(self.tagger, self.settings["augmented"], self.start, examples, loss, self._seed)
 
     def entities(self, part: str, theta: Floats) -> float:
         """Return the F1 of the recognizer, in per cent, when it reads the tags of a tagger."""
@@ -287,13 +281,12 @@ def tagger_for_entities(options: Options) -> list[Row]:
         part: read(nlp, options, settings, part, options.few(limit))
         for part, limit in (("train", 400), ("dev", 100), ("test", 100))
     }
-    more = {"rounds": 1} if options.quick else {}
     rows = []
     for seed in range(options.seed, options.seed + options.few(2, settings["split"]["seeds"])):
         corpus = TaggedEntities(nlp, parts, seed, options)
         for known in (FIRST, AGAIN, ERRORS, ERRORS_F1, TAUGHT):
             begun = process_time()
-            theta = corpus.start if known == FIRST else corpus.adapt(known, **more)
+            theta = corpus.start if known == FIRST else corpus.adapt(known)
             seconds = {} if known == FIRST else {"seconds": round(process_time() - begun, 1)}
             found_in = {part: corpus.entities(part, theta) for part in corpus.parts}
             rows.append(tagger_row(seed, known, corpus.tagger.score("test", theta), found_in, **seconds))

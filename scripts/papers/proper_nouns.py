@@ -18,8 +18,11 @@ from scripts.papers.hall import (
     ERRORS,
     FIRST,
     GOLD,
+    GOLD_LABELS,
     TAUGHT,
+    adapted,
     gains,
+    ranker,
     scores_of,
     some,
     spread,
@@ -33,7 +36,6 @@ from scripts.papers.tasks import Examples, Task, changed, read
 if TYPE_CHECKING:
     from spacy.language import Language
 
-    from spacy_crfseq.papers.augmented.costs import Cost
     from spacy_crfseq.types import Floats
 
 NOUNS, NOUNS_F1 = "proper nouns in entities", "proper nouns in entities and 1 - F1"
@@ -86,29 +88,17 @@ class Names:
         return task
 
     def adapt(self, known: str) -> Floats:
-        """Return the weights after augmented-loss training, with the same number of turns for all evidence."""
-        from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
+        """Return the weights after augmented-loss training, with as many visits for all evidence."""
+        examples = {AGAIN: [], TAUGHT: self.labelled}.get(known, self.judged)
+        loss = ranker(self._cost(known)) if known in (NOUNS, NOUNS_F1, ERRORS) else GOLD_LABELS
+        return adapted(self.tagger, self.settings["augmented"], self.start, examples, loss, self._seed)
 
-        settings = {**self.settings["fine_tune"], "seed": self._seed, "turns": len(self.judged)}
-        if self._quick:
-            settings["rounds"] = 1
-        sources = [Source("tagged", self._tagged)]
-        if known == AGAIN:
-            settings["schedule"] = {"tagged": settings["schedule"]["tagged"]}
-        elif known == TAUGHT:
-            sources.append(Source("judged", self.labelled))
-        else:
-            sources.append(Source("judged", self.judged, self._loss(known)))
-        self.tagger.pipe.set_parameters(self.start)
-        fine_tune(self._nlp, self.tagger.pipe.name, sources, Settings(**settings))
-        return self.tagger.pipe.crf.theta
-
-    def _loss(self, known: str) -> Cost:
-        from spacy_crfseq.papers.augmented.costs import EntityAgreement, EntityTags
-
-        reader, labels = self.recognizer.pipe.name, self.settings["proper_nouns"]["labels"]
-        losses = {NOUNS: EntityTags(labels), NOUNS_F1: EntityTags(labels, reader), ERRORS: EntityAgreement(reader)}
-        return losses[known]
+    def _cost(self, known: str) -> Row:
+        reader = {"recognizer": self._nlp, "component": self.recognizer.pipe.name}
+        if known == ERRORS:
+            return {"@crf_costs": "spacy_crfseq.EntityAgreement.v1", **reader}
+        cost = {"@crf_costs": "spacy_crfseq.EntityTags.v1", **self.settings["proper_nouns"]}
+        return {**cost, **reader} if known == NOUNS_F1 else cost
 
     def nouns(self, theta: Floats | None) -> float:
         """Return the share of tokens in entities of the test part that have such a tag, in per cent."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spacy_crfseq.features.encoder import Active
     from spacy_crfseq.potentials.layout import Layout, Rows
     from spacy_crfseq.training.dataset import Dataset
-    from spacy_crfseq.training.objective import Objective
+    from spacy_crfseq.training.objective import Objective, Term
     from spacy_crfseq.types import Floats, Optimizer
 
 Examples = Sequence["Example"]
@@ -265,10 +265,13 @@ class Task:
         *,
         start: Floats | None = None,
         layout: Layout | None = None,
+        terms: Sequence[Term] = (),
         watch: Callable[[Floats], Row] | None = None,
         patience_on: str | None = None,
     ) -> Trained:
         """Train by a method, blocks for loss, regularizer and optimizer, from zero weights or those of `start`.
+
+        terms (Sequence[Term]): Further terms of the objective, see `term`.
 
         layout (Layout | None): A part of the model's weights; `start` is given, and the result returned, in all.
         watch (Callable): Called after each iteration with the weights; its row gets "iteration", "seconds", "active".
@@ -280,7 +283,7 @@ class Task:
         self._warm(method)
         whole = self.layout
         layout = layout or whole
-        objective, optimizer = self._objective(method, self.data, layout)
+        objective, optimizer = self._objective(method, self.data, layout, terms)
         places = within(whole, layout)
         theta = np.zeros(layout.size, self.pipe.crf.theta.dtype) if start is None else start[places]
         trace: list[Row] = []
@@ -309,7 +312,22 @@ class Task:
         theta[places] = weights
         return Trained(theta, len(result.history), seconds, value, optimality, result.reason, trace)
 
-    def _objective(self, method: Mapping[str, Any], data: Dataset, layout: Layout) -> tuple[Objective, Optimizer]:
+    def term(self, name: str, examples: Examples, block: Mapping[str, Any], visits: float) -> Term:
+        """Return examples with the loss of a block as a term, and how often an epoch visits each of them."""
+        from spacy_crfseq.training.dataset import join
+        from spacy_crfseq.training.objective import Term
+        from spacy_crfseq.types import TextLoss
+
+        data, loss = join(self.pipe.training.present().compile(self.pipe.doc_model, examples)), resolve({"": block})[""]
+        if isinstance(loss, TextLoss):
+            docs = [[getattr(example, side) for example in examples] for side in ("predicted", "reference")]
+            data = data._replace(inputs=loss.read(*docs))
+            loss = loss.bind(self.labels, self.pipe.annotation.scheme)
+        return Term(data, loss, name=name, visits=visits)
+
+    def _objective(
+        self, method: Mapping[str, Any], data: Dataset, layout: Layout, terms: Sequence[Term] = ()
+    ) -> tuple[Objective, Optimizer]:
         from spacy_crfseq.potentials.linear import Linear
         from spacy_crfseq.training.objective import Objective, Term
 
@@ -319,7 +337,7 @@ class Task:
             optimizer |= {key: min(most, optimizer[key]) for key, most in QUICK.items() if key in optimizer}
         made = resolve(blocks)
         self.pipe.method._replace(**made).check(self.pipe.name)
-        objective = Objective(Linear(layout), [Term(data, made["loss"])], made["regularizer"], n_threads=1)
+        objective = Objective(Linear(layout), [Term(data, made["loss"]), *terms], made["regularizer"], n_threads=1)
         return objective, made["optimizer"]
 
     def _warm(self, method: Mapping[str, Any]) -> None:
@@ -391,7 +409,7 @@ def _made(make: Callable[[], Any]) -> Any:
 def _optimality(objective: Any, theta: Floats) -> tuple[float, float]:
     """Return the objective and the length of its shortest subgradient, relative to the weights."""
     strengths = objective.regularizer.strengths
-    if strengths is None or "value_and_grad" not in getattr(objective.loss, "provides", {"value_and_grad"}):
+    if strengths is None or "value_and_grad" not in getattr(objective.terms[0].loss, "provides", {"value_and_grad"}):
         return float("nan"), float("nan")
     value, _, gradient = objective.value_and_grad(theta)
     toward = np.where(

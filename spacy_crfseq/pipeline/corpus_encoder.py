@@ -198,7 +198,7 @@ class _GrowingCorpus:
             labels = self._numbered(columns.only_words(chain.from_iterable(tags)))
         self._append(text, columns.text if missing else text, labels, sequence_weights(chunk, columns))
         if isinstance(self._loss, TextLoss):
-            self._inputs.append(read_inputs(self._loss, columns.words(docs), model.name))
+            self._inputs.append(read_inputs(self._loss, columns, chunk, model.name))
         self._n_docs += len(chunk)
         self.n_tokens += sum(map(len, docs))
 

@@ -22,7 +22,7 @@ from .doc_model import DocModel
 from .evidence import read_evidence, weight_of
 from .labels import PartialTable, gold_tags
 from .prediction import DocColumns, check_rows
-from .white_space import is_space, wordwise
+from .white_space import is_space, words_of, wordwise
 
 
 class ExampleEncoder(NamedTuple):
@@ -71,7 +71,7 @@ class ExampleEncoder(NamedTuple):
         of_examples = (gold_tags(model.annotation, example, model.name, spaces=spaces) for example in examples)
         tags = [*columns.only_words(chain.from_iterable(of_examples))]
         gold, weights = model.labels.numbers(tags, self.partials), sequence_weights(examples, columns)
-        inputs = read_inputs(loss, columns.words(docs), model.name) if isinstance(loss, TextLoss) else None
+        inputs = read_inputs(loss, columns, examples, model.name) if isinstance(loss, TextLoss) else None
         whole = Dataset(encoded, gold, weights, self.partials, inputs=inputs)
         resolve_candidates(model, whole, loss, self.partials)
         bounds = np.searchsorted(encoded.offsets, columns.doc_offsets)
@@ -90,9 +90,14 @@ def has_space(columns: DocColumns, examples: Sequence[Example]) -> bool:
     return columns.gaps is not None or bool(is_space([example.reference for example in examples]).any())
 
 
-def read_inputs(loss: TextLoss, docs: Sequence[Doc], component: str) -> NDArray[Any]:
-    """Return what a loss reads from Docs [T, ...].  RAISES ConfigError: If it does not have a row for each token."""
-    inputs = loss.read([*docs])
+def read_inputs(loss: TextLoss, columns: DocColumns, examples: Sequence[Example], component: str) -> NDArray[Any]:
+    """Return what a loss reads from texts [T, ...], given the columns of their predicted Docs.
+
+    RAISES ConfigError: If it does not have a row for each token.
+    RAISES DataError: If it cannot learn from them.
+    """
+    docs = [*columns.words([example.predicted for example in examples])]
+    inputs = loss.read(docs, [*words_of([example.reference for example in examples])])
     check_rows(inputs, sum(map(len, docs)), f"{component}: the loss {part_name(loss)}")
     return inputs
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from spacy import util
+
+from ..errors import DataError
 from ..potentials.protocol import Potential
+from ..training.compatibility import part_name
 from ..training.dataset import Dataset
 from ..training.objective import Objective, Term
-from ..types import Loss, TextLoss
+from ..types import EvidenceLoss, Loss, TextLoss
 from .doc_model import DocModel
 
 FIRST = "the training corpus"
@@ -28,12 +33,31 @@ def corpus_term(model: DocModel, data: Dataset, sample: Dataset | None = None) -
 
 
 def further_terms(model: DocModel, data: Mapping[str, Dataset]) -> list[Term]:
-    """Return the terms of the method whose texts are given, in the numbers of the model."""
-    return [
-        Term(data[name], bound(model, term.loss), term.weight, name, data[name])
-        for name, term in model.method.each_term(model.name).items()
-        if name in data and term.weight
-    ]
+    """Return the terms of the method whose texts are given, in the numbers of the model.
+
+    RAISES DataError: If a loss learns from none of its texts.
+    """
+    terms = []
+    for name, (given, _, weight, visits) in model.method.each_term(model.name).items():
+        if name in data and weight * visits:
+            loss, learned = bound(model, given), data[name]
+            if isinstance(loss, EvidenceLoss):
+                learned = _with_evidence(f"[components.{model.name}.terms.{name}]", learned, loss, part_name(given))
+            terms.append(Term(learned, loss, weight, name, learned, visits))
+    return terms
+
+
+def _with_evidence(where: str, data: Dataset, loss: EvidenceLoss, plugin: str) -> Dataset:
+    """Return the sequences that a loss learns from.  RAISES DataError: If there are none."""
+    chosen = np.flatnonzero(loss.has_evidence(data.batch(0, data.n_sequences)))
+    if data.n_sequences and not len(chosen):
+        raise DataError(
+            f"{where}: there is no evidence for {plugin} in any of {data.n_sequences:,} sentences. Check its corpus "
+            "and the settings of the loss."
+        )
+    if len(chosen) < data.n_sequences:
+        util.logger.info("%s: %d of %d sentences have evidence", where, len(chosen), data.n_sequences)
+    return data.take(chosen)
 
 
 def objective_of(

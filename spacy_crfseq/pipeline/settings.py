@@ -41,11 +41,14 @@ class TermSettings(NamedTuple):
     corpus (str | None): Block of the config with the texts, such as "corpora.news", which only training reads; None if
         they are given in Python.
     weight (float): Factor of the loss.
+    visits (float): How often an epoch of an online optimizer visits each text.  Of 0.1, every epoch visits a tenth of
+        the texts, drawn at random.
     """
 
     loss: Loss
     corpus: str | None = None
     weight: float = 1.0
+    visits: float = 1.0
 
 
 class Method(NamedTuple):
@@ -141,7 +144,7 @@ class Method(NamedTuple):
                 raise ConfigError(f"{where}: several attributes read the labels of a first stage; keep one of them.")
             check_plugins(component, **{name: getattr(first, name) for name in PLUGINS})
         for name, term in self.each_term(component).items():
-            check_term(component, name, loss=self.loss, optimizer=self.optimizer, term=term.loss)
+            check_term(component, name, self.loss, self.optimizer, term.loss, term.visits)
 
     def _check_blocks(self, component: str) -> None:
         """Refuse blocks of attributes and potentials whose functions returned something else."""
@@ -196,10 +199,12 @@ class Method(NamedTuple):
             for key in set(block) - set(TermSettings._fields):
                 raise ConfigError(f"{where} has no setting {key!r}. {suggest(key, TermSettings._fields)}")
             terms[name] = term = TermSettings(**block)
-            if isinstance(term.weight, bool) or not isinstance(term.weight, int | float):
-                raise ConfigError(f"{where}: weight must be a number, but {term.weight!r} was given.")
-            if not 0 <= term.weight < math.inf:
-                raise ConfigError(f"{where}: weight must be 0 or more, but {term.weight} was given.")
+            for setting in ("weight", "visits"):
+                value = getattr(term, setting)
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise ConfigError(f"{where}: {setting} must be a number, but {value!r} was given.")
+                if not 0 <= value < math.inf:
+                    raise ConfigError(f"{where}: {setting} must be 0 or more, but {value} was given.")
             if not isinstance(term.corpus, str | None):
                 raise ConfigError(
                     f"{where}: corpus must name a block of the config, such as corpora.{name}, but {term.corpus!r} was "

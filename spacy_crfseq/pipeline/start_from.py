@@ -17,7 +17,7 @@ from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
 from ..potentials.layout import Rows, cells
 from ..training.compatibility import part_name
-from ..types import Bools, Floats, Hashes, Numbers, SupportPotential
+from ..types import NONE, Bools, Floats, Hashes, Numbers, SupportPotential
 from .doc_model import DocModel
 
 OLD_TO_NEW = 4.0
@@ -36,10 +36,12 @@ def penalty_factor(n_old: int, n_new: int) -> float:
 
 
 def label_factors(source: DocModel, model: DocModel, n_new: int) -> Floats:
-    """Return the factors of `Shifted` [L], which are to the penalty as 1 to the root of its factor.
+    """Return the factors of `Shifted` [L], which are to the penalty as 1 to the root of its factor; 1 without one.
 
     n_new (int): Sequences of the new texts.
     """
+    if model.method.regularizer.strengths == NONE:
+        return np.ones(len(model.labels.tags))
     new = ~np.isin(model.labels.tags, source.labels.tags)
     return np.where(new, 1.0, penalty_factor(source.n_sequences, n_new) ** -0.5)
 

@@ -248,7 +248,7 @@ class _Estimate:
 
 
 class _Stream:
-    """The sequences of a term one share after another, in an order that is drawn anew for each epoch."""
+    """The sequences of a term one share after another, in an order that is drawn anew for each pass over them."""
 
     def __init__(self, term: Term, seed: tuple[int, int]) -> None:
         self._term, self._rng = term, np.random.default_rng(seed)
@@ -256,15 +256,15 @@ class _Stream:
         self._epochs = 0.0
 
     def next(self, share: float) -> Term:
-        """Return the term with the sequences of the next share of an epoch."""
+        """Return the term with the sequences that the next share of an epoch visits."""
         n = self._term.data.n_sequences
         self._epochs += share
-        end = int(self._epochs * n + 1e-6)
+        end = int(self._epochs * self._term.visits * n + 1e-6)
         while self._begin + len(self._order) < end:
             self._order = np.append(self._order, self._rng.permutation(n))
         chosen, self._order = np.split(self._order, [end - self._begin])
         self._begin = end
-        return self._term._replace(data=self._term.data.take(chosen))
+        return self._term._replace(data=self._term.data.take(chosen), visits=1.0)
 
 
 class _Cache:

@@ -74,8 +74,8 @@ def check_occurrences(component: str, decoder: object, dictionary_size: int) -> 
         )
 
 
-def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer, term: object) -> None:
-    """Check that a term's loss can be added to the `loss` of the training corpus.
+def check_term(component: str, name: str, loss: object, optimizer: Optimizer, term: object, visits: float) -> None:
+    """Check that a term's loss can be added to the `loss` of the training corpus, and its texts visited more or less.
 
     RAISES ConfigError: Naming the term and what to use instead.
     """
@@ -87,6 +87,11 @@ def check_term(component: str, name: str, *, loss: object, optimizer: Optimizer,
         raise ConfigError(f"{where}{alone}. Use for example spacy_crfseq.LBFGS.v1 or AdaGrad.v1.")
     if problem := _loss_problem(optimizer, term):
         raise ConfigError(where + problem)
+    if visits != 1 and not optimizer.online:
+        raise ConfigError(
+            f"{where}visits is a setting for online optimizers, but {part_name(optimizer)} passes over all texts at "
+            "once. Use weight instead, or for example spacy_crfseq.AdaGrad.v1."
+        )
     if is_local(term) != is_local(loss):
         local, other = (part_name(each) for each in ((term, loss) if is_local(term) else (loss, term)))
         raise ConfigError(
@@ -194,7 +199,7 @@ def is_unlabelled(loss: object) -> bool:
 
 def needs_labels(loss: object) -> bool:
     """Return whether a loss learns nothing from texts without labels."""
-    return not {"unlabelled", "joint"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
+    return not {"unlabelled", "joint", "evidence"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

@@ -33,8 +33,6 @@ class Dataset(NamedTuple):
     gold (Ints): [T] labels; `MISSING` if unknown, lower numbers for candidate sets; of any signed type.
     weights (NDArray): [N] weight of each sequence, float64.
     table (CandidateTable | None): The same object for all joined data sets.
-    groups (Offsets | None): [G + 1] sequences ``groups[g]:groups[g + 1]`` that online training processes together, such
-        as those of a document; None to process each alone.
     inputs (NDArray | None): [T, ...] what the loss read from the texts, see `types.TextLoss`.
     """
 
@@ -42,26 +40,12 @@ class Dataset(NamedTuple):
     gold: Ints
     weights: NDArray[np.float64]
     table: CandidateTable | None = None
-    groups: Offsets | None = None
     inputs: NDArray[Any] | None = None
 
     @property
     def n_sequences(self) -> int:
         """N."""
         return len(self.weights)
-
-    @property
-    def n_groups(self) -> int:
-        """G, or N without groups."""
-        return self.n_sequences if self.groups is None else len(self.groups) - 1
-
-    def members(self, groups: Offsets) -> tuple[Offsets, Offsets]:
-        """Return the sequences of some groups, and the start of each group among them [groups + 1]."""
-        if self.groups is None:
-            return groups, np.arange(len(groups) + 1)
-        sizes = np.diff(self.groups)[groups]
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        return np.arange(ends[-1]) + np.repeat(self.groups[groups] - ends[:-1], sizes), ends
 
     @property
     def store(self) -> BagStore:
@@ -88,8 +72,8 @@ class Dataset(NamedTuple):
         return Dataset(encoded, self.gold[tokens], self.weights[first:last], self.table, inputs=inputs)
 
     def sample(self, size: int) -> Dataset:
-        """Return at most `size` sequences, always the same ones; all if there are groups."""
-        if self.n_sequences <= size or self.groups is not None:
+        """Return at most `size` sequences, always the same ones."""
+        if self.n_sequences <= size:
             return self
         return self.take(np.sort(np.random.default_rng(0).choice(self.n_sequences, size, replace=False)))
 

@@ -59,6 +59,7 @@ class Term(NamedTuple):
     name (str): For reports.
     sample (Dataset | None): Data for choosing learning rates; a part of `data` if None.  Of terms after the first, all
         data, of which `data` may be a part.
+    visits (float): How often online training visits each sequence in an epoch, on average.
     """
 
     data: Dataset
@@ -66,6 +67,12 @@ class Term(NamedTuple):
     weight: float = 1.0
     name: str = ""
     sample: Dataset | None = None
+    visits: float = 1.0
+
+    @property
+    def n_visited(self) -> int:
+        """Number of sequences that an epoch of online training visits."""
+        return round(self.visits * self.data.n_sequences)
 
     def weighted(self) -> Term:
         """Return the term with its weight multiplied into those of its sequences, if its loss is a sum over them."""
@@ -77,25 +84,22 @@ class Term(NamedTuple):
     def batches(
         self, plan: Batches, mask: EmissionMask | None, size: int, rng: np.random.Generator | None
     ) -> Iterator[MiniBatch]:
-        """Yield all sequences, or all groups, once, `size` at a time and shuffled by `rng`."""
-        for groups in self.blocks(size, rng):
-            sequences, ends = self.data.members(groups)
+        """Yield as many sequences as an epoch visits, `size` at a time and shuffled by `rng`."""
+        for sequences in self.blocks(size, rng):
             part = self.data.take(sequences)
             plan.load(part.encoded)
-            for first in range(0, len(ends) - 1, size):
-                bounds = int(ends[first]), int(ends[min(first + size, len(ends) - 1)])
-                batch, words = part.batch(*bounds), None
-                if self.data.groups is not None:
-                    batch = batch._replace(sequences=sequences[slice(*bounds)])
+            for first in range(0, len(sequences), size):
+                bounds, words = (first, min(first + size, len(sequences))), None
                 if mask is not None and part.encoded.words is not None:
                     words = part.encoded.words[tokens_of(part.encoded.offsets, bounds)]
-                yield MiniBatch(plan, self.loss, bounds, batch, mask, words)
+                yield MiniBatch(plan, self.loss, bounds, part.batch(*bounds), mask, words)
 
     def blocks(self, size: int, rng: np.random.Generator | None) -> list[Offsets]:
-        """Return the numbers of all sequences, or groups, shuffled by `rng`, in blocks for whole mini-batches."""
-        n = self.data.n_groups
-        order, block = np.arange(n) if rng is None else rng.permutation(n), max(1, LOADED // size) * size
-        return [order[start : start + block] for start in range(0, n, block)]
+        """Return the numbers of the sequences of an epoch, shuffled by `rng`, in blocks for whole mini-batches."""
+        n, n_visited, block = self.data.n_sequences, self.n_visited, max(1, LOADED // size) * size
+        passes = [np.arange(n) if rng is None else rng.permutation(n) for _ in range(-(-n_visited // max(1, n)))]
+        order = np.concatenate(passes)[:n_visited] if passes else np.zeros(0, np.int64)
+        return [order[start : start + block] for start in range(0, n_visited, block)]
 
 
 class FullPass:
@@ -217,7 +221,7 @@ class Objective:
     """Implements `types.OnlineObjective` and `types.IndexedObjective`.
 
     terms (Sequence[Term]): Data sets with their losses, at least one; the first is that of the training corpus.
-    n_sequences (int): Number of sequences in their data.
+    n_sequences (int): Number of sequences that an epoch of online training visits: all once, or as terms say.
     n_total (int): Number of sequences of all terms in the whole training set, if the terms' data are a part of it.
     n_threads (int): Threads of passes over all data; 0: one per core.
     dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
@@ -237,7 +241,7 @@ class Objective:
         templates: Numbers | None = None,
     ) -> None:
         self.potential, self.terms, self.dictionary = potential, [term.weighted() for term in terms], dictionary
-        self.n_sequences = sum(term.data.n_sequences for term in terms)
+        self.n_sequences = sum(term.n_visited for term in terms)
         self._mask = None if dictionary is None else EmissionMask(dictionary)
         self.blocks = potential.blocks()
         self.regularizer = regularizer.over(self.blocks)
@@ -263,7 +267,7 @@ class Objective:
         """Return the objective with other terms."""
         other = copy(self)
         other.terms = list(terms)
-        other.n_sequences = sum(term.data.n_sequences for term in terms)
+        other.n_sequences = sum(term.n_visited for term in terms)
         other._passes = FullPasses(self.potential, other.terms, self.n_threads, self._mask)
         return other
 
@@ -336,10 +340,10 @@ class Objective:
     # For online methods
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[MiniBatch]:
-        """Yield mini-batches of `size` sequences, or groups of sequences, shuffled by `rng`.
+        """Yield mini-batches of `size` sequences, shuffled by `rng`.
 
-        All sequences of all terms are yielded once, and mini-batches of different terms are evenly interleaved: in
-        expectation, their sum is the objective.
+        All sequences of all terms are yielded once, or as often as a term says, and mini-batches of different terms are
+        evenly interleaved: in expectation, their sum is the objective.
         """
         if len(self.terms) == 1:
             yield from shown(self.batches_of(self.terms[0], size, rng), None, "Epoch")
@@ -359,7 +363,7 @@ class Objective:
         simple = simple and bool({"log_likelihood", "softmax_margin"} & {*getattr(term.loss, "provides", ())})
         if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
             return None
-        if term.data.has_candidates or term.data.groups is not None:
+        if term.data.has_candidates:
             return None
         return self._chains(term, potential.layout.trainable(), term.blocks(size, rng), n_threads)
 
@@ -378,7 +382,7 @@ class Objective:
     ) -> Iterator[tuple[float, int, MiniBatch]]:
         """Yield the mini-batches of a term with their places in the epoch, between 0 and 1."""
         term = self.terms[number]
-        n = -(-term.data.n_groups // size)
+        n = -(-term.n_visited // size)
         for i, batch in enumerate(self.batches_of(term, size, rng)):
             yield (i + 0.5) / n, number, batch
 

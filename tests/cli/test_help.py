@@ -114,11 +114,10 @@ def test_an_unknown_key_gets_the_nearest_one(override: str, nearest: str, run: R
 @pytest.mark.parametrize("command", [
     "evaluate M F", "report M F", "calibrate M F", "evaluate M F --against M", "tag M F -o x",
     "tag M F --html x.html -p crf_ner", "active M F -p crf_ner", "explain M F -p crf_ner",
-    "explain M -p crf_ner --label LOC", "prune M x", "fine-tune M C -o x",
+    "explain M -p crf_ner --label LOC", "prune M x",
 ])  # fmt: skip
 def test_the_folder_above_points_to_the_models(command: str, run: Run, trained: Path, corpus: Corpus) -> None:
-    (config := trained.parent / "tune.cfg").write_text('[fine_tune]\ncomponent = "crf_ner"\n[fine_tune.sets]\n')
-    names = {"M": trained, "F": corpus.dev, "C": config}
+    names = {"M": trained, "F": corpus.dev}
     said = f"{trained} is not a pipeline: it has no config.cfg. Give {trained}/model-best or {trained}/model-last."
     refused(run(*(names.get(word, word) for word in command.split())), said)
     assert run("evaluate", trained / "nope", corpus.dev).stderr.count("no such folder") == 1

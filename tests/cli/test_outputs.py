@@ -22,11 +22,6 @@ def folder(trained: Path, corpus: Any, tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "sweep.cfg").write_text(
         '[sweep]\nconfig = "train.cfg"\ncomponent = "crf_ner"\n[sweep.grid]\nregularizer.rho = [0.1, 1]\n'
     )
-    (tmp_path / "tune.cfg").write_text(
-        '[fine_tune]\ncomponent = "crf_ner"\n[fine_tune.sets]\n[fine_tune.sets.gold]\n'
-        '[fine_tune.sets.gold.corpus]\n@readers = "spacy_crfseq.ConllReader.v1"\n'
-        'path = "train.conll"\ncolumns = ["word", "tag", "chunk", "ent"]\n'
-    )
     (tmp_path / "news.txt").write_text("Ada sees a dog .\n")
     (tmp_path / "old.jsonl").write_text("{}\n")
     (tmp_path / "project").mkdir()
@@ -78,8 +73,6 @@ NOT_ONE = "is a file, not a folder"
     ("prune model other", "other exists. Give another name, or --force"),
     ("calibrate model dev.conll -f conll2003 -o model --force", APART),
     ("calibrate model dev.conll -f conll2003 -o other", "other exists"),
-    ("fine-tune training/model-best project/config.cfg -o training --force", APART),
-    ("fine-tune model project/config.cfg -o training", "training/model-best exists"),
     ("fit project/config.cfg -o training", "training/model-best exists. Give another name, or --force"),
     ("fit project/sourced.cfg -o training --force", APART),
     ("find-regularization project/config.cfg -o training", "training/model-best exists"),
@@ -147,7 +140,6 @@ WRITTEN = [
     Row("explain model -p crf_ner -o out.html", ("out.html",)),
     Row(f"find-regularization train.cfg -o out --steps 2 {SOURCES}",
         ("out/model-best/", "out/path.jsonl", "out/path.html")),
-    Row("fine-tune model tune.cfg -o out", MODELS),
     Row(f"fit train.cfg -o out {SOURCES}", MODELS),
     Row("init-config out.cfg --task ner --lang en --format conll2003 --train train.conll", ("out.cfg",)),
     Row("propose-features model dev.conll -f conll2003 -p crf_ner --raw train.conll -o out.tsv", ("out.tsv",)),

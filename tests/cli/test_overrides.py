@@ -17,7 +17,6 @@ COMMANDS = {
     "sweep": ["--output", "out"],
     "find-regularization": ["--output", "out"],
     "debug-data": ["train.conll"],
-    "fine-tune": ["--output", "out"],
 }
 TYPOS = {
     "paths.trian": "Did you mean --paths.train?",
@@ -86,9 +85,7 @@ def test_a_mistyped_path_is_refused(
     written = configure(tmp_path / "c.cfg", "crf_ner")
     with written.open("a") as file:
         file.write("\n[sweep]\n[sweep.grid]\nmin_count = [1]\n" if command == "sweep" else "\n")
-    arguments = [trained / "model-best", written] if command == "fine-tune" else [written]
-    if command == "debug-data":
-        arguments = ["--config", written]
+    arguments = ["--config", written] if command == "debug-data" else [written]
     result = run(command, *arguments, *COMMANDS[command], *paths, "--paths.trian", "x.conll")
     refused(result, "--paths.trian changes nothing", "Did you mean --paths.train?", silent=False)
     assert not (tmp_path / "out" / "model-best").exists()

@@ -50,8 +50,8 @@ def ready(loss: Loss, problem: Problem) -> tuple[Loss, Problem]:
     if isinstance(loss, TextLoss):
         labels = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]]
         assume(len(labels) > 1)
-        loss = loss.bind(labels, None)
-        inputs = loss.read([text_of(problem.batch.n_tokens)])
+        text = text_of(problem.batch.n_tokens)
+        inputs, loss = loss.read([text], [text]), loss.bind(labels, None)
         problem = Problem(problem.scores, problem.batch._replace(inputs=inputs))
     return loss, problem
 

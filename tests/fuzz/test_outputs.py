@@ -35,7 +35,6 @@ COMMANDS = {
     "calibrate in place": "calibrate model dev.conll -f conll2003 -p crf_ner",
     "sweep": f"sweep sweep.cfg -o out {PATHS}",
     "find-regularization": f"find-regularization ner.cfg -o out --steps 2 {PATHS}",
-    "fine-tune": "fine-tune model tune.cfg -o out",
     "propose-features": "propose-features model train.conll -f conll2003 -p crf_ner -r texts.txt -o features.tsv",
     "report": "report model dev.conll -f conll2003 -o page.html",
     "tag to a page": "tag model texts.txt -p crf_ner --html page.html",
@@ -46,20 +45,6 @@ COMMANDS = {
     "init-config": "init-config new.cfg --task ner --lang en --format conll2003 --train train.conll --dev dev.conll",
 }
 IN_PLACE = COMMANDS["calibrate in place"]
-TUNE = """
-[fine_tune]
-component = "crf_ner"
-rounds = 1
-
-[fine_tune.sets]
-
-[fine_tune.sets.gold]
-
-[fine_tune.sets.gold.corpus]
-@readers = "spacy_crfseq.ConllReader.v1"
-path = "train.conll"
-columns = ["word", "tag", "chunk", "ent"]
-"""
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
 
@@ -75,7 +60,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = (folder / "ner.cfg").read_text()
     (folder / "dev.txt").write_text("Bo sees Lima .\n")
     (folder / "sweep.cfg").write_text(text + "\n[sweep]\n\n[sweep.grid]\nregularizer.rho = [1, 2]\n")
-    (folder / "tune.cfg").write_text(TUNE)
     done = run(f"fit ner.cfg -o first {PATHS}".split(), folder)
     assert done.code == 0, done.stderr
     (folder / "first" / "model-best").rename(folder / "model")
@@ -216,7 +200,7 @@ def test_full_and_read_only_disks(place: Any, operations: Any) -> None:
 
 LOGS = ("log.jsonl", "study.log", "path.jsonl")
 """Files that grow; the last line may be cut, and is dropped when they are read."""
-WRITERS = ["fit", "tag", "prune", "calibrate", "sweep", "find-regularization", "fine-tune", "convert", "tag to a page"]
+WRITERS = ["fit", "tag", "prune", "calibrate", "sweep", "find-regularization", "convert", "tag to a page"]
 OTHERS = {"ner.cfg": "other.cfg", "dev.conll": "train.conll", "texts.txt": "dev.txt"}
 
 

@@ -26,7 +26,6 @@ from spacy_crfseq.features.encoder import Encoder
 from spacy_crfseq.features.index import BagStore
 from spacy_crfseq.inference import posterior
 from spacy_crfseq.kernels import jit
-from spacy_crfseq.papers.augmented.training import encoding
 from spacy_crfseq.pipeline import prediction
 from spacy_crfseq.pipeline.component import CRFComponent
 from tests.pipeline import helpers
@@ -269,7 +268,7 @@ def test_words_of_equal_features_share_bags(nlp: Language) -> None:
 def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
-    with encoding(pipe.training):
+    with pipe.training.training_on(helpers.examples(nlp)):
         with nlp.memory_zone():
             first = pipe.doc_model.encode([nlp.make_doc(text) for text in texts_of_memory_zone(5)])[0]
         second = pipe.doc_model.encode([nlp.make_doc(text) for text in texts_of_memory_zone(5)])[0]

@@ -51,7 +51,7 @@ class Lengths(Squares):
         object.__setattr__(bound, "bound_to", (*labels, scheme))
         return bound
 
-    def read(self, docs: Sequence[Doc]) -> Any:
+    def read(self, docs: Sequence[Doc], gold: Sequence[Doc]) -> Any:
         return np.array([len(token) for doc in docs for token in doc])
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:

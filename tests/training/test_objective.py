@@ -315,13 +315,12 @@ def test_terms_of_unlabelled_text(case: str) -> None:
     np.testing.assert_allclose(same_gradient, gradient, atol=1e-12)
 
 
-def test_groups_and_candidates_have_no_chains() -> None:
-    """Their sequences cannot be taken one by one, or with one label for each token."""
+def test_candidates_have_no_chains() -> None:
+    """Their tokens do not have one label each."""
     objective = training_problem(2, n_sequences=8).objective
     [term] = objective.terms
     for data, simple in (
         (term.data, True),
-        (term.data._replace(groups=np.array([0, 3, 8])), False),
         (term.data._replace(gold=np.full_like(term.data.gold, -2)), False),
     ):
         assert (objective.on([term._replace(data=data)]).chains(1, None, 1) is not None) == simple

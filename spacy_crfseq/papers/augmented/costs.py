@@ -9,26 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from spacy.language import Language
+from spacy.tokens import Doc
 
 from ...errors import ConfigError, suggest
 from ...prf import f1_of
 from ...schemes import OUTSIDE, decode_lenient
 
+TAGS = {"tag": "tags", "pos": "pos"}
+"""For each attribute of tokens that a tagger writes, the argument of a Doc that sets it."""
+
 
 class Evidence(NamedTuple):
-    """The information of a data set about a text of T tokens, for costs.
+    """The information of a corpus about a text of T tokens, for costs.
 
     gold (Sequence[str | None]): [T] gold labels, in the component's own tags ("B-PER"); None if unknown.
-    reference (Any): The gold Doc, for further annotation such as dependencies; its tokens are `words`.
-    annotated (Callable): Maps a component's name to a function.  The function maps labels [T] to the Doc that this
-        component returns for a text with these labels.  Raises ConfigError if the pipeline has no such component.
+    reference (Doc): The gold Doc, for further annotation such as dependencies; its tokens are `words`.
     """
 
     words: Sequence[str]
     gold: Sequence[str | None]
-    reference: Any
-    annotated: Callable[[str], Callable[[Sequence[str]], Any]]
+    reference: Doc
 
 
 CostFunction: TypeAlias = Callable[[Sequence[str]], float]
@@ -40,7 +45,7 @@ Only differences between labellings matter, so a score up to s, such as the nega
 
 
 class Cost(Protocol):
-    """A cost of predicted labels given the evidence of a data set; it need not be a sum over tokens or spans."""
+    """A cost of predicted labels given the evidence of a corpus; it need not be a sum over tokens or spans."""
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
         """Raise ConfigError if the cost does not fit a component with these labels, tags of a scheme or "plain"."""
@@ -158,28 +163,32 @@ class EntityAgreement:
 
     The cost is the number of tokens with a wrong entity tag; entity starts and insides are different tags.  Gold tags
     also have a cost if the recognizer makes errors with them.  The recognizer runs for every judged labelling, which
-    takes up to a millisecond each time.
+    takes up to a millisecond each time.  It sees words and tags.
 
-    component (str): The recognizer's name in the pipeline; it must read what the tagger writes, and write doc.ents.
+    recognizer (str | Language): Folder or package of a trained pipeline, or the pipeline itself.
+    component (str): Its component that reads the tags and writes doc.ents.
+    attr (str): Attribute of a token that the tags are, "tag" or "pos".
     f1 (bool): Add ``1 - F1`` of the entities.
-    RAISES ConfigError: If there is no such component, or the trained component is not a tagger.
+    RAISES ConfigError: If there is no such component or attribute, or the trained component is not a tagger.
     """
 
-    component: str
+    recognizer: Any
+    component: str = "crf_ner"
+    attr: str = "tag"
     f1: bool = False
 
     def check(self, labels: Sequence[str], scheme: str) -> None:
         _check_tagger("EntityAgreement", scheme)
+        _check_recognizer("EntityAgreement", self.recognizer, self.component, self.attr)
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
         known = [t for t, token in enumerate(evidence.reference) if token.ent_iob]
         if not known:
             return None
-        annotated, gold = evidence.annotated(self.component), _entity_tags(evidence.reference)
-        wanted = _known_spans(evidence.reference, known)
+        gold, wanted = _entity_tags(evidence.reference), _known_spans(evidence.reference, known)
 
         def cost(tags: Sequence[str]) -> float:
-            doc = annotated(tags)
+            doc = _recognized(self.recognizer, self.component, self.attr, evidence, tags)
             predicted = _entity_tags(doc)
             errors = float(sum(predicted[t] != gold[t] for t in known))
             return errors + (1 - f1_of(_known_spans(doc, known), wanted)) if self.f1 else errors
@@ -195,13 +204,16 @@ class EntityTags:
     are left out, such as "of" in "Bank of England".
 
     labels (list[str]): The tags that tokens of entities may have, such as ["NNP", "NNPS"].
-    component (str): Add ``1 - F1`` of the entities that this recognizer finds with the tags; see `EntityAgreement`.
-        Empty for the number alone, which takes no recognizer and much less time.
+    recognizer (str | Language | None): Add ``1 - F1`` of the entities that a recognizer finds with the tags; see
+        `EntityAgreement`.  None for the number alone, which takes much less time.
+    component, attr (str): As of `EntityAgreement`.
     RAISES ConfigError: If there are no labels, or the component lacks one or is not a tagger.
     """
 
     labels: list[str]
-    component: str = ""
+    recognizer: Any = None
+    component: str = "crf_ner"
+    attr: str = "tag"
 
     def __post_init__(self) -> None:
         if not self.labels:
@@ -210,29 +222,64 @@ class EntityTags:
     def check(self, labels: Sequence[str], scheme: str) -> None:
         _check_tagger("EntityTags", scheme)
         _check_labels("EntityTags", self.labels, labels)
+        if self.recognizer is not None:
+            _check_recognizer("EntityTags", self.recognizer, self.component, self.attr)
 
     def __call__(self, evidence: Evidence) -> CostFunction | None:
         wanted, allowed, reference = frozenset(self.labels), {None, *self.labels}, evidence.reference
         counted = [t for t, token in enumerate(reference) if token.ent_type and evidence.gold[t] in allowed]
         known = [t for t, token in enumerate(reference) if token.ent_iob]
-        if not counted and not (self.component and known):
+        if not counted and not (self.recognizer and known):
             return None
-        annotated = evidence.annotated(self.component) if self.component else None
         spans = _known_spans(reference, known)
 
         def cost(tags: Sequence[str]) -> float:
             wrong = float(sum(tags[t] not in wanted for t in counted))
-            return wrong if annotated is None else wrong + 1 - f1_of(_known_spans(annotated(tags), known), spans)
+            if self.recognizer is None:
+                return wrong
+            doc = _recognized(self.recognizer, self.component, self.attr, evidence, tags)
+            return wrong + 1 - f1_of(_known_spans(doc, known), spans)
 
         return cost
 
 
-def _entity_tags(doc: Any) -> list[tuple[bool, str]]:
+@lru_cache(maxsize=2)
+def _loaded(model: str | Path) -> Language:
+    from ...pipeline.select import load_pipeline
+
+    return load_pipeline(model)
+
+
+def _pipeline(recognizer: str | Path | Language) -> Language:
+    """Return the pipeline of a recognizer.  RAISES CrfError: If it cannot be loaded."""
+    return _loaded(recognizer) if isinstance(recognizer, str | Path) else recognizer
+
+
+def _check_recognizer(cost: str, recognizer: Any, component: str, attr: str) -> None:
+    """Raise ConfigError unless a pipeline has the component, and tokens the attribute."""
+    if attr not in TAGS:
+        raise ConfigError(f"{cost}: attr = {attr!r} is not supported. {suggest(attr, TAGS)}")
+    names = _pipeline(recognizer).component_names
+    if component not in names:
+        known = suggest(component, names)
+        raise ConfigError(f"{cost}: the recognizer's pipeline has no component {component!r}. {known}")
+
+
+def _recognized(recognizer: Any, component: str, attr: str, evidence: Evidence, tags: Sequence[str]) -> Doc:
+    """Return a text with the entities that a recognizer finds where its tokens have these tags."""
+    nlp = _pipeline(recognizer)
+    spaces = [bool(token.whitespace_) for token in evidence.reference]
+    given: Any = {TAGS[attr]: list(tags)}
+    doc: Doc = nlp.get_pipe(component)(Doc(nlp.vocab, words=list(evidence.words), spaces=spaces, **given))
+    return doc
+
+
+def _entity_tags(doc: Doc) -> list[tuple[bool, str]]:
     """Return whether an entity begins at each token, and its type."""
     return [(token.ent_iob_ == "B" and bool(token.ent_type), token.ent_type_) for token in doc]
 
 
-def _known_spans(doc: Any, known: Sequence[int]) -> set[tuple[int, int, str]]:
+def _known_spans(doc: Doc, known: Sequence[int]) -> set[tuple[int, int, str]]:
     """Return start, end and type of the entities of a Doc that have only tokens of `known`."""
     tokens = frozenset(known)
     spans = ((entity.start, entity.end, entity.label_) for entity in doc.ents)

@@ -297,7 +297,14 @@ def count(sequences: Offsets, slopes: Numbers, text: BoostedText, chains: Chains
 
 @internal
 def _count_labels(
-    first: int, last: int, slope: float, partial: bool, text: BoostedText, chains: Chains, sums: SignedSums, shared: Numbers
+    first: int,
+    last: int,
+    slope: float,
+    partial: bool,
+    text: BoostedText,
+    chains: Chains,
+    sums: SignedSums,
+    shared: Numbers,
 ) -> None:
     """Add the parts of the labels of a sequence to the sums."""
     n, forward, backward = chains.local.shape[1], chains.forward, chains.backward
@@ -319,7 +326,14 @@ def _count_labels(
 
 @internal
 def _count_pairs(
-    first: int, last: int, slope: float, partial: bool, text: BoostedText, chains: Chains, sums: SignedSums, shared: Numbers
+    first: int,
+    last: int,
+    slope: float,
+    partial: bool,
+    text: BoostedText,
+    chains: Chains,
+    sums: SignedSums,
+    shared: Numbers,
 ) -> None:
     """Add the parts of the steps of a sequence to the sums."""
     n, with_pairs, gold = chains.local.shape[1], text.pair_ptr.shape[0] > 0, text.gold
@@ -346,7 +360,9 @@ def _count_pairs(
 
 
 @kernel
-def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: BoostedText, chains: Chains, out: Numbers) -> None:
+def collect(
+    positions: Ints, pair: bool, column: int, owner: Ints, text: BoostedText, chains: Chains, out: Numbers
+) -> None:
     """Write the probabilities p and q of a label, or label pair, at some positions to out [2, n].
 
     owner [T]: the sequence of each token.
@@ -374,7 +390,14 @@ def collect(positions: Ints, pair: bool, column: int, owner: Ints, text: Boosted
 
 @kernel
 def count_occurrences(
-    positions: Ints, starts: Offsets, pair: bool, column: int, owner: Ints, text: BoostedText, chains: Chains, out: Numbers
+    positions: Ints,
+    starts: Offsets,
+    pair: bool,
+    column: int,
+    owner: Ints,
+    text: BoostedText,
+    chains: Chains,
+    out: Numbers,
 ) -> None:
     """Write how probable each number of occurrences of a label, or label pair, is to out [n, most positions + 1].
 
@@ -422,7 +445,14 @@ def count_occurrences(
 
 @kernel
 def reach(
-    first_row: int, row_ptr: Offsets, tokens: Ints, columns: Ints, owner: Ints, text: BoostedText, low: Numbers, high: Numbers
+    first_row: int,
+    row_ptr: Offsets,
+    tokens: Ints,
+    columns: Ints,
+    owner: Ints,
+    text: BoostedText,
+    low: Numbers,
+    high: Numbers,
 ) -> None:
     """Write how far the counts of each feature of a group can be from the gold ones in one sequence.
 
@@ -474,9 +504,16 @@ def best_step(a: float, low: float, b: float, high: float, limit: float, clip: b
 
 @kernel
 def rank_loosely(
-    mass: float, limit: float, clip: bool, text: BoostedText, sums: SignedSums, low: Numbers, high: Numbers, gains: Numbers,
+    mass: float,
+    limit: float,
+    clip: bool,
+    text: BoostedText,
+    sums: SignedSums,
+    low: Numbers,
+    high: Numbers,
+    gains: Numbers,
     best: Offsets,
-) -> None:  # fmt: skip
+) -> None:
     """Write the largest decrease of each row that the loose bound guarantees to gains [R], its parameter to best [R].
 
     mass: Sum of slope (1 - P(gold)) over all sequences, on which the bound of every row depends.

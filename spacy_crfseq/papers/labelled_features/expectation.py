@@ -190,7 +190,7 @@ class Expectation(ExpectedLabels):
             raise ConfigError(f"{WHERE} list all labels, so they must add up to 1, but they add up to {total:g}.")
         return self._copy(_tags=tags)
 
-    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
+    def read(self, docs: Sequence[Any], gold: Sequence[Any]) -> NDArray[Any]:
         return np.zeros((sum(map(len, docs)), 0), np.int8)  # nothing
 
     @property

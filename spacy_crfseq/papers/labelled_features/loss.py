@@ -243,7 +243,7 @@ class GeneralizedExpectation(ExpectedLabels):
                 raise FormatError(self.path, feature.line, f"the shares of all labels add up to {total:g}, not to 1.")
         return _Wanted(bounds[:, 0], bounds[:, 1], tags)
 
-    def read(self, docs: Sequence[Any]) -> NDArray[Any]:
+    def read(self, docs: Sequence[Any], gold: Sequence[Any]) -> NDArray[Any]:
         return self._known.sets.numbers_of(docs)
 
     @property

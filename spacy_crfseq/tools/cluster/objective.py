@@ -189,7 +189,7 @@ def _round(
     Return the loss, and the changes of the last weights and of those for prediction, times the shard's share.
     """
     rng, n_total, state = np.random.default_rng((optimizer.seed or 0, epoch)), objective.n_total, memory.get("state")
-    orders = [np.array_split(rng.permutation(term.data.n_groups), ROUNDS)[turn] for term in objective.terms]
+    orders = [np.array_split(rng.permutation(term.data.n_sequences), ROUNDS)[turn] for term in objective.terms]
     terms = [term._replace(data=term.data.take(order)) for term, order in zip(objective.terms, orders, strict=True)]
     part = objective.on(terms)
     part.regularizer = regularizer.over(objective.blocks)

@@ -96,7 +96,7 @@ def test_features_that_are_refused(name: str) -> None:
 def test_labels_are_tags_or_the_sums_of_theirs(tmp_path: Path) -> None:
     path = written(tmp_path, "one\tPER=0.8 O=0.1\n")
     loss = GeneralizedExpectation(path)
-    loss.read([Doc(NLP.vocab, words=["one"])])  # texts may be read before the labels are known
+    loss.read([Doc(NLP.vocab, words=["one"])], [])  # texts may be read before the labels are known
     loss, totals = loss.bind(TAGS, "IOB2"), np.array([[0.3, 0.2, 0.1, 0.4]])
     expected = 0.8 * np.log(0.8 / 0.5) + 0.1 * np.log(0.1 / 0.4) + 0.1 * np.log(0.1 / 0.1)
     assert loss.value_at(totals)[0] == pytest.approx(expected)
@@ -118,7 +118,7 @@ def test_settings_that_are_refused(tmp_path: Path) -> None:
 
 def test_features_that_never_occur_are_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     loss = GeneralizedExpectation(written(tmp_path, "one\tA=0.5\nabsent\tA=0.5\n")).bind(["A", "B"], None)
-    loss.read([Doc(NLP.vocab, words=["one"])])
+    loss.read([Doc(NLP.vocab, words=["one"])], [])
     with caplog.at_level(logging.WARNING, "spacy_crfseq"):
         for _ in range(2):
             loss.value_at(np.array([[1.0, 1.0], [0, 0]]))
@@ -139,7 +139,7 @@ def test_generalized_expectation_equals_the_enumeration(distance: str, problem: 
     path = Path(__file__).parent / "shares.tsv"
     loss = GeneralizedExpectation(path, distance).bind(NAMES[:n_labels], None)
     words = [("one", "two", "three")[t % 3] for t in range(n_tokens)]
-    inputs = loss.read([Doc(NLP.vocab, words=words)])
+    inputs = loss.read([Doc(NLP.vocab, words=words)], [])
     gradient = problem.scores.zeros_like()
     value = loss(problem.scores, problem.batch._replace(inputs=inputs), gradient)
     expected, own = 0.0, np.zeros((n_tokens, n_labels))
@@ -164,7 +164,7 @@ def test_generalized_expectation_equals_the_enumeration(distance: str, problem: 
 
 def test_a_range_costs_nothing_within_it(tmp_path: Path) -> None:
     loss = GeneralizedExpectation(written(tmp_path, "one\tA=0.2..0.4 B=0.5\n"), "L2").bind(["A", "B", "C"], None)
-    loss.read([Doc(NLP.vocab, words=["one"])])
+    loss.read([Doc(NLP.vocab, words=["one"])], [])
     for totals, expected, slope in (
         ([3.0, 5.0, 2.0], 0.0, [0, 0, 0]),
         ([1.0, 6.0, 3.0], 0.02, [-0.02, 0.02, 0]),

@@ -60,7 +60,7 @@ def test_the_file_is_read_by_the_loss(run: Run, trained: Path, corpus: Corpus, t
     assert "SHAPE[-1]=" in result.stdout
     nlp = spacy.load(model)
     loss = GeneralizedExpectation(out).bind(nlp.get_pipe("crf_ner").tags, "BILUO")  # type: ignore[attr-defined]
-    inputs = loss.read([Doc(nlp.vocab, words=["in", "Oslo"])])
+    inputs = loss.read([Doc(nlp.vocab, words=["in", "Oslo"])], [])
     assert inputs[1] > 0
     refused(run(*args), "features.tsv")
     worked(run(*args, "--force"))

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import spacy_crfseq.cli.program  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
-from spacy_crfseq.papers.augmented.training import Settings, Source, fine_tune
 from spacy_crfseq.papers.neural import Neural
 from spacy_crfseq.pipeline import steps
 from spacy_crfseq.potentials.sums import Given
@@ -312,16 +311,6 @@ def test_it_is_initialized_again() -> None:
     nlp.update(corpus[:2], sgd=optimizer)
     with pytest.raises(ConfigError, match="tok2vec must be a block"):
         Neural(3)
-
-
-def test_augmented_loss_training_keeps_the_network() -> None:
-    nlp, corpus, _ = trained("crf_tagger", steps=10)
-    pipe = nlp.get_pipe("crf_tagger")
-    (network,) = pipe.doc_model.networks.values()
-    before, theta = parameters(network), pipe.crf.theta.copy()
-    fine_tune(nlp, "crf_tagger", [Source("gold", corpus)], Settings(rounds=2))
-    assert parameters(network) == before
-    assert (pipe.crf.theta != theta).any()
 
 
 def test_a_network_reads_white_space_and_learns_from_words() -> None:
