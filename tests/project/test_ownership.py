@@ -18,7 +18,7 @@ ALLOWED = {
     "cli/console.py: warnings.formatwarning",
     "cli/console.py: msg.pretty",
     # spaCy's tokenizer and numba's notice have these settings for the whole process
-    "pipeline/bulk.py: self._nlp.tokenizer.max_cache_size",
+    "tools/tag/tagger.py: self._nlp.tokenizer.max_cache_size",
     "tools/warmup/__init__.py: NOTICE.silent",
     # spaCy's DocBin is made in the line before, and examples of evaluate are its own
     "tools/annotate/review.py: binary.store_user_data",
