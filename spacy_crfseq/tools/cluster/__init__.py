@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import ClusterError, ConfigError
-from .workers import await_result
+from .workers import gather, submit
 
 if TYPE_CHECKING:
     from .shards import Shards
@@ -40,13 +40,14 @@ class Dask:
         client, waiting = self.client, deque[tuple[Any, str]]()
 
         def first() -> Result:
-            result: Result = await_result(client, *waiting[0])
+            future, name = waiting[0]
+            result: Result = gather(client, [future], name)[0]
             waiting.popleft()
             return result
 
         try:
             for item in items:
-                waiting.append((client.submit(function, item, pure=False), str(getattr(item, "source", "A part"))))
+                waiting.append((submit(client, function, item), str(getattr(item, "source", "A part"))))
                 if len(waiting) > AHEAD * (sum(client.nthreads().values()) or 1):
                     yield first()
             while waiting:

@@ -38,7 +38,7 @@ one.
 """
 
 
-class Shards(Protocol):
+class ShardSums(Protocol):
     """The parts of a training set."""
 
     def sum(self, work: Work, theta: Floats) -> tuple[Any, ...]:
@@ -62,7 +62,7 @@ class Distributed(Objective):
 
     def __init__(
         self,
-        shards: Shards,
+        shards: ShardSums,
         potential: Potential,
         losses_of: Sequence[TermLoss],
         regularizer: Regularizer,
@@ -119,6 +119,15 @@ class MixedState(StoredState):
     factors: Floats
     values: list[float] = field(default_factory=list)
 
+    def weigh(self, shares: Floats, number: Floats) -> None:
+        """Set the factors, given the share of sequences [D] that have a feature, and the number of shards [D]."""
+        self.factors = np.maximum(number, 1) ** number.dtype.type(GROWTH) / np.maximum(shares, 1e-9)
+
+    def move(self, last: Floats, exported: Floats) -> None:
+        """Take in the sums over shards of the changes of the last weights, and of those for prediction [D]."""
+        self.exported = self.weights + exported * self.factors
+        self.weights = self.weights + last * self.factors
+
     def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
         """Return the kinds of `factors` and `values`, see `StoredState`."""
         return {"factors": (self.factors, self.weights), "values": ([0.0, ...],)}
@@ -150,15 +159,13 @@ class Mixed:
     def iterate(self, objective: Distributed, state: MixedState) -> StepReport:
         """Run an epoch."""
         if not len(state.factors):
-            shares, number = objective.shards.sum(_shares, state.weights)
-            state.factors = np.maximum(number, 1) ** number.dtype.type(GROWTH) / np.maximum(shares, 1e-9)
+            state.weigh(*objective.shards.sum(_shares, state.weights))
         loss, epoch = 0.0, len(state.values)
         for turn in range(ROUNDS):
             work = partial(_round, self.optimizer, objective.regularizer, epoch, turn)
             part, last, exported = objective.shards.sum(work, state.weights)
             loss += part
-            state.exported = state.weights + exported * state.factors
-            state.weights = state.weights + last * state.factors
+            state.move(last, exported)
         penalty, done = objective.regularizer.value(state.weights), "" if loss else "the loss is zero"
         report: StepReport = self.optimizer.report(state, loss, penalty, done)
         return report

@@ -43,7 +43,7 @@ from ...regularizers.none import NoRegularizer
 from ...training.objective import Objective, Term
 from ...types import Bools, Floats, Hashes, Ints, Numbers, Offsets, Optimizer, SupportPotential
 from .objective import OWN, Distributed, Mixed, TermLoss, Work
-from .workers import Cluster, Share
+from .workers import ShardFutures
 
 SHARDS = "the number of shards"
 """Name of a fact of checkpoints, because the order in which shards are added up changes the last digits."""
@@ -169,6 +169,20 @@ class Shard:
     def __sizeof__(self) -> int:
         texts = [corpus.data.encoded for corpus in self.texts.corpora]
         return sum(ids.n_bytes for text in texts for ids in (text.unigrams, text.bigrams))
+
+    def work(self, theta: Floats, work: Work, recipe: Recipe, plan: Outline) -> tuple[Any, ...]:
+        """Return the result of `work` at theta [D]."""
+        from distributed import get_worker
+
+        with LOCK:
+            if self.objective is None:
+                self.objective = _objective(self, recipe, plan, get_worker().state.nthreads)
+        result = work(self.objective, theta.copy(), self.memory)  # what comes from another process cannot be written
+        # distributed has no public name for the limit of a worker; see its upper bound in pyproject.toml
+        limit = getattr(getattr(get_worker(), "memory_manager", None), "memory_limit", None) or 0
+        if 0 < TIGHT * limit < get_worker().monitor.get_process_memory():
+            self.objective = None  # it takes two thirds of a shard, and less time to make than to read from disk
+        return result
 
 
 class Facts(NamedTuple):
@@ -303,21 +317,6 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
     return Observed(small, places, states, words)
 
 
-def work_on(shard: Shard, theta: Floats, work: Work, recipe: Recipe, plan: Outline) -> tuple[Any, ...]:
-    """Return the result of `work` at theta [D]."""
-    from distributed import get_worker
-
-    with LOCK:
-        if shard.objective is None:
-            shard.objective = _objective(shard, recipe, plan, get_worker().state.nthreads)
-    result = work(shard.objective, theta.copy(), shard.memory)  # what comes from another process cannot be written
-    # distributed has no public name for the limit of a worker; see its upper bound in pyproject.toml
-    limit = getattr(getattr(get_worker(), "memory_manager", None), "memory_limit", None) or 0
-    if 0 < TIGHT * limit < get_worker().monitor.get_process_memory():
-        shard.objective = None  # it takes two thirds of a shard, and less time to make than to read from disk
-    return result
-
-
 def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> Objective:
     model, encoder = recipe.model(plan.tags), shard.texts.encoder
     crf = plan.crf(model.method, (np.zeros(0, np.uint64),) * 2, None)
@@ -364,7 +363,7 @@ def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], d
 
 
 class Shards:
-    """The texts of a training on the workers of a Dask cluster; implements `clusters.Remote` and `objective.Shards`.
+    """The texts of a training on the workers of a Dask cluster; implements `clusters.Remote` and `objective.ShardSums`.
 
     client (Client): Of `distributed`.
     facts (Mapping): Those of a run to continue; its number of shards gives the same result.
@@ -377,10 +376,10 @@ class Shards:
         self, client: Any, facts: Mapping[str, str], code: str | None, made: Callable[[int, int], None]
     ) -> None:
         self._client, self._code, self._made, self.n_shards = client, code, made, int(facts.get(SHARDS, 0))
-        self._cluster: Cluster | None = None
+        self._cluster: ShardFutures | None = None
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ShardFutures:
         """The shards.  RAISES ConfigError: If `initialize` has not encoded them."""
         if self._cluster is None:
             raise ConfigError("On a cluster, fit learns from what initialize has read there.")
@@ -399,8 +398,8 @@ class Shards:
         return optimizer
 
     def sum(self, work: Work, theta: Floats) -> tuple[Any, ...]:
-        """See `cluster.objective.Shards`."""
-        return self.cluster.sum(work_on, theta, work, self._recipe, self._plan)
+        """See `ShardSums.sum`."""
+        return self.cluster.sum(Shard.work, theta, work, self._recipe, self._plan)
 
     def encode(
         self,
@@ -427,10 +426,10 @@ class Shards:
         n_threads = sum(self._client.nthreads().values()) or 1
         parts, self.n_shards = corpora_of(nlp, method.each_term(model.name), self.n_shards, n_threads)
         n_shards = min(self.n_shards, len(parts.corpus))
-        cluster = self._cluster = Cluster(self._client, n_shards, report)
+        cluster = self._cluster = ShardFutures(self._client, n_shards, report)
         others = tuple(name for name in nlp.component_names if name not in names)
         stored = nlp.config.to_str(), nlp.to_bytes(exclude=others)
-        self._recipe = Share(Recipe(model.name, tuple(names), others, *stored, self._code))
+        self._recipe = cluster.share(Recipe(model.name, tuple(names), others, *stored, self._code))
         of_shards = _groups(parts.corpus, n_shards)
         terms_of_shards = {name: _groups(of_term, n_shards) for name, of_term in parts.terms.items()}
 
@@ -442,7 +441,7 @@ class Shards:
         facts = cluster.each(describe, method.min_count > 1)
         merged = [_merged(facts, block, method.min_count) for block in (0, 1)]
         self._keys, self._templates = (merged[0][0], merged[1][0]), (merged[0][1], merged[1][1])
-        keys = Share(self._keys)
+        keys = cluster.share(self._keys)
         cluster.make(number, lambda shard: (keys,))
         size = np.sum([shard.size for shard in facts], axis=0)
         sizes = [size, *(size for shard in facts for size in shard.term_sizes.values())]
@@ -478,7 +477,7 @@ class Shards:
         ]
         dictionary = _dictionary(model, [vocabulary.words for vocabulary in observed if vocabulary.words is not None])
         plan = Outline(model.labels.tags, layout, dictionary, states, self._n_total)
-        self._plan, crf = Share(plan), plan.crf(model.method, self._keys, self._templates)
+        self._plan, crf = self.cluster.share(plan), plan.crf(model.method, self._keys, self._templates)
         model.start(crf, model.encoder_of(crf), self._n_sequences, names=[])
 
     def objective(self, model: DocModel, report: Callable[[str], None]) -> Objective:

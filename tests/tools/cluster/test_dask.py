@@ -24,7 +24,7 @@ from spacy_crfseq.pipeline.start_from import carry_over
 from spacy_crfseq.pipeline.terms import reader_of
 from spacy_crfseq.potentials import layout
 from spacy_crfseq.tools.cluster import Dask, connect
-from spacy_crfseq.tools.cluster.workers import Cluster, await_result
+from spacy_crfseq.tools.cluster.workers import ShardFutures, gather, spread
 from spacy_crfseq.tools.tag import tag
 from spacy_crfseq.training.objective import Objective
 from tests.commands import Run, refused
@@ -217,6 +217,16 @@ def test_lost_workers_change_nothing(corpora: Path, client: Any) -> None:
     np.testing.assert_array_equal(lost, undisturbed)
 
 
+def test_shards_are_spread_by_threads_and_move_as_little_as_they_can() -> None:
+    assert spread([""] * 6, {"a": 1, "b": 2}) == ["b", "a", "b", "b", "a", "b"]
+    homes = ["a", "b", "a", "b"]
+    assert spread(homes, {"a": 1, "b": 1}) == homes
+    assert spread(homes, {"b": 1}) == ["b"] * 4
+    assert spread(["b"] * 4, {"b": 1, "c": 1}) == ["b", "b", "c", "c"]
+    assert spread(homes, {"b": 1, "c": 1}) == ["c", "b", "c", "b"]
+    assert spread(["a"], {"a": 1, "b": 1}) == ["a"]
+
+
 def test_bad_files_are_named(corpora: Path, client: Any, tmp_path: Path) -> None:
     nlp, pipe = pipeline(corpora)
     bad = tmp_path / "bad.conll"
@@ -248,7 +258,7 @@ def test_a_lost_scheduler_is_an_error_of_its_own() -> None:
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
     ) as local:
         lost = distributed.Client(local)
-        cluster = Cluster(lost, 1, lambda line: None)
+        cluster = ShardFutures(lost, 1, lambda line: None)
         lost.close()
         with pytest.raises(ClusterError, match="connection"):
             cluster.each(len)
@@ -336,7 +346,7 @@ def die() -> None:
 def test_what_workers_die_of_is_named(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     with pytest.raises(ClusterError, match=r"a\.txt: workers die of it"):
-        await_result(client, client.submit(die), "a.txt")
+        gather(client, [client.submit(die)], "a.txt")
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
