@@ -20,11 +20,10 @@ ALLOWED = {
     # spaCy's tokenizer and numba's notice have these settings for the whole process
     "tools/tag/tagger.py: self._nlp.tokenizer.max_cache_size",
     "tools/warmup/__init__.py: NOTICE.silent",
-    # spaCy's DocBin is made in the line before, and examples of evaluate are its own
+    # spaCy's DocBin is made in the line before
     "tools/annotate/review.py: binary.store_user_data",
     "tools/annotate/review.py: binary.strings",
     "tools/debug_data/__init__.py: counts.columns",
-    "tools/evaluate/__init__.py: example.predicted",
     # the encoder says by flags whether its caches stay
     "pipeline/build.py: texts.encoder.words",
     "pipeline/corpus_encoder.py: texts.encoder.pinned",

@@ -1,4 +1,4 @@
-"""``crfseq propose-features``: features whose labels a person may know, for the loss GeneralizedExpectation.
+"""Features whose labels a person may know, for the loss GeneralizedExpectation.
 
 What predicts a label in a few labelled texts, and occurs in texts without labels, is worth a look.  Druck, Mann &
 McCallum (2008), "Learning from labeled features using generalized expectation criteria", section 5: the features of
@@ -11,17 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import typer
 from spacy.util import minibatch
 from tqdm import tqdm
-from wasabi.tables import table as text_table
 
-from ...cli import options
-from ...cli.app import command
-from ...cli.console import count_of, printer
 from ...cli.options import gold_tags_of, layout_of, read_file
 from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_file
@@ -40,40 +35,19 @@ _WORD = "LOWER[0]="
 
 
 def propose_features(
-    model: Annotated[str, typer.Argument(metavar="CONFIG|MODEL", help="Config file, or trained pipeline")],
-    labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help="Annotated file")],
-    raw: Annotated[
-        list[Path] | None, typer.Option("--raw", "-r", help="File of texts without labels; repeat it for several")
-    ] = None,
-    component: options.OneComponent = None,
-    templates: Annotated[
-        list[str] | None,
-        typer.Option("--template", "-t", help='Template of features, such as "SHAPE" or "LOWER[-1..1]" [LOWER]'),
-    ] = None,
-    number: Annotated[int, options.number("Features for each label")] = 6,
-    min_count: Annotated[
-        int, typer.Option(min=1, help="Tokens with a feature, in the labelled and in all other texts")
-    ] = 3,
-    layout: options.GoldLayout = None,
-    raw_format: Annotated[str | None, typer.Option(help="Layout of the files of --raw")] = None,
-    output: Annotated[Path | None, options.output("File of labelled features to write, for you to edit")] = None,
-    force: options.Force = False,
+    model: str,
+    labelled: Path,
+    raw: list[Path] | None = None,
+    component: str | None = None,
+    templates: list[str] | None = None,
+    number: int = 6,
+    min_count: int = 3,
+    layout: Format = None,
+    raw_format: str | None = None,
+    output: Path | None = None,
+    force: bool = False,
 ) -> list[Proposal]:
-    """Propose features to label: words that predict a label and occur in texts without labels.
-
-    Lists the features of highest mutual information with a label in the labelled texts: the label that most of its
-    tokens have, the share of these tokens, and the number of tokens in labelled and in raw texts. The file of --output
-    is read by the loss spacy_crfseq.GeneralizedExpectation.v1. Its shares are a little lower than those found, because
-    few labelled tokens are not certain evidence. Edit them: what you know is worth more than what is counted here.
-
-    \b
-    Example:
-      python -m spacy crfseq propose-features config.cfg train.conll \\
-          -p crf_ner --raw news.txt --output features.tsv
-      python -m spacy crfseq propose-features training/model-best train.conll \\
-          -p crf_ner -t LOWER -t SHAPE -n 4
-    \f
-    Return candidates for labelled features, `number` for each label, and write them if there is an output.
+    """Return candidates for labelled features, `number` for each label, and write them if there is an output.
 
     model (str): A config, or a trained pipeline, whose component the features are for.
     RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs `min_count` times.
@@ -210,14 +184,3 @@ def as_file(proposals: Sequence[Proposal]) -> str:
             lines.append(f"# {label}")
         lines.append(f"{proposal.feature}\t{label}={proposal.safe_share:.2f}")
     return "\n".join(lines) + "\n"
-
-
-@command("propose-features", "Raw text", calls=propose_features, as_json=lambda found: [one._asdict() for one in found])
-def _print(proposals: list[Proposal], output: Path | None) -> None:
-    rows = [
-        (proposal.label, proposal.feature, f"{proposal.share:.0%}", f"{proposal.labelled:,}", f"{proposal.raw:,}")
-        for proposal in proposals
-    ]
-    print(text_table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r")))
-    if output is not None:
-        printer().good(f"Saved {count_of(len(proposals), 'feature')} to {output}")

@@ -19,7 +19,7 @@ from ...cli.console import count_of, cut, printer
 from ...corpora import DOCBIN, Preset
 from ...corpora.annotations import parse_object
 from ...corpora.columns import DOCSTART
-from ...corpora.layouts import ANNOTATIONS, TEXTS_FILE_HELP, layout_by_ending
+from ...corpora.layouts import ANNOTATIONS, TEXTS_FILE_HELP, Asked, Format, layout_by_ending
 from ...corpora.lines import read_lines
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest
@@ -71,49 +71,21 @@ def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
 
 
 def weigh(
-    train: Annotated[
-        Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
-    ],
-    target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
-    by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
-    k: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--k", "-k", min=1, help="For --by clusters: their number; repeat it to choose by likelihood [10]"
-        ),
-    ] = None,
-    observation: Annotated[
-        str | None, typer.Option(help="For --by counts: what is counted, text, length or shape [text]")
-    ] = None,
-    flatten: Annotated[
-        float | None, typer.Option(help="Power to which weights are raised: 1 keeps them, 0 makes them equal [1]")
-    ] = None,
-    cap: Annotated[float | None, typer.Option(help="Largest weight, as a multiple of the mean; 0 is none [0]")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="For --by clusters: seed of the starts [0]")] = None,
-    lang: options.Lang = "en",
-    layout: options.GoldLayout = None,
-    target_format: Annotated[
-        str | None, typer.Option(help="Layout of the target [by its ending, else by its first lines]")
-    ] = None,
-    output: Annotated[Path | None, options.output("Copy of TRAIN with weights; .spacy for any layout")] = None,
-    force: options.Force = False,
+    train: Path,
+    target: Path,
+    by: str = "ratio",
+    k: list[int] | None = None,
+    observation: str | None = None,
+    flatten: float | None = None,
+    cap: float | None = None,
+    seed: int | None = None,
+    lang: str = "en",
+    layout: Format = None,
+    target_format: str | None = None,
+    output: Path | None = None,
+    force: bool = False,
 ) -> Weighed:
-    """Weigh labelled texts so that they represent the texts of a target.
-
-    Shows how far the weights spread, their effective sample size, (sum w)^2 / sum w^2, and the texts with the largest
-    and the smallest weight. Give both files in the same units, such as sentences. A model is not always better with
-    weights: compare both on texts of the target.
-
-    --output writes TRAIN with a column "weight", a key "weight" (JSONL) or doc._.crf_weight (.spacy), which 'fit' and
-    'spacy train' respect. Or let the reader spacy_crfseq.WeightedReader.v1 do the same in a config.
-
-    \b
-    Example:
-      python -m spacy crfseq weigh train.conll --target news.txt
-      python -m spacy crfseq weigh train.conll --target news.txt --by clusters \\
-          -k 5 -k 10 -k 20 --output weighted.conll
-    \f
-    Return the labelled texts of a file and their weights, and write a copy with these if there is an output.
+    """Return the labelled texts of a file and their weights, and write a copy with these if there is an output.
 
     RAISES CrfError: If a file cannot be read, or the texts have too little in common.
     """
@@ -220,10 +192,78 @@ def _with_column(path: Path, layout: Preset, weights: Sequence[float]) -> Iterat
         yield ("\t" if "\t" in line else " ").join(fields) + "\n"
 
 
-@command("weigh", "Raw text", calls=weigh)
-def _print(
-    weighed: Weighed, output: Path | None, number: Annotated[int, options.number("Texts to show at each end")] = SHOWN
+@command("weigh", "Raw text")
+def weigh_cli(
+    train: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help="Labelled texts: a sentence or a Doc each has a weight")
+    ],
+    target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
+    by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
+    k: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--k",
+            "-k",
+            min=1,
+            help="For --by clusters: their number; repeat it to choose by likelihood",
+            show_default="10",
+        ),
+    ] = None,
+    observation: Annotated[
+        str | None, typer.Option(help="For --by counts: what is counted, text, length or shape", show_default="text")
+    ] = None,
+    flatten: Annotated[
+        float | None,
+        typer.Option(help="Power to which weights are raised: 1 keeps them, 0 makes them equal", show_default="1"),
+    ] = None,
+    cap: Annotated[
+        float | None, typer.Option(help="Largest weight, as a multiple of the mean; 0 is none", show_default="0")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="For --by clusters: seed of the starts", show_default="0")
+    ] = None,
+    lang: options.Lang = "en",
+    format: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    target_format: Annotated[
+        str | None, typer.Option(help="Layout of the target", show_default="by its ending, else by its first lines")
+    ] = None,
+    output: Annotated[Path | None, options.output("Copy of TRAIN with weights; .spacy for any layout")] = None,
+    force: options.Force = False,
+    number: Annotated[int, options.number("Texts to show at each end")] = SHOWN,
+    code: options.Code = None,
 ) -> None:
+    """Weigh labelled texts so that they represent the texts of a target.
+
+    Shows how far the weights spread, their effective sample size, (sum w)^2 / sum w^2, and the texts with the largest
+    and the smallest weight. Give both files in the same units, such as sentences. A model is not always better with
+    weights: compare both on texts of the target.
+
+    --output writes TRAIN with a column "weight", a key "weight" (JSONL) or doc._.crf_weight (.spacy), which 'fit' and
+    'spacy train' respect. Or let the reader spacy_crfseq.WeightedReader.v1 do the same in a config.
+
+    Example:
+      python -m spacy crfseq weigh train.conll --target news.txt
+      python -m spacy crfseq weigh train.conll --target news.txt --by clusters \\
+          -k 5 -k 10 -k 20 --output weighted.conll
+    """
+    weighed = weigh(
+        train,
+        target,
+        by=by,
+        k=k,
+        observation=observation,
+        flatten=flatten,
+        cap=cap,
+        seed=seed,
+        lang=lang,
+        layout=Asked(format, columns, scheme, encoding),
+        target_format=target_format,
+        output=output,
+        force=force,
+    )
     print("\n".join(_lines(weighed, number)))
     if output is not None:
         printer().good(f"Saved {count_of(len(weighed.examples), 'weighted text')} to {output}{weighed.columns}")

@@ -117,11 +117,11 @@ def evaluate(
     if raw and gold.given:
         raise ConfigError(f"--raw: features read {', '.join(gold.given)}, columns that raw text does not have.")
     scored = _scored_columns(nlp, preset, gold.columns, gold.given)
-    seconds = run_pipeline(nlp, gold.examples)
-    key, judged = chunks_key(nlp), list(map(wordwise, gold.examples))
+    annotated, seconds = run_pipeline(nlp, gold.examples)
+    key, judged = chunks_key(nlp), list(map(wordwise, annotated))
     units = {name: _units(judged, name, key) for name in scored}
     main = preset.score if preset.name != DOCBIN and preset.score in scored else scored[-1]
-    metrics, blocks = _scores(nlp, gold.examples, units, main, seconds)
+    metrics, blocks = _scores(nlp, annotated, units, main, seconds)
     if corpus is not None:
         learned = read_gold(nlp, corpus, options.show_layout(corpus, None, preset), known).examples
         training, words = list(map(wordwise, learned)), [_words(example.reference) for example in judged]
@@ -131,7 +131,7 @@ def evaluate(
     if raw:
         examples = read_gold(nlp, file, preset, (), documents=True).examples
         blocks.append(_add_raw(metrics, nlp, [example.reference for example in examples], scored))
-    elif note := _tokenizer_note(nlp, [example.reference for example in gold.examples]):
+    elif note := _tokenizer_note(nlp, [example.reference for example in annotated]):
         blocks.append(note)
     comparison = rival and compare(
         (rival.model, load_pipeline(rival.model)), (str(model), nlp), file, preset,
@@ -152,23 +152,24 @@ def _scored_columns(nlp: Language, layout: Preset, columns: Sequence[str], given
     return scored
 
 
-def run_pipeline(nlp: Language, examples: Sequence[Example]) -> float:
-    """Annotate the predicted docs and return the seconds it took, with warm kernels and caches.
+def run_pipeline(nlp: Language, examples: Sequence[Example]) -> tuple[list[Example], float]:
+    """Return examples with annotated predicted docs, and the seconds it took, with warm kernels and caches.
 
     RAISES DataError: If a component changes the tokens.
     """
+    from spacy.training import Example
+
     list(nlp.pipe([example.predicted.copy() for example in examples[:WARM_UP]]))
     started = perf_counter()
     docs = list(nlp.pipe([example.predicted for example in examples]))
     seconds = perf_counter() - started
     for example, doc in zip(examples, docs, strict=True):
-        example.predicted = doc
         if len(doc) != len(example.reference):
             raise DataError(
                 f"The pipeline {list(nlp.pipe_names)} changes the tokens of {doc.text[:60]!r}. Take out the component "
                 "that merges or splits tokens; its output cannot be compared with the file's."
             )
-    return seconds
+    return [Example(doc, example.reference) for example, doc in zip(examples, docs, strict=True)], seconds
 
 
 def _scores(

@@ -1,0 +1,81 @@
+"""``crfseq propose-features``: features whose labels a person may know, for the loss GeneralizedExpectation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from wasabi.tables import table as text_table
+
+from ...cli import options
+from ...cli.app import command
+from ...cli.console import count_of, print_json, printer
+from ...corpora.layouts import Asked
+from .proposals import propose_features
+
+
+@command("propose-features", "Raw text")
+def propose_features_cli(
+    model: Annotated[str, typer.Argument(metavar="CONFIG|MODEL", help="Config file, or trained pipeline")],
+    labelled: Annotated[Path, typer.Argument(metavar="LABELLED", help="Annotated file")],
+    raw: Annotated[
+        list[Path] | None, typer.Option("--raw", "-r", help="File of texts without labels; repeat it for several")
+    ] = None,
+    component: options.OneComponent = None,
+    templates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--template", "-t", help='Template of features, such as "SHAPE" or "LOWER[-1..1]"', show_default="LOWER"
+        ),
+    ] = None,
+    number: Annotated[int, options.number("Features for each label")] = 6,
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Tokens with a feature, in the labelled and in all other texts")
+    ] = 3,
+    format: options.GoldFormat = None,
+    columns: options.Columns = None,
+    scheme: options.Scheme = None,
+    encoding: options.Encoding = None,
+    raw_format: Annotated[str | None, typer.Option(help="Layout of the files of --raw")] = None,
+    output: Annotated[Path | None, options.output("File of labelled features to write, for you to edit")] = None,
+    force: options.Force = False,
+    code: options.Code = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Propose features to label: words that predict a label and occur in texts without labels.
+
+    Lists the features of highest mutual information with a label in the labelled texts: the label that most of its
+    tokens have, the share of these tokens, and the number of tokens in labelled and in raw texts. The file of --output
+    is read by the loss spacy_crfseq.GeneralizedExpectation.v1. Its shares are a little lower than those found, because
+    few labelled tokens are not certain evidence. Edit them: what you know is worth more than what is counted here.
+
+    Example:
+      python -m spacy crfseq propose-features config.cfg train.conll \\
+          -p crf_ner --raw news.txt --output features.tsv
+      python -m spacy crfseq propose-features training/model-best train.conll \\
+          -p crf_ner -t LOWER -t SHAPE -n 4
+    """
+    proposals = propose_features(
+        model,
+        labelled,
+        raw=raw,
+        component=component,
+        templates=templates,
+        number=number,
+        min_count=min_count,
+        layout=Asked(format, columns, scheme, encoding),
+        raw_format=raw_format,
+        output=output,
+        force=force,
+    )
+    if as_json:
+        print_json([proposal._asdict() for proposal in proposals])
+        return
+    rows = [
+        (proposal.label, proposal.feature, f"{proposal.share:.0%}", f"{proposal.labelled:,}", f"{proposal.raw:,}")
+        for proposal in proposals
+    ]
+    print(text_table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r")))
+    if output is not None:
+        printer().good(f"Saved {count_of(len(proposals), 'feature')} to {output}")
