@@ -52,13 +52,14 @@ def _growth(sentences: Iterable[list[str]], size: int) -> list[tuple[int, list[i
 
     pipe: Any = ours.add(ours.blank(), "crf_ner")
     model = pipe.doc_model
-    encoder, strings = model.new_encoder()
+    encoder = model.growing_encoder(strings := {})
     counts, tokens = np.zeros(0, np.int64), 0
     points: list[tuple[int, list[int]]] = []
     for chunk in minibatch(sentences, size):
         docs = [Doc(pipe.vocab, words=words) for words in chunk]
         text = model.reader(strings).read(docs, encoder.columns).text
-        found = encoder.unigrams.count(encoder.encode(text).unigrams)
+        ids = encoder.encode(text).unigrams
+        found = ids.counts(encoder.unigrams.index.size)
         found[: len(counts)] += counts
         counts, tokens = found, tokens + len(text.orths)
         points.append((tokens, [int((counts >= count).sum()) for count in COUNTS]))

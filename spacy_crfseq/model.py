@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .errors import ConfigError
-from .features.encoder import Encoded
+from .features.encoded import Encoded
 from .inference.posterior import Posterior
 from .potentials.layout import DenseRows, Layout, cells, used_rows, widened
 from .potentials.linear import CachedSums, Linear, Source

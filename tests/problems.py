@@ -18,10 +18,19 @@ from spacy.vocab import Vocab
 
 from spacy_crfseq import registry
 from spacy_crfseq.features.attributes import BUILT_IN
-from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, Ids, LexemeValues
+from spacy_crfseq.features.encoded import Encoded, Ids
+from spacy_crfseq.features.encoder import (
+    CollectedFeatures,
+    Columns,
+    FrozenEncoder,
+    GrowingEncoder,
+    LexemeValues,
+    Lexicon,
+    new_lexicon,
+)
 from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.items import TEXT_FUNCTIONS
-from spacy_crfseq.features.templates import make_plan, parse
+from spacy_crfseq.features.templates import Plan, make_plan, parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.papers.augmented.costs import Hamming
@@ -275,18 +284,33 @@ class Sentence(NamedTuple):
     tags: tuple[str, ...]
 
 
-def make_encoder(
+def _plans_and_lexicon(
+    vocabulary: Vocabulary, templates: Sequence[str], bigram_templates: Sequence[str]
+) -> tuple[Plan, Plan, Lexicon]:
+    unigrams, bigrams = (make_plan(parse(texts, BUILT_IN)) for texts in (templates, bigram_templates))
+    values_of = vocabulary.values_of(sorted({*unigrams.lexical, *bigrams.lexical}))
+    return unigrams, bigrams, new_lexicon(unigrams, bigrams, values_of)
+
+
+def growing_encoder(
+    vocabulary: Vocabulary, templates: Sequence[str], bigram_templates: Sequence[str] = (), has_words: bool = False
+) -> GrowingEncoder:
+    return GrowingEncoder(*_plans_and_lexicon(vocabulary, templates, bigram_templates), has_words=has_words)
+
+
+def frozen_encoder(
     vocabulary: Vocabulary,
     templates: Sequence[str],
-    bigram_templates: Sequence[str] = (),
-    keys: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Encoder:
-    unigrams, bigrams = (make_plan(parse(texts, BUILT_IN)) for texts in (templates, bigram_templates))
-    lexical = sorted({*unigrams.lexical, *bigrams.lexical})
-    return Encoder(unigrams, bigrams, vocabulary.values_of(lexical), keys)
+    bigram_templates: Sequence[str],
+    keys: tuple[np.ndarray, np.ndarray],
+) -> FrozenEncoder:
+    parts = _plans_and_lexicon(vocabulary, templates, bigram_templates)
+    return FrozenEncoder(*parts, (HashIndex(keys[0]), HashIndex(keys[1])))
 
 
-def columns_of(vocabulary: Vocabulary, encoder: Encoder, sentences: Sequence[Sentence]) -> Columns:
+def columns_of(
+    vocabulary: Vocabulary, encoder: GrowingEncoder | FrozenEncoder, sentences: Sequence[Sentence]
+) -> Columns:
     """Return what the encoder reads of some sentences; every token column holds the tags."""
     words = [vocabulary.add(word) for sentence in sentences for word in sentence.words]
     tags = [vocabulary.add(tag) if tag else 0 for sentence in sentences for tag in sentence.tags]
@@ -325,8 +349,9 @@ class Training(NamedTuple):
     """A training problem and the parts it was made of."""
 
     objective: Objective
-    encoder: Encoder
+    encoder: FrozenEncoder
     encoded: Encoded
+    features: tuple[CollectedFeatures, CollectedFeatures]
     vocabulary: Vocabulary
     sentences: list[Sentence]
 
@@ -336,9 +361,8 @@ class Training(NamedTuple):
 
     def model(self, theta: Floats, labels: Sequence[str] = "ABC") -> LinearChainCRF:
         """Return the model with these parameters."""
-        blocks = self.encoder.unigrams, self.encoder.bigrams
-        keys, templates = (blocks[0].index.keys, blocks[1].index.keys), (blocks[0].template_of, blocks[1].template_of)
-        return LinearChainCRF(labels, self.layout, theta, keys, self.objective.dictionary, templates)
+        templates = self.features[0].templates, self.features[1].templates
+        return LinearChainCRF(labels, self.layout, theta, self.encoder.keys, self.objective.dictionary, templates)
 
     def random_theta(self, rng: np.random.Generator, scale: float = 0.5) -> Floats:
         """Return parameters [D], those that are not learnt zero."""
@@ -368,11 +392,8 @@ def training_problem(
     rng = np.random.default_rng(seed)
     sentences = random_sentences(rng, n_sequences)
     vocabulary = Vocabulary()
-    encoder = make_encoder(vocabulary, templates, bigram_templates)
-    if dictionary_size:
-        encoder.words = HashIndex()
-    encoded = encoder.encode(columns_of(vocabulary, encoder, sentences))
-    encoder.freeze([encoded])
+    growing = growing_encoder(vocabulary, templates, bigram_templates, bool(dictionary_size))
+    encoded = growing.encode(columns_of(vocabulary, growing, sentences))
     words = [word for sentence in sentences for word in sentence.words]
     gold = np.array([len(word) % n_labels for word in words], np.int32)
     noisy = rng.random(len(gold)) < 0.3
@@ -385,19 +406,21 @@ def training_problem(
         table.now = random_candidates(rng, n_labels)
         partly = rng.random(len(gold)) < candidates
         gold[partly] = MISSING - 1 - _fitting(rng, table.now, right[partly])
-    n_features = encoder.unigrams.index.size, encoder.bigrams.index.size
+    n_features = growing.unigrams.index.size, growing.bigrams.index.size
     observed = Dataset(encoded, gold, weights, table).observed()
     kinds: dict[str, Any] = {"support": support, "boundaries": boundaries, "transitions": transitions}
     layout = make_layout(observed.encoded, observed.gold, n_labels, n_features, **kinds)
-    dictionary = None
-    if encoder.words is not None:
-        known = encoder.words.keys, encoded.words, gold, all_allowed(n_labels)
-        dictionary, numbers = make_dictionary(*known, dictionary_size, 2)
-        encoded, encoder.words = encoded._replace(words=numbers), dictionary.word_index()
+    dictionary = words = None
+    if growing.words is not None:
+        known = growing.words.keys, encoded.words, gold, all_allowed(n_labels)
+        dictionary, _ = make_dictionary(*known, dictionary_size, 2)
+        words = dictionary.word_index()
+    encoder, renumbered = growing.frozen(growing.keys, words)
+    encoded, features = renumbered(encoded), growing.features
     data, loss, regularizer = Dataset(encoded, gold, weights, table), loss or SequentialLog(), regularizer or L2(1.0)
-    parts: dict[str, Any] = {"dictionary": dictionary, "templates": encoder.unigrams.template_of}
+    parts: dict[str, Any] = {"dictionary": dictionary, "templates": features[0].templates}
     objective = Objective(Linear(layout), [Term(data, loss)], regularizer, **parts)
-    return Training(objective, encoder, encoded, vocabulary, sentences)
+    return Training(objective, encoder, encoded, features, vocabulary, sentences)
 
 
 def plain_dictionary(training: Training, size: int, min_count: int = 2) -> dict[str, set[int]]:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.potentials.layout import SparseRows, make_layout
@@ -24,7 +23,7 @@ from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective, Term
 from spacy_crfseq.types import Floats
 from tests import reference
-from tests.problems import Sentence, Vocabulary, columns_of, make_encoder, random_sentences
+from tests.problems import Sentence, Vocabulary, columns_of, growing_encoder, random_sentences
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed (pip install python-crfsuite)")
 
@@ -63,16 +62,14 @@ class Comparison:
 
     def _compile(self, corpus: Corpus, support: str) -> tuple[Objective, list[str]]:
         vocabulary = Vocabulary()
-        encoder = make_encoder(vocabulary, TEMPLATES)
-        encoder.keep_names()
+        encoder = growing_encoder(vocabulary, TEMPLATES)
         encoded = encoder.encode(columns_of(vocabulary, encoder, corpus.sentences))
-        encoder.freeze([encoded])
         gold = np.array([self.labels.index(label) for labels in corpus.labels for label in labels], np.int32)
         layout = make_layout(
             encoded, gold, len(self.labels), (encoder.unigrams.index.size, 0), support=support, boundaries=False
         )
         data = Dataset(encoded, gold, np.ones(len(corpus.sentences)))
-        names = feature_names(encoder.unigrams, vocabulary.text_of)
+        names = encoder.features[0].names(vocabulary.text_of)
         return Objective(Linear(layout), [Term(data, SequentialLog())], L2(rho=2.0)), names
 
     def _train(self, corpus: Corpus, support: str, path: Path) -> tuple[float, pycrfsuite.Tagger]:

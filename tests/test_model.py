@@ -11,7 +11,7 @@ import srsly
 from spacy_crfseq import threads
 from spacy_crfseq.decoders.viterbi import Viterbi
 from spacy_crfseq.errors import ModelFileError
-from spacy_crfseq.features.encoder import Encoded
+from spacy_crfseq.features.encoded import Encoded
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.potentials.layout import DenseRows, SparseRows
 from spacy_crfseq.types import Scores
@@ -23,7 +23,7 @@ from tests.problems import (
     Training,
     all_allowed,
     columns_of,
-    make_encoder,
+    frozen_encoder,
     plain_scores,
     training_problem,
 )
@@ -264,7 +264,7 @@ def compact_model(
     model.linear.zero_frozen(theta)
     model.set_theta(theta)
     compact = model.compact(threshold)
-    encoder = make_encoder(training.vocabulary, TEMPLATES, bigram_templates, keys=compact.keys)
+    encoder = frozen_encoder(training.vocabulary, TEMPLATES, bigram_templates, compact.keys)
     return model, compact, training, encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
 
 
@@ -348,7 +348,7 @@ def test_without_unused_features(support: str, bigram_templates: tuple[str, ...]
     assert (small.layout.steps is None) == (model.layout.steps is None)
     for shared in ("transitions", "start", "end"):
         np.testing.assert_array_equal(getattr(small.views, shared), getattr(model.views, shared))
-    encoder = make_encoder(training.vocabulary, TEMPLATES, bigram_templates, keys=small.keys)
+    encoder = frozen_encoder(training.vocabulary, TEMPLATES, bigram_templates, small.keys)
     encoded = encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
     found = small.posterior(encoded, FREE).source.scores((0, training.objective.n_sequences))
     for array, expected in zip(found, all_scores(model, training), strict=True):

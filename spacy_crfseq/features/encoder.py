@@ -1,39 +1,37 @@
 """Compute features, from columns of hashes to ids, in training and in prediction.
 
-A *growing* encoder assigns an id to every feature.  `freeze` applies the frequency cut-off; after it, unknown features
-are dropped.  Bags are added to the store in both phases.  They are a cache, which `forget` can empty.
+A `GrowingEncoder` collects features: those that it meets get the next ids.  A `FrozenEncoder` has the features of a
+model and drops all others.  Both return an `Encoded` text.  Its bags and the ids of words lie in tables that encoders
+fill as they meet them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
 from ..types import Bools, Hashes, Ints, Numbers, Offsets
-from .index import BagStore, Growable, HashIndex, Packed
-from .items import PADDED, escaped
-from .templates import Part, Plan, column_names, lexical_names, pad_names, pad_values, seeds_of
+from .encoded import UNKNOWN, BlockKeys, Encoded, Ids, Renumbering, Tables, empty_tables, renumbering
+from .index import Growable, HashIndex
+from .items import PADDED
+from .templates import Part, Plan, column_names, lexical_names, names_of, pad_values, seeds_of
 from .token_sets import TokenSets
 
-UNKNOWN = -2
 KNOWN = -1
-"""In `Block.origins`, the template of features that came from a trained model; their values are their keys."""
-BLOCK_TOKENS, BLOCK_SEQUENCES = 1 << 16, 1 << 10
-"""Numbers of tokens or sequences whose ids are read or changed at a time, to limit the size of temporary arrays."""
-Tokens: TypeAlias = Ints | Offsets | slice
+"""In `CollectedFeatures.origins`, the template of features from a trained model; their values are their keys."""
 LexemeValues: TypeAlias = Callable[[Sequence[int]], Hashes]
 """Maps the hashes [W] of words to the values [W, A] of the lexical attributes, 0 for attributes without a value."""
 
 
 class Columns(NamedTuple):
-    """The input of the encoder for a text.
+    """The input of an encoder for a text.
 
     orths (Hashes): [T] word hashes.
     context (Hashes): [T, C] token columns, in the order of `Encoder.columns`; 0 if not set.
@@ -47,107 +45,6 @@ class Columns(NamedTuple):
     offsets: Offsets
     sets: Mapping[str, TokenSets] = MappingProxyType({})
     inputs: tuple[NDArray[Any], ...] = ()
-
-
-class WordSlots(NamedTuple):
-    """What words switch on around them: a bag or a single id for each row of the lexicon in each of S slots.
-
-    table (Growable): [rows, S], `UNKNOWN` where a word has not been met.
-    distances (Offsets): [S] the offset of each slot.
-    targets (Offsets): [S] its column among the bags, or -1 minus its column among the single ids.
-    width (int): Of the lexicon's padding.
-    """
-
-    table: Growable
-    distances: Offsets
-    targets: Offsets
-    width: int
-
-
-class Ids(NamedTuple):
-    """The features of tokens in one block: numbers of bags, and single ids, -1 for none.
-
-    Those that follow from the words are looked up when the ids are used, so that a text takes a third of the memory.
-    columns (Ints | Packed): [T, C] rows of the lexicon, if `words` are given; then bags; then single ids.
-    n_singles (int): How many columns are single ids.
-    offsets (Offsets): [N + 1].
-    words (WordSlots | None): What follows from the words.
-    """
-
-    columns: Ints | Packed
-    n_singles: int
-    offsets: Offsets
-    store: BagStore
-    words: WordSlots | None = None
-
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the ids, of those of each word, and of all bags."""
-        columns = self.columns.bytes.n_bytes if isinstance(self.columns, Packed) else self.columns.nbytes
-        return columns + self.store.n_bytes + (0 if self.words is None else self.words.table.n_bytes)
-
-    def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
-        """Return the ids of some whole sequences, which get the offsets [N + 1]."""
-        return self._replace(columns=self.columns[tokens], offsets=offsets)
-
-    def expanded(self, part: tuple[int, int] | None = None) -> tuple[Ints, Ints]:
-        """Return the bags [T, B] and the single ids [T, A] of the sequences first..last-1 of a part, or of all."""
-        first, last = part or (0, len(self.offsets) - 1)
-        offsets = self.offsets[first : last + 1]
-        columns, words = self.columns[int(offsets[0]) : int(offsets[-1])], self.words
-        singles = columns.shape[1] - self.n_singles
-        if words is None:
-            return np.ascontiguousarray(columns[:, :singles]), np.ascontiguousarray(columns[:, singles:])
-        n_attrs = int((words.targets < 0).sum())
-        n_bags = len(words.targets) - n_attrs
-        bags = np.empty((len(columns), n_bags + singles - 1), np.int32)
-        attrs = np.empty((len(columns), n_attrs + self.n_singles), np.int32)
-        bags[:, n_bags:], attrs[:, n_attrs:] = columns[:, 1:singles], columns[:, singles:]
-        table = words.table.room, words.targets, bags, attrs, UNKNOWN
-        kernels.hashing.lexeme_ids(columns[:, 0].copy(), offsets - offsets[0], words.distances, words.width, *table)
-        return bags, attrs
-
-    def parts(self) -> Iterator[tuple[slice, Ints, Ints]]:
-        """Yield ranges of tokens, their bags and their single ids."""
-        for first in range(0, len(self.offsets) - 1, BLOCK_SEQUENCES):
-            last = min(first + BLOCK_SEQUENCES, len(self.offsets) - 1)
-            yield slice(int(self.offsets[first]), int(self.offsets[last])), *self.expanded((first, last))
-
-    def plain(self) -> Ids:
-        """Return the same ids with all of them in the columns, so that tokens need not stay in their sequences."""
-        if self.words is None:
-            return self._replace(columns=self.columns[:])
-        bags, attrs = self.expanded()
-        return Ids(np.concatenate([bags, attrs], axis=1), attrs.shape[1], self.offsets, self.store)
-
-
-class Encoded(NamedTuple):
-    """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences.
-
-    words (Ints | None): [T] indices of the words in the tag dictionary, -1 for others; None without a dictionary.
-    inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
-    """
-
-    unigrams: Ids
-    bigrams: Ids
-    offsets: Offsets
-    words: Ints | None = None
-    inputs: tuple[NDArray[Any], ...] = ()
-
-    @property
-    def n_tokens(self) -> int:
-        """T."""
-        return int(self.offsets[-1])
-
-    def slice(self, first: int, last: int) -> Encoded:
-        """Return the sequences first..last-1, without a copy."""
-        offsets = self.offsets[first : last + 1]
-        return self._of(slice(int(offsets[0]), int(offsets[-1])), offsets - offsets[0])
-
-    def _of(self, tokens: Tokens, offsets: Offsets) -> Encoded:
-        words = None if self.words is None else self.words[tokens]
-        inputs = tuple(values[tokens] for values in self.inputs)
-        return Encoded(self.unigrams.take(tokens, offsets), self.bigrams.take(tokens, offsets), offsets, words, inputs)
 
 
 class Active(NamedTuple):
@@ -164,32 +61,36 @@ class Active(NamedTuple):
     values: Hashes
 
 
-def concatenate(parts: Sequence[Encoded]) -> Encoded:
-    """Join encoded texts.
+class CollectedFeatures(NamedTuple):
+    """The F features of a block that a growing encoder has collected, in the order of their ids.
 
-    RAISES ValueError: If they do not share their stores, because their ids would not be comparable.
+    keys (Hashes): [F].
+    templates (Numbers): [F] indices into ``plan.templates``.
+    origins (Sequence): For consecutive features, their template, or `KNOWN`, and their values [parts, M].
     """
-    if len(parts) == 1:
-        return parts[0]
-    if any(part.unigrams.store is not parts[0].unigrams.store for part in parts):
-        raise ValueError("Encoded texts can only be joined if they come from one encoder with the same caches.")
-    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    blocks = zip(*([ids.plain() for ids in part[:2]] for part in parts), strict=True)
-    unigrams, bigrams = (
-        block[0]._replace(columns=np.concatenate([ids.columns for ids in block]), offsets=offsets) for block in blocks
-    )
-    words = [part.words for part in parts if part.words is not None]
-    inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
-    return Encoded(unigrams, bigrams, offsets, np.concatenate(words) if words else None, inputs)
+
+    plan: Plan
+    keys: Hashes
+    templates: Numbers
+    origins: Sequence[tuple[int, Hashes]]
+
+    def only(self, kept: Bools) -> CollectedFeatures:
+        """Return the features for which kept [F] is true."""
+        ends = np.cumsum([values.shape[1] for _, values in self.origins], dtype=np.int64)
+        parts = zip(self.origins, np.split(kept, ends[:-1]), strict=True) if self.origins else ()
+        origins = [(number, values[:, part]) for (number, values), part in parts]
+        return CollectedFeatures(self.plan, self.keys[kept], self.templates[kept], origins)
+
+    def names(self, text_of: Callable[[int], str]) -> list[str]:
+        """Return their names, such as ``LOWER[-1]=the``; `text_of` returns the text of a value."""
+        return [name for number, values in self.origins for name in names_of(self.plan, number, values, text_of)]
 
 
-def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
-    """Return some sequences of an encoded text in the given order, and the numbers of their tokens."""
-    lengths = np.diff(encoded.offsets)[sequences]
-    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    tokens = np.arange(offsets[-1]) + np.repeat(encoded.offsets[:-1][sequences] - offsets[:-1], lengths)
-    return encoded._of(tokens, offsets), tokens
+class KnownFeatures(NamedTuple):
+    """The features of a trained model [F] that a growing encoder begins with: keys, and numbers of their templates."""
+
+    keys: Hashes
+    templates: Numbers
 
 
 class Lexicon:
@@ -215,6 +116,10 @@ class Lexicon:
         """Memory of all rows."""
         return self._orths.n_bytes + self.values.n_bytes
 
+    def emptied(self) -> Lexicon:
+        """Return a lexicon of the same attributes without a word."""
+        return Lexicon([*self.places], self.width, self._values_of)
+
     def rows(self, orths: Hashes) -> Ints:
         """Return the rows of words given by their hashes [T], adding new words."""
         ids, n_unknown = self._orths.find(orths)
@@ -236,53 +141,30 @@ class Lexicon:
         return out
 
 
-class Block:
-    """Feature ids of one list of templates.
+def new_lexicon(unigrams: Plan, bigrams: Plan, values_of: LexemeValues) -> Lexicon:
+    """Return the lexicon of an encoder, without a word.
 
-    keys (Hashes | None): Feature keys of a trained model; None to collect features.
+    values_of (LexemeValues): Maps hashes of words to the values of `lexical_names(unigrams, bigrams)`, in that order.
+    """
+    return Lexicon(lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width), values_of)
+
+
+class Block:
+    """What the blocks of a growing and of a frozen encoder share: the features of one list of templates.
+
+    index (HashIndex): The ids of features by their keys.
+    tables (Tables): What texts refer to.
     """
 
-    def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], keys: Hashes | None = None) -> None:
-        self.plan, self.index, self.frozen = plan, HashIndex(keys), keys is not None
-        self.origins: list[tuple[int, Hashes]] | None = None
-        self._n_known, self._n_changes, self._new_ids = 0, 0, np.zeros(0, np.int32)
-        self._template_of = Growable(np.uint16)
-        self._columns, self._pads, self._seeds = list(columns), pad_values(lexicon.width), seeds_of(plan)
-        self.forget(lexicon)
-
-    def begin_with(self, keys: Hashes, templates: Numbers) -> None:
-        """Give the first ids to the features [F] of a trained model, of these templates; `freeze` keeps them all."""
-        self.index, self._n_known = HashIndex(keys), len(keys)
-        self._template_of.append(templates)
-        if self.origins is not None:
-            self.origins.append((KNOWN, keys[None]))
-
-    def forget(self, lexicon: Lexicon) -> None:
-        """Start with empty caches and a new lexicon; feature ids stay."""
-        slots = self.plan.lexeme_slots
-        are_bags = np.array([len(slot.templates) > 1 for slot in slots], np.bool_)
-        targets = np.where(are_bags, np.cumsum(are_bags) - 1, 0 - np.cumsum(~are_bags)).astype(np.int64)
-        distances = np.array([slot.key for slot in slots], np.int64)
-        self.words = WordSlots(Growable(np.int32, len(slots)), distances, targets, lexicon.width)
-        self.store, self._lexicon = BagStore(), lexicon
-        # whether every word that a text can have is in the table: none was met before the features were known
-        self._is_complete = self.frozen and lexicon.values.size == 2 * lexicon.width
-        if not self._is_complete:
-            self.words.table.resize(lexicon.values.size, UNKNOWN)
-
-    @property
-    def n_bytes(self) -> int:
-        """The memory of the caches."""
-        return self.store.n_bytes + self.words.table.n_bytes
-
-    @property
-    def template_of(self) -> Numbers:
-        """[F] indices into ``plan.templates`` of the features collected here."""
-        return self._template_of.array
+    def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], index: HashIndex, tables: Tables) -> None:
+        self.plan, self.index, self.tables = plan, index, tables
+        self._lexicon, self._columns, self._pads, self._seeds = (
+            lexicon, list(columns), pad_values(lexicon.width), seeds_of(plan),
+        )  # fmt: skip
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text, whose words have the rows [T] of the lexicon."""
-        plan, shifted, columns = self.plan, {0: rows}, list[Ints]()
+        plan, shifted, columns, (words, store) = self.plan, {0: rows}, list[Ints](), self.tables
         if plan.lexeme_slots:
             self._enter_words(text, shifted)
             columns.append(rows)
@@ -290,16 +172,24 @@ class Block:
         for slot in plan.column_slots:
             values = read(slot.key)  # absent parts also distinguish bags
             members = partial(self._members, slot.templates, read)
-            columns.append(self.store.of(self._keys(slot.key, values + np.uint64(1)), members))
+            columns.append(store.of(self._keys(slot.key, values + np.uint64(1)), members))
         for number in plan.set_slots:
             keys, sets, offset = self._set_keys(number, text)
-            columns.append(self.store.of(self._keys(number, keys[None]), partial(self._set, number, sets, offset)))
+            columns.append(store.of(self._keys(number, keys[None]), partial(self._set, number, sets, offset)))
         if plan.single_slots:
             columns += list(self._features(plan.single_slots, read))
         table = np.empty((len(rows), len(columns)), np.int32)
         for i, column in enumerate(columns):
             table[:, i] = column
-        return Ids(table, len(plan.single_slots), text.offsets, self.store, self.words if plan.lexeme_slots else None)
+        return Ids(table, len(plan.single_slots), text.offsets, store, words if plan.lexeme_slots else None)
+
+    def _ids(self, numbers: Sequence[int], keys: Hashes, read: Callable[[int], Hashes]) -> Ints:
+        """Return the ids [S * M] of features of templates by their keys, given the values [parts, M] behind those."""
+        raise NotImplementedError
+
+    def _bags(self, members: Ints) -> Ints:
+        """Return the bags [B] of words, given their features [B, S]."""
+        raise NotImplementedError
 
     def _members(self, templates: Sequence[int], read: Callable[[int], Hashes], new: Bools) -> tuple[Ints]:
         return (self._features(templates, lambda number: read(number).compress(new, axis=1)).T,)
@@ -309,20 +199,12 @@ class Block:
         return self._features([number], lambda _: values[None])[0], sizes
 
     def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
-        """Assign ids to words in the slots where they are met; in prediction, to new words at once in all slots.
-
-        shifted: As in `_values`.
-        """
-        table, n_words = self.words.table, self._lexicon.values.size
-        first, slots = table.size, self.plan.lexeme_slots
-        if first < n_words:
-            table.resize(n_words, UNKNOWN)
-            for i in range(len(slots) if self.frozen else 0):
-                self._enter(text, i, np.arange(first, n_words))
-        ids = table.room
-        for i, slot in enumerate(() if self._is_complete else slots):
+        """Assign ids to words in the slots where they are met; `shifted` as in `_values`."""
+        table = self.tables.words.table
+        table.resize(max(table.size, self._lexicon.size), UNKNOWN)
+        for i, slot in enumerate(self.plan.lexeme_slots):
             shifted[slot.key] = words = self._lexicon.shifted(shifted[0], text.offsets, slot.key)
-            new = np.unique(words[ids[words, i] == UNKNOWN])
+            new = np.unique(words[table.room[words, i] == UNKNOWN])
             if len(new):
                 self._enter(text, i, new)
 
@@ -330,16 +212,7 @@ class Block:
         """Enter the ids of words [R] in a slot."""
         offset, numbers = self.plan.lexeme_slots[i]
         members = self._features(numbers, partial(self._values, text, {offset: words}, {}))
-        self.words.table.array[words, i] = members[0] if len(members) == 1 else self._bags(members.T)
-
-    def _bags(self, members: Ints) -> Ints:
-        """Return the bags [B] of features [B, S]; in prediction, words of equal features, as numbers, share one."""
-        if not self.frozen:
-            return self.store.add(members)
-        keys = np.full(len(members), 1 + self._n_changes, np.uint64)  # other ids have other keys
-        for column in members.T:
-            kernels.hashing.mix_values((column + 2).astype(np.uint64), keys)
-        return self.store.of(keys, lambda new: (members[new],))
+        self.tables.words.table.array[words, i] = members[0] if len(members) == 1 else self._bags(members.T)
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
         """Return the keys [T] of the sets that a template uses, all sets, and its offset."""
@@ -357,14 +230,7 @@ class Block:
     def _features(self, numbers: Sequence[int], read: Callable[[int], Hashes]) -> Ints:
         """Return the feature ids [S, M] of templates; `read` returns the values [parts, M] behind those of one."""
         keys = np.concatenate([self._keys(number, read(number)) for number in numbers])
-        if self.frozen:
-            return self.index.find(keys)[0].reshape(len(numbers), -1)
-        ids, added = self.index.add(keys)  # new ids are consecutive
-        for number, new in zip(numbers, added.reshape(len(numbers), -1), strict=True):
-            self._template_of.append(np.full(np.count_nonzero(new), number))
-            if self.origins is not None and new.any():
-                self.origins.append((number, read(number)[:, new]))
-        return ids.reshape(len(numbers), -1)
+        return self._ids(numbers, keys, read).reshape(len(numbers), -1)
 
     def _values(self, text: Columns, shifted: dict[int, Ints], read: dict[Part, Hashes], number: int) -> Hashes:
         """Return the values [parts, T] of a template.
@@ -392,6 +258,80 @@ class Block:
         rows = np.arange(len(pads), len(pads) + len(column), dtype=np.int32)
         return np.concatenate([pads, column])[self._lexicon.shifted(rows, offsets, distance)]
 
+
+class GrowingBlock(Block):
+    """A block in which new features get the next ids.
+
+    known (KnownFeatures | None): Features of a trained model, which get the first ids.
+    """
+
+    def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], known: KnownFeatures | None) -> None:
+        super().__init__(
+            plan, lexicon, columns, HashIndex(None if known is None else known.keys), empty_tables(plan, lexicon.width)
+        )
+        self._templates, self._origins, self.n_known = Growable(np.uint16), list[tuple[int, Hashes]](), 0
+        if known is not None:
+            self.n_known = len(known.keys)
+            self._templates.append(known.templates)
+            self._origins.append((KNOWN, known.keys[None]))
+
+    @property
+    def features(self) -> CollectedFeatures:
+        """The features so far."""
+        return CollectedFeatures(self.plan, self.index.keys, self._templates.array, [*self._origins])
+
+    def frequent(self, texts: Sequence[Ids], min_count: int) -> CollectedFeatures:
+        """Return the features that at least `min_count` tokens of some texts have, and those it began with."""
+        features = self.features
+        if min_count <= 1:
+            return features
+        kept = np.sum([ids.counts(self.index.size) for ids in texts], axis=0) >= min_count
+        kept[: self.n_known] = True
+        return features.only(kept)
+
+    def _ids(self, numbers: Sequence[int], keys: Hashes, read: Callable[[int], Hashes]) -> Ints:
+        ids, added = self.index.add(keys)  # new ids are consecutive
+        for number, new in zip(numbers, added.reshape(len(numbers), -1), strict=True):
+            self._templates.append(np.full(np.count_nonzero(new), number))
+            if new.any():
+                self._origins.append((number, read(number)[:, new]))
+        return ids
+
+    def _bags(self, members: Ints) -> Ints:
+        return self.tables.store.add(members)
+
+
+class FrozenBlock(Block):
+    """A block in which features without an id are dropped."""
+
+    def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], index: HashIndex, tables: Tables) -> None:
+        super().__init__(plan, lexicon, columns, index, tables)
+        # whether every word of the lexicon is in the table: none was met before
+        self._is_complete = lexicon.size == 2 * lexicon.width
+        if not self._is_complete:
+            tables.words.table.resize(max(tables.words.table.size, lexicon.size), UNKNOWN)
+
+    def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
+        """Assign ids to new words at once in all slots."""
+        table, n_words = self.tables.words.table, self._lexicon.size
+        first = table.size
+        if first < n_words:
+            table.resize(n_words, UNKNOWN)
+            for i in range(len(self.plan.lexeme_slots)):
+                self._enter(text, i, np.arange(first, n_words))
+        if not self._is_complete:
+            super()._enter_words(text, shifted)
+
+    def _ids(self, numbers: Sequence[int], keys: Hashes, read: Callable[[int], Hashes]) -> Ints:
+        return self.index.find(keys)[0]
+
+    def _bags(self, members: Ints) -> Ints:
+        """Return the bags [B] of words, given their features [B, S]; words of equal features share one."""
+        keys = np.ones(len(members), np.uint64)
+        for column in members.T:
+            kernels.hashing.mix_values((column + 2).astype(np.uint64), keys)
+        return self.tables.store.of(keys, lambda new: (members[new],))
+
     def active(self, rows: Ints, text: Columns) -> list[Active]:
         """Return the features of each template; the words have the rows [T] of the lexicon."""
         read, present = partial(self._values, text, {0: rows}, {}), list[Active]()
@@ -407,186 +347,167 @@ class Block:
             present.append(Active(number, tokens, self.index.find(self._keys(number, values))[0], values))
         return present
 
-    def count(self, ids: Ids) -> Offsets:
-        """Return the number of tokens [F] that have each feature."""
-        bag_counts, counts = np.zeros(self.store.size, np.int64), np.zeros(self.index.size, np.int64)
-        for _, bags, attrs in ids.parts():
-            bag_counts += np.bincount(bags.ravel(), minlength=self.store.size)
-            counts += np.bincount(attrs[attrs >= 0], minlength=self.index.size)
-        np.add.at(counts, self.store.ids, np.repeat(bag_counts, np.diff(self.store.ptr)))
-        return counts
 
-    def freeze(self, texts: Sequence[Ids], min_count: int) -> None:
-        """Drop new features of fewer than `min_count` tokens of texts and accept no further ones; see `renumber`."""
-        self.frozen = True
-        if min_count <= 1:
-            self.index = HashIndex(self.index.keys)  # without slots, which training does not need
-            return
-        kept = np.sum([self.count(ids) for ids in texts], axis=0) >= min_count
-        kept[: self._n_known] = True
-        self.keep(kept)
-
-    def keep(self, kept: Bools) -> None:
-        """Drop the features for which kept [F] is false; see `renumber`."""
-        templates, self._template_of = self.template_of[kept], Growable(np.uint16)
-        self._template_of.append(templates)
-        if self.origins:
-            ends = np.cumsum([values.shape[1] for _, values in self.origins])
-            each = zip(self.origins, np.split(kept, ends[:-1]), strict=True)
-            self.origins = [(number, values[:, part]) for (number, values), part in each]
-        self._use(self.index.keys[kept], np.where(kept, np.cumsum(kept) - 1, -1))
-
-    def number_as(self, keys: Hashes) -> Ints:
-        """Give features the ids of those with these keys, and return them [F], -1 for features that are not there.
-
-        Their origins keep the order that they have.  See `renumber`.
-        """
-        ids = HashIndex(keys).find(self.index.keys)[0]
-        self._use(keys, ids)
-        return ids
-
-    def _use(self, keys: Hashes, ids: Ints) -> None:
-        """Replace the ids of features by others [F] in the caches."""
-        self._new_ids = new_ids = np.append(ids, -1).astype(np.int32)  # -1 stays -1
-        self.index, self._n_changes = HashIndex(keys), self._n_changes + 1
-        self.store.renumber(new_ids)
-        for slot, column in zip(self.plan.lexeme_slots, self.words.table.array.T, strict=True):
-            if len(slot.templates) == 1:
-                column[column != UNKNOWN] = new_ids[column[column != UNKNOWN]]
-
-    def renumber(self, ids: Ids) -> None:
-        """Replace the ids from before the last `freeze`, `keep` or `number_as` by the current ones, in place."""
-        columns, singles = ids.columns, ids.columns.shape[1] - ids.n_singles
-        for first in range(0, len(self._new_ids) and columns.shape[0], BLOCK_TOKENS):
-            part = columns[first : first + BLOCK_TOKENS]
-            part[:, singles:] = self._new_ids[part[:, singles:]]
-            columns[first : first + BLOCK_TOKENS] = part
-
-    def adopted(self, ids: Ids, other: Block) -> Ids:
-        """Return the ids [T] of another block, of which this is a copy with fewer features, as ids of this one."""
-        ids = ids.plain()
-        bags, attrs = ids.expanded()
-        new_ids = np.append(self.index.find(other.index.keys)[0], np.int32(-1))  # -1 stays -1
-        return ids._replace(columns=np.concatenate([bags, new_ids[attrs]], axis=1), store=self.store)
+AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
-class Encoder:
-    """Both blocks of a model's features over one lexicon.
+class Encoder(Generic[AnyBlock]):
+    """What a growing and a frozen encoder share: both blocks of features over one lexicon.
 
-    values_of (LexemeValues): Maps hashes of words to the values of `lexical_names(unigrams, bigrams)`, in that order.
-    words (HashIndex | None): Words of a tag dictionary; new ones get indices until `freeze`.
-    pinned (bool): Keep the caches regardless of their size; set while encoded texts will be joined.
+    columns (list[str]): The token columns that texts need.
+    words (HashIndex | None): Words of a tag dictionary.
     """
 
-    MAX_CACHED = 1 << 19
-    """Number of words, and of distinct bags of a block, at which the caches are emptied."""
-
-    def __init__(
-        self, unigrams: Plan, bigrams: Plan, values_of: LexemeValues, keys: tuple[Hashes, Hashes] | None = None
-    ) -> None:
-        names, width = lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width)
-        self.columns, self.pinned = list(column_names(unigrams, bigrams)), False
-        self.words: HashIndex | None = None
-        self._new_lexicon = partial(Lexicon, names, width, values_of)
-        self._lexicon = self._new_lexicon()
-        own = keys or (None, None)
-        self.unigrams = Block(unigrams, self._lexicon, self.columns, own[0])
-        self.bigrams = Block(bigrams, self._lexicon, self.columns, own[1])
+    unigrams: AnyBlock
+    bigrams: AnyBlock
+    columns: list[str]
+    words: HashIndex | None
+    _lexicon: Lexicon
 
     @property
-    def frozen(self) -> bool:
-        """Whether the feature ids are fixed."""
-        return self.unigrams.frozen
+    def keys(self) -> BlockKeys:
+        """The keys of the features of both blocks."""
+        return self.unigrams.index.keys, self.bigrams.index.keys
 
-    def trim(self, limit: int, sums: int) -> None:
-        """Empty the cache of bags, or of words and bags, if they take more than `limit` bytes.
-
-        Texts encoded before do not change.  Nothing happens while encoded texts will be joined.
-        sums (int): Number of bytes that a model uses for the bags, and frees with them.
-        """
-        if not self.frozen or self.pinned:
-            return
-        if self._lexicon.n_bytes > limit:
-            self._forget()
-        elif self.unigrams.n_bytes + self.bigrams.n_bytes + sums > limit:
-            self.unigrams.forget(self._lexicon)
-            self.bigrams.forget(self._lexicon)
-
-    def end(self) -> None:
-        """Encode no more texts.  What is needed for it is freed, so that encoded texts can be pickled."""
-        self.freeze([])
-        nothing: Any = None
-        self._lexicon = self._new_lexicon = self.unigrams._lexicon = self.bigrams._lexicon = nothing
-
-    def keep_names(self) -> None:
-        """Record the origin of each new feature, for `feature_names`."""
-        self.unigrams.origins, self.bigrams.origins = [], []
+    @property
+    def tables(self) -> tuple[Tables, Tables]:
+        """What the texts of both blocks refer to."""
+        return self.unigrams.tables, self.bigrams.tables
 
     def encode(self, text: Columns) -> Encoded:
         """Return the ids of a text."""
-        sizes = self._lexicon.values.size, self.unigrams.store.size, self.bigrams.store.size
-        if self.unigrams.frozen and not self.pinned and max(sizes) > self.MAX_CACHED:
-            self._forget()
+        rows = self._lexicon.rows(text.orths)
+        unigrams, bigrams = self.unigrams.encode(rows, text), self.bigrams.encode(rows, text)
+        return Encoded(unigrams, bigrams, text.offsets, self._word_numbers(text.orths), text.inputs)
+
+    def _word_numbers(self, orths: Hashes) -> Ints | None:
+        raise NotImplementedError
+
+
+class GrowingEncoder(Encoder[GrowingBlock]):
+    """An encoder that collects the features of training texts.
+
+    lexicon (Lexicon): Without a word; see `new_lexicon`.
+    known (tuple | None): Features of a trained model, by block, which get the first ids.
+    has_words (bool): Whether it collects words, too, for a tag dictionary.
+    """
+
+    def __init__(
+        self,
+        unigrams: Plan,
+        bigrams: Plan,
+        lexicon: Lexicon,
+        known: tuple[KnownFeatures, KnownFeatures] | None = None,
+        has_words: bool = False,
+    ) -> None:
+        self.columns, self.words = list(column_names(unigrams, bigrams)), HashIndex() if has_words else None
+        self._lexicon, first = lexicon, known or (None, None)
+        self.unigrams = GrowingBlock(unigrams, lexicon, self.columns, first[0])
+        self.bigrams = GrowingBlock(bigrams, lexicon, self.columns, first[1])
+
+    @property
+    def features(self) -> tuple[CollectedFeatures, CollectedFeatures]:
+        """The features so far, by block."""
+        return self.unigrams.features, self.bigrams.features
+
+    def frequent(self, texts: Sequence[Encoded], min_count: int) -> tuple[CollectedFeatures, CollectedFeatures]:
+        """Return the features that at least `min_count` tokens of some texts have, and those it began with."""
+        unigrams = self.unigrams.frequent([text.unigrams for text in texts], min_count)
+        return unigrams, self.bigrams.frequent([text.bigrams for text in texts], min_count)
+
+    def frozen(self, keys: BlockKeys, words: HashIndex | None = None) -> tuple[FrozenEncoder, Renumbering]:
+        """Return an encoder for the features with some keys, which has met all words, and what gives texts its ids.
+
+        This encoder and its texts do not change.  The texts can be joined with those of the new one.
+        words (HashIndex | None): Words of the tag dictionary.
+        """
+        places = None
+        if self.words is not None and words is not None:
+            places = np.append(words.find(self.words.keys)[0], np.int32(-1))
+        new = renumbering(self.tables, self.keys, keys, places)
+        plans, index = (self.unigrams.plan, self.bigrams.plan), (HashIndex(keys[0]), HashIndex(keys[1]))
+        return FrozenEncoder(*plans, self._lexicon, index, words, tables=new.tables, joins=True), new
+
+    def _word_numbers(self, orths: Hashes) -> Ints | None:
+        return None if self.words is None else self.words.add(orths)[0]
+
+
+class CacheLimits(NamedTuple):
+    """The bytes that words, and the bags of both blocks, may take before a frozen encoder empties its tables."""
+
+    words: int
+    bags: int
+
+
+class FrozenEncoder(Encoder[FrozenBlock]):
+    """An encoder with the features of a model.
+
+    Its tables are a cache: it begins new ones when they are full.  Texts encoded before do not change.
+    lexicon (Lexicon): Perhaps with words that were met before.
+    index (tuple[HashIndex, HashIndex]): The features of both blocks.
+    words (HashIndex | None): Words of the tag dictionary.
+    tables (tuple[Tables, Tables] | None): To begin with.
+    joins (bool): Whether its texts can be joined, so that it never begins new tables.
+    """
+
+    MAX_CACHED = 1 << 19
+    """Number of words, and of distinct bags of a block, at which the tables are full."""
+
+    def __init__(
+        self,
+        unigrams: Plan,
+        bigrams: Plan,
+        lexicon: Lexicon,
+        index: tuple[HashIndex, HashIndex],
+        words: HashIndex | None = None,
+        *,
+        tables: tuple[Tables, Tables] | None = None,
+        joins: bool = False,
+    ) -> None:
+        self.columns, self.words, self._joins = list(column_names(unigrams, bigrams)), words, joins
+        self._plans, self._index = (unigrams, bigrams), index
+        self._begin(lexicon, tables)
+
+    def _begin(self, lexicon: Lexicon, tables: tuple[Tables, Tables] | None = None) -> None:
+        """Begin with a lexicon, and new tables unless they are given."""
+        self._lexicon = lexicon
+        unigrams, bigrams = self._plans
+        first, second = tables or (empty_tables(unigrams, lexicon.width), empty_tables(bigrams, lexicon.width))
+        self.unigrams = FrozenBlock(unigrams, lexicon, self.columns, self._index[0], first)
+        self.bigrams = FrozenBlock(bigrams, lexicon, self.columns, self._index[1], second)
+
+    def anew(self, lexicon: Lexicon, *, joins: bool = False) -> FrozenEncoder:
+        """Return an encoder of the same features with a lexicon and tables of its own, which are empty."""
+        return FrozenEncoder(*self._plans, lexicon, self._index, self.words, joins=joins)
+
+    def has_features_of(self, other: GrowingEncoder | FrozenEncoder) -> bool:
+        """Whether another encoder was made by `anew` of this one, or this one of it."""
+        return isinstance(other, FrozenEncoder) and self._index is other._index
+
+    def encode(self, text: Columns, limits: CacheLimits | None = None) -> Encoded:
+        """Return the ids of a text; `limits` are those of the tables before it."""
+        if not self._joins:
+            self._make_room(limits)
         try:
-            rows, words = self._lexicon.rows(text.orths), None
-            unigrams, bigrams = self.unigrams.encode(rows, text), self.bigrams.encode(rows, text)
-            if self.words is not None:
-                words = (self.words.find(text.orths) if self.frozen else self.words.add(text.orths))[0]
-            return Encoded(unigrams, bigrams, text.offsets, words, text.inputs)
+            return super().encode(text)
         except BaseException:  # for example Ctrl-C between updates of two related tables
-            if self.frozen:
-                self._forget()
+            self._begin(self._lexicon.emptied())
             raise
+
+    def _make_room(self, limits: CacheLimits | None) -> None:
+        sizes = self._lexicon.size, self.unigrams.tables.store.size, self.bigrams.tables.store.size
+        if max(sizes) > self.MAX_CACHED or (limits is not None and self._lexicon.n_bytes > limits.words):
+            self._begin(self._lexicon.emptied())
+        elif limits is not None and sum(tables.n_bytes for tables in self.tables) > limits.bags:
+            self._begin(self._lexicon)
 
     def active(self, text: Columns) -> tuple[list[Active], list[Active]]:
         """Return the features of each template of the unigram and of the bigram block.  This is slow, for display only.
 
-        This adds to the lexicon, but not to the caches of `encode`.
+        This adds to the lexicon, but not to the tables of `encode`.
         """
         rows = self._lexicon.rows(text.orths)
         return self.unigrams.active(rows, text), self.bigrams.active(rows, text)
 
-    def freeze(self, texts: Sequence[Encoded], min_count: int = 1) -> None:
-        """End the growing phase; see `Block.freeze`."""
-        self.unigrams.freeze([text.unigrams for text in texts], min_count)
-        self.bigrams.freeze([text.bigrams for text in texts], min_count)
-
-    def adopted(self, encoded: Encoded, other: Encoder) -> Encoded:
-        """Return a text of another encoder, of which this is a copy with fewer features, as a text of this one."""
-        words = encoded.words
-        if words is not None and self.words is not None and other.words is not None:
-            words = np.append(self.words.find(other.words.keys)[0], np.int32(-1))[words]
-        unigrams = self.unigrams.adopted(encoded.unigrams, other.unigrams)
-        return encoded._replace(
-            unigrams=unigrams, bigrams=self.bigrams.adopted(encoded.bigrams, other.bigrams), words=words
-        )
-
-    def renumber(self, texts: Sequence[Encoded]) -> None:
-        """See `Block.renumber`; ids that several texts share are replaced once."""
-        done = set[int]()
-        for text in texts:
-            for block, ids in ((self.unigrams, text.unigrams), (self.bigrams, text.bigrams)):
-                if id(ids.columns) not in done:
-                    done.add(id(ids.columns))
-                    block.renumber(ids)
-
-    def _forget(self) -> None:
-        self._lexicon = self._new_lexicon()
-        self.unigrams.forget(self._lexicon)
-        self.bigrams.forget(self._lexicon)
-
-
-def feature_names(block: Block, text_of: Callable[[int], str]) -> list[str]:
-    """Return the names, such as ``LOWER[-1]=the``, of all features of a block with recorded origins."""
-    return [name for number, values in block.origins or [] for name in names_of(block.plan, number, values, text_of)]
-
-
-def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
-    """Return the names [M] of features of a template, given the values [parts, M] behind them."""
-    pads = dict(zip(pad_values(plan.width).tolist(), pad_names(plan.width), strict=True))
-    name, parts = plan.templates[template].name, plan.templates[template].parts
-
-    def text(value: int, part: Part) -> str:
-        return pads.get(value) or escaped(text_of(value), part.attribute, len(parts) > 1)
-
-    return [f"{name}={'|'.join(map(text, column, parts))}" for column in values.T.tolist()]
+    def _word_numbers(self, orths: Hashes) -> Ints | None:
+        return None if self.words is None else self.words.find(orths)[0]

@@ -58,6 +58,18 @@ class Growable:
         self.reserve(end)[self.size : end] = values
         self.size = end
 
+    def copy(self) -> Growable:
+        """Return an array with the same entries."""
+        other = self.shared()
+        other.room = other.room.copy()
+        return other
+
+    def shared(self) -> Growable:
+        """Return an array with the same entries, in the same memory as long as neither grows or changes one."""
+        other = Growable(self.room.dtype)
+        other.room, other.size = self.array, self.size
+        return other
+
     def trim(self) -> None:
         """Free the memory beyond the used part."""
         if self.size < len(self.room):
@@ -103,9 +115,11 @@ class Packed:
         out -= 1
         return out
 
-    def __setitem__(self, rows: slice, by: Ints) -> None:
-        """Replace rows by numbers that are no larger."""
-        self.bytes.array[rows] = (by + 1).astype("<u4").view(np.uint8)[:, self._places]
+    def copy(self) -> Packed:
+        """Return the same rows, to which others can be appended."""
+        other = Packed(self.shape[1])
+        other.shape, other._places, other.bytes = self.shape, self._places, self.bytes.copy()
+        return other
 
 
 class HashIndex:
@@ -133,6 +147,12 @@ class HashIndex:
     def keys(self) -> Hashes:
         """The key of every id; a view that becomes stale when the index grows."""
         return self._keys.array
+
+    def copy(self) -> HashIndex:
+        """Return an index of the same keys, to which others can be added."""
+        other = HashIndex()
+        other._keys = self._keys.shared()
+        return other
 
     def add(self, keys: Hashes) -> tuple[Ints, Bools]:
         """Return the ids of `keys` [T], -1 for key 0 and new ids as needed, and a mask [T] of new keys."""
@@ -216,10 +236,18 @@ class BagStore:
         bags: Ints = self._numbers.room[places + 1]
         return bags
 
-    def renumber(self, new_ids: Ints) -> None:
-        """Replace every feature id a by ``new_ids[a]``, or drop it if that is negative."""
-        replaced = new_ids[self.ids]
+    def copy(self) -> BagStore:
+        """Return a store of the same bags, to which others can be added."""
+        other = BagStore()
+        other.size, other._ptr, other._ids = self.size, self._ptr.shared(), self._ids.shared()
+        other._index, other._numbers = self._index.copy(), self._numbers.shared()
+        return other
+
+    def renumbered(self, new_ids: Ints) -> BagStore:
+        """Return a store in which every feature id a is ``new_ids[a]``, or left out if that is negative."""
+        other, replaced = self.copy(), new_ids[self.ids]
         ptr = np.append(0, np.cumsum(replaced >= 0))[self.ptr]
-        self._ids, self._ptr = Growable(np.int32), Growable(np.int64)
-        self._ids.append(replaced[replaced >= 0])
-        self._ptr.append(ptr)
+        other._ids, other._ptr = Growable(np.int32), Growable(np.int64)
+        other._ids.append(replaced[replaced >= 0])
+        other._ptr.append(ptr)
+        return other

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..types import Bools, Hashes, Ints, Offsets
-from .encoder import Encoded, Ids
+from .encoded import Encoded, Ids
 from .entries import attribute_of, entries_in
 from .index import BagStore
 

@@ -20,7 +20,7 @@ with one feature per token.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from ..errors import ConfigError, suggest
 from ..types import Hashes
 from .attributes import TOKEN_COLUMNS
 from .index import hash_of_name
+from .items import escaped
 
 MAX_OFFSET = 16
 _PART = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\[\s*([+-]?\d+)\s*(?:\.\.\s*([+-]?\d+)\s*)?\])?\s*")
@@ -217,3 +218,14 @@ def _cover(templates: tuple[Template, ...], numbers: Collection[int]) -> dict[in
         home = next((key for key in groups if parts <= set(templates[key].parts)), number)
         groups.setdefault(home, []).append(number)
     return groups
+
+
+def names_of(plan: Plan, template: int, values: Hashes, text_of: Callable[[int], str]) -> list[str]:
+    """Return the names [M] of features of a template, given the values [parts, M] behind them."""
+    pads = dict(zip(pad_values(plan.width).tolist(), pad_names(plan.width), strict=True))
+    name, parts = plan.templates[template].name, plan.templates[template].parts
+
+    def text(value: int, part: Part) -> str:
+        return pads.get(value) or escaped(text_of(value), part.attribute, len(parts) > 1)
+
+    return [f"{name}={'|'.join(map(text, column, parts))}" for column in values.T.tolist()]

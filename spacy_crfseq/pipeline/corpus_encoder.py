@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from copy import deepcopy
+from copy import copy
 from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ from spacy.training import Example, validate_examples
 from spacy.util import minibatch
 
 from ..errors import DataError, NoExamplesError
-from ..features.encoder import BLOCK_TOKENS, Columns, Encoded, Encoder, Ids, take_sequences
+from ..features.encoded import BLOCK_TOKENS, Encoded, Ids, Renumbering, take_sequences
+from ..features.encoder import Columns, FrozenEncoder
 from ..features.index import Growable, Packed
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
@@ -71,6 +72,12 @@ class EncodedCorpus(NamedTuple):
         resolve_candidates(model, data, loss, partials)
         return self._replace(data=data, tags=model.labels.tags)
 
+    def renumbered(self, by: Renumbering) -> EncodedCorpus:
+        """Return the corpus with the ids that features have in a model."""
+        encoded = by(self.data.encoded)
+        known = encoded if self.known is self.data.encoded else by(self.known)
+        return self._replace(data=self.data._replace(encoded=encoded), known=known)
+
 
 def _renumbered(gold: Ints, numbers: Ints) -> Ints:
     """Return labels [T] by their new numbers, the last of which is that of a missing label; candidate sets stay."""
@@ -91,14 +98,13 @@ def encode_corpus(
 ) -> EncodedCorpus:
     """Return examples as numbers, those of a term if its settings are given.
 
-    An encoder that is not frozen collects their features, those of gold columns included.
+    An encoder that grows collects their features, those of gold columns included.
     RAISES NoExamplesError: If there are no examples.
     RAISES DataError: On annotation that cannot be read; both name the component.
     """
     loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
     by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
     lexical = labelled and not by_docs and model.place.vocab is model.vocab
-    texts.encoder.pinned = True  # the parts of a text share their bags
     growing = _GrowingCorpus(model, texts, loss, labelled)
     portions = examples.portions if lexical and isinstance(examples, Corpus) else None
     try:
@@ -120,11 +126,10 @@ def encode_corpus(
 class _PackedText:
     """Encoded texts of one encoder, packed and joined as they come, so that no array is in memory twice."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+    def __init__(self) -> None:
         self._packed: list[Packed] = []
         self._blocks: tuple[Ids, ...] = ()
-        self._words = Growable(np.int32)
+        self._words: Growable | None = None
         self._inputs: list[tuple[NDArray[Any], ...]] = []
         self._offsets = Growable(np.int64)
         self._offsets.resize(1)
@@ -136,22 +141,28 @@ class _PackedText:
         for packed, ids in zip(self._packed, self._blocks, strict=True):
             packed.append(ids.columns[:])
         if part.words is not None:
+            self._words = self._words or Growable(np.int32)
             self._words.append(part.words)
         self._inputs.append(part.inputs)
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 
     def copy(self) -> _PackedText:
-        return deepcopy(self, {id(self._encoder): self._encoder})
+        other = copy(self)
+        other._packed, other._inputs = [packed.copy() for packed in self._packed], [*self._inputs]
+        other._words = None if self._words is None else self._words.copy()
+        other._offsets = self._offsets.copy()
+        return other
 
     def joined(self) -> Encoded:
-        self._words.trim()
+        if self._words is not None:
+            self._words.trim()
         self._offsets.trim()
         offsets, blocks = self._offsets.array, list[Ids]()
         for ids, packed in zip(self._blocks, self._packed, strict=True):
             packed.bytes.trim()
             blocks.append(ids._replace(columns=packed, offsets=offsets))
         inputs = tuple(map(np.concatenate, zip(*self._inputs, strict=True)))
-        words = None if self._encoder.words is None else self._words.array
+        words = None if self._words is None else self._words.array
         return Encoded(blocks[0], blocks[1], offsets, words, inputs)
 
 
@@ -166,7 +177,7 @@ class _GrowingCorpus:
         self._loss, self._labelled = loss, labelled
         self._numbers: dict[str | None, int] = {None: MISSING}
         self._unaligned = Unaligned()
-        self._known, self._gold, self._weights = _PackedText(texts.encoder), list[Ints](), [np.ones(0)]
+        self._known, self._gold, self._weights = _PackedText(), list[Ints](), [np.ones(0)]
         self._seen: _PackedText | None = None  # None as long as no column is missing: it equals `known` then
         self._absent: dict[str, None] = {}
         self._present: set[str] = set()
@@ -185,7 +196,8 @@ class _GrowingCorpus:
         validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
         columns = self._texts.read(model, docs, encoder.columns)
-        text, missing = (columns.text, []) if encoder.frozen else self._with_gold(columns, chunk)
+        frozen = isinstance(encoder, FrozenEncoder)
+        text, missing = (columns.text, []) if frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
         self._present.update([name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any()])
         if missing and self._seen is None:

@@ -18,7 +18,9 @@ from thinc.api import Model
 
 from .. import threads
 from ..errors import ConfigError
-from ..features.encoder import Encoded, Encoder
+from ..features.encoded import Encoded
+from ..features.encoder import FrozenEncoder, GrowingEncoder, KnownFeatures, Lexicon, new_lexicon
+from ..features.index import HashIndex
 from ..features.sets import FeatureSet, columns_read
 from ..features.templates import lexical_names
 from ..model import LinearChainCRF
@@ -102,7 +104,7 @@ class DocModel:
         self._make_thinc()
         self.lock = threads.surviving(RLock())
         self._crf: LinearChainCRF | None = None
-        self._encoder: Encoder | None = None
+        self._encoder: FrozenEncoder | None = None
         self._packed: bytes | None = None
         self.place = Place(vocab)
 
@@ -185,7 +187,7 @@ class DocModel:
         return self.trained()[0]
 
     @property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> FrozenEncoder:
         """The table of features; errors as in `trained`."""
         return self.trained()[1]
 
@@ -205,7 +207,7 @@ class DocModel:
         layout = self.crf.layout
         return ModelSize(layout.size, layout.unigrams.n_rows + layout.bigrams.n_rows, len(self.pack() or b""))
 
-    def trained(self) -> tuple[LinearChainCRF, Encoder]:
+    def trained(self) -> tuple[LinearChainCRF, FrozenEncoder]:
         """Return the weights, without those of a training run since the last `sync`, and the encoder.
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
@@ -245,29 +247,28 @@ class DocModel:
     def start(
         self,
         crf: LinearChainCRF,
-        encoder: Encoder,
+        encoder: FrozenEncoder,
         n_sequences: int = 0,
         *,
         seen_all: bool = False,
-        strings: dict[int, str] | None = None,
-        names: list[str] | None = None,
+        names: list[str] | Origins | None = None,
         largest: LargestNames | None = None,
         first: DocModel | None = None,
     ) -> None:
-        """Start with new weights for the tags that were set; without `names`, those kept by the encoder are used.
+        """Start with new weights for the tags that were set.
 
-        strings (dict | None): The strings that these are made of.
+        names (list[str] | Origins | None): The names of all features, or what they can be made of.
         first (DocModel | None): A first stage to use from now on; None to keep the present one.
         """
         if first is not None:
             self.first = first
         self._encoder, self._n_sequences, self._seen_all, self._run = encoder, n_sequences, seen_all, None
         self._use(crf)
-        self._largest = largest or ({}, {})
-        if names is None:
-            self._largest = Origins(encoder, strings or {}, self.place.vocab)
-            names = self._largest.all_names() if self.method.keep_names else []
-        self.feature_names = names
+        if isinstance(names, Origins):
+            self._largest, names = names, names.all_names() if self.method.keep_names else None
+        else:
+            self._largest = largest or ({}, {})
+        self.feature_names = names or []
 
     def name_features(self, names: list[str], largest: LargestNames) -> None:
         """Use these names of all features, and of those with the largest weights."""
@@ -339,23 +340,28 @@ class DocModel:
 
     # Docs as numbers
 
-    def new_encoder(self) -> tuple[Encoder, dict[int, str]]:
-        """Return an encoder that collects features, and the strings they are made of."""
-        strings: dict[int, str] = {}
-        encoder = self.encoder_of(None, strings)
-        encoder.keep_names()
-        encoder.pinned = True
-        return encoder, strings
+    def lexicon(self, strings: dict[int, str] | None = None) -> Lexicon:
+        """Return a table for words, which fills `strings` with the texts of their values."""
+        plans = self.features.plans()
+        read = lexeme_reader(self.place, lexical_names(*plans), self.features.functions, strings)
+        return new_lexicon(*plans, read)
 
-    def encoder_of(self, crf: LinearChainCRF | None, strings: dict[int, str] | None = None) -> Encoder:
-        """Return an encoder for the features of a model, or one that collects features."""
-        unigrams, bigrams = self.features.plans()
-        functions = self.features.functions
-        read = lexeme_reader(self.place, lexical_names(unigrams, bigrams), functions, strings)
-        encoder = Encoder(unigrams, bigrams, read, None if crf is None else crf.keys)
-        if crf is not None and crf.dictionary is not None:
-            encoder.words = crf.dictionary.word_index()
-        return encoder
+    def growing_encoder(
+        self, strings: dict[int, str], known: tuple[KnownFeatures, KnownFeatures] | None = None
+    ) -> GrowingEncoder:
+        """Return an encoder that collects features, and the `strings` they are made of; `known` as in its class."""
+        has_words = bool(self.method.tag_dictionary_size)
+        return GrowingEncoder(*self.features.plans(), self.lexicon(strings), known, has_words)
+
+    def joining_encoder(self) -> FrozenEncoder:
+        """Return an encoder for the features of this model whose texts can be joined."""
+        return self.encoder.anew(self.lexicon(), joins=True)
+
+    def encoder_of(self, crf: LinearChainCRF, strings: dict[int, str] | None = None) -> FrozenEncoder:
+        """Return an encoder for the features of a model."""
+        words = None if crf.dictionary is None else crf.dictionary.word_index()
+        index = HashIndex(crf.keys[0]), HashIndex(crf.keys[1])
+        return FrozenEncoder(*self.features.plans(), self.lexicon(strings), index, words)
 
     def largest_names(self) -> LargestNames:
         """Return the names of the features with the largest weights, as far as they are known.

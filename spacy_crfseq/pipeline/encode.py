@@ -13,7 +13,7 @@ from spacy.training import Example
 
 from ..features.attributes import TOKEN_COLUMNS
 from ..features.documents import APART
-from ..features.encoder import Encoder
+from ..features.encoder import FrozenEncoder, GrowingEncoder
 from ..features.noted import hash_of
 from ..training.compatibility import check_candidates, part_name
 from ..training.dataset import Dataset
@@ -28,14 +28,14 @@ from .white_space import is_space, words_of, wordwise
 class ExampleEncoder(NamedTuple):
     """Encodes the examples of a training.
 
-    encoder (Encoder): Collects features, or knows those of a model.
+    encoder (GrowingEncoder | FrozenEncoder): Of all texts, which can be joined.
     partials (PartialTable): Partial knowledge about gold tokens.
     strings (dict | None): The strings that features are made of, while they are collected.
     first (DocModel | None): The first stage that comes with the model to be; None for that of the model.
     held_out (Mapping): Labels of training Docs, by their keys, from first stages that have not seen them.
     """
 
-    encoder: Encoder
+    encoder: GrowingEncoder | FrozenEncoder
     partials: PartialTable
     strings: dict[int, str] | None = None
     first: DocModel | None = None
@@ -64,7 +64,6 @@ class ExampleEncoder(NamedTuple):
         RAISES ConfigError: If the loss of the model cannot learn from the labels.
         """
         loss, docs = model.method.loss, [example.predicted for example in examples]
-        self.encoder.pinned = True
         columns = self.read(model, docs, self.encoder.columns, networks)
         encoded = self.encoder.encode(columns.text)
         spaces = has_space(columns, examples)

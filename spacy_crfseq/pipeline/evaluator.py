@@ -12,7 +12,7 @@ from spacy.scorer import PRFScore
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ..features.encoder import Encoded
+from ..features.encoded import Encoded
 from ..prf import SEQUENCES
 from ..schemes import TagTable, count_spans, span_f1, spans_of
 from ..training.fit import Scores

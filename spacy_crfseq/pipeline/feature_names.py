@@ -14,8 +14,9 @@ import numpy as np
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from ..features.encoder import KNOWN, Active, Columns, Encoder, names_of
+from ..features.encoder import KNOWN, Active, CollectedFeatures, Columns, FrozenEncoder
 from ..features.sets import FeatureSet
+from ..features.templates import names_of
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
 from ..potentials.layout import DenseRows, Rows
@@ -48,18 +49,17 @@ def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
 class Origins:
     """The template and the values of each feature of a model in training.
 
-    encoder (Encoder): An encoder that has recorded them (`Encoder.keep_names`); they are moved here.
+    features (tuple[CollectedFeatures, CollectedFeatures]): Those of the model, by block.
     strings (dict[int, str]): The texts of values that the vocab may lack, and names of features from another model,
         by their keys.
     vocab (Vocab): The vocab of the training texts.
     """
 
-    def __init__(self, encoder: Encoder, strings: dict[int, str], vocab: Vocab) -> None:
-        blocks = encoder.unigrams, encoder.bigrams
-        self._blocks = [(block.plan, block.origins or []) for block in blocks]
+    def __init__(
+        self, features: tuple[CollectedFeatures, CollectedFeatures], strings: dict[int, str], vocab: Vocab
+    ) -> None:
+        self._blocks = [(block.plan, block.origins) for block in features]
         self._strings, self._text_of = strings, partial(text_of, strings=strings, vocab=vocab)
-        for block in blocks:
-            block.origins = None
 
     def all_names(self) -> list[str]:
         """Return the names of all features, the unigram block first."""
@@ -98,13 +98,13 @@ class Origins:
 class FeatureReader:
     """Finds the active features of texts, and their names.
 
-    encoder (Encoder): An encoder of the model's features that is not used elsewhere.
+    encoder (FrozenEncoder): An encoder of the model's features that is not used elsewhere.
     strings (dict[int, str]): Filled with the texts of hashes that the encoder and token functions compute.
     read (Callable): Returns the columns of Docs, given whether their entities are decided; it fills `strings`.
     vocab (Callable): Returns the vocab of the current texts.
     """
 
-    encoder: Encoder
+    encoder: FrozenEncoder
     strings: dict[int, str]
     features: FeatureSet
     read: Callable[[list[Doc], bool], DocColumns]

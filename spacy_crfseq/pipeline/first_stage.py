@@ -87,5 +87,6 @@ def jackknife(
 
 def posterior_of(model: DocModel, texts: CollectedTexts) -> Posterior:
     """Return the distribution of a model's labels for the training corpus of texts that it was made of."""
-    encoded = model.encoder.adopted(texts.corpus.data.encoded, texts.encoder)
+    _, renumbered = texts.encoder.frozen(model.crf.keys, model.encoder.words)
+    encoded = renumbered(texts.corpus.data.encoded)
     return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)

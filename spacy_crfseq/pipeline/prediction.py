@@ -22,7 +22,7 @@ from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
 from ..features.attributes import LEXEME_FLAGS, LEXEME_HASHES
-from ..features.encoder import Columns, Encoder, LexemeValues
+from ..features.encoder import CacheLimits, Columns, FrozenEncoder, LexemeValues
 from ..features.entries import names_in
 from ..features.items import TEXT_FUNCTIONS
 from ..features.protocol import DocAttributes, LabelAttributes
@@ -104,7 +104,7 @@ class Trained(NamedTuple):
     reader: DocReader
     method: Method
     crf: LinearChainCRF
-    encoder: Encoder
+    encoder: FrozenEncoder
     temperature: float
     calibration: Mapping[str, Sequence[float]]
     place: Place
@@ -124,9 +124,9 @@ class Trained(NamedTuple):
         crf, encoder, labels = self.crf, self.encoder, self.labels
         rules = labels.rules(self.method.once, self.method.order)
         with self.lock:
-            if self.place.use(docs).in_memory_zone:
-                encoder.trim(ZONE_BYTES, crf.cached_bytes)
-            encoded = encoder.encode(columns.text)
+            in_zone = self.place.use(docs).in_memory_zone
+            limits = CacheLimits(ZONE_BYTES, ZONE_BYTES - crf.cached_bytes) if in_zone else None
+            encoded = encoder.encode(columns.text, limits)
             return crf.posterior(encoded, labels.constraints, allowed, self.temperature, rules)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError
-from ..features.encoder import Encoder
+from ..features.encoder import KnownFeatures
 from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
 from ..potentials.layout import Rows, cells
@@ -101,16 +101,17 @@ def known_part(source: DocModel, plans: Sequence[Plan]) -> tuple[LinearChainCRF,
     return crf.with_features(wanted), numbers
 
 
-def begin_with(encoder: Encoder, source: DocModel, strings: dict[int, str]) -> None:
-    """Give the first ids of an encoder to the features of a trained model, and their names to `strings`."""
-    blocks = encoder.unigrams, encoder.bigrams
-    crf, numbers = known_part(source, [block.plan for block in blocks])
-    for block, keys, templates in zip(blocks, crf.keys, numbers, strict=True):
-        block.begin_with(keys, templates)
-    for names in source.largest_names():
-        strings.update(names)
+def known_features(
+    source: DocModel, plans: Sequence[Plan]
+) -> tuple[tuple[KnownFeatures, KnownFeatures], dict[int, str]]:
+    """Return the features of a trained model, as far as plans have their templates, and their names by their keys."""
+    crf, (unigrams, bigrams) = known_part(source, plans)
+    names: dict[int, str] = {}
+    for largest in source.largest_names():
+        names.update(largest)
     keys = np.concatenate(source.crf.keys).tolist()
-    strings.update({key: name for key, name in zip(keys, source.feature_names, strict=False) if name})
+    names.update({key: name for key, name in zip(keys, source.feature_names, strict=False) if name})
+    return (KnownFeatures(crf.keys[0], unigrams), KnownFeatures(crf.keys[1], bigrams)), names
 
 
 def summary(source: DocModel, model: DocModel) -> str:

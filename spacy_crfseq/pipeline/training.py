@@ -38,6 +38,7 @@ from .doc_model import DocModel
 from .encode import ExampleEncoder, content_key
 from .evaluator import Evaluator
 from .examples import Corpus
+from .feature_names import Origins
 from .first_stage import NotedDocs, jackknife
 from .labels import PartialTable, gold_tags, known_tags
 from .objectives import corpus_term, further_terms, objective_of
@@ -83,12 +84,13 @@ class Training:
 
     def present(self) -> TrainingSet:
         """Return the texts in the numbers of the model as it is now, perhaps none."""
-        _, encoder = self.model.trained()
-        if self.data is None:
-            self.data = TrainingSet(ExampleEncoder(encoder, PartialTable(self.model.annotation)))
-        elif self.data.texts.encoder is not encoder:
-            self.data = self.data._replace(texts=self.data.texts._replace(encoder=encoder))
-        return self.data
+        model, data = self.model, self.data
+        if data is None:
+            data = TrainingSet(ExampleEncoder(model.joining_encoder(), PartialTable(model.annotation)))
+        elif not model.encoder.has_features_of(data.texts.encoder):
+            data = data._replace(texts=data.texts._replace(encoder=model.joining_encoder()))
+        self.data = data
+        return data
 
     def compile(self, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
         """Return each example as a data set in the numbers of the model; errors as of `ExampleEncoder.compile`."""
@@ -213,14 +215,14 @@ class Training:
         if whole is None:
             raise DataError(f"Component {model.name!r}: nothing is encoded; call initialize just before.")
         keeps = plan.keeps or whole.terms.keys() != model.method.terms.keys()  # `fit` may add the texts of a term
-        texts = whole.copy() if keeps else whole
         model.set_tags(whole.tags)
-        crf, data = build_model(model, texts if sequences is None else texts.take(sequences), plan.source)
+        built = build_model(model, whole if sequences is None else whole.take(sequences), plan.source)
+        data, encoder = built.data._replace(whole=whole if keeps else None), built.encoder.anew(model.lexicon())
+        origins = Origins(built.features, whole.texts.strings or {}, model.place.vocab)
         n_sequences = 0 if data.corpus is None else data.corpus.n_sequences
-        collected = texts.texts
-        model.start(crf, data.texts.encoder, n_sequences, strings=collected.strings, first=collected.first)
-        self.data, self.run, self._met = data._replace(whole=whole if keeps else None), None, None
-        return self.data
+        model.start(built.crf, encoder, n_sequences, names=origins, first=whole.texts.first)
+        self.data, self.run, self._met = data, None, None
+        return data
 
     def _learn_first(
         self,
@@ -388,7 +390,6 @@ class Training:
                 objective = self._begin_on(examples, terms or {})
             else:
                 objective = remote.objective(model, self.plan.report)
-            model.trained()[1].pinned = True
             evaluate = Evaluator(model, list(dev)) if dev is not None else None
         try:
             yield objective, evaluate
@@ -405,7 +406,7 @@ class Training:
             if data.whole is not None and data.corpus is not None:
                 whole = data.whole
                 new = {name: encode_term(model, self.plan, whole.texts, name) for name in terms}
-                data = self.begin(whole._replace(terms={**whole.terms, **new}))
+                data = self.begin(whole.with_terms(new))
         if examples is not None:
             data = self._encode_again(examples)
         if data.corpus is None:
@@ -438,8 +439,9 @@ class Training:
         """Drop encoded texts, and a run of steps."""
         with self.model.lock:
             self._end_steps()
-            self.data = self.present()._replace(corpus=None, n_docs=0, terms={}, unset={})
-            self.data.texts.encoder.pinned = False
+            data = self.present()
+            texts = data.texts._replace(encoder=self.model.joining_encoder())
+            self.data = data._replace(texts=texts, corpus=None, n_docs=0, terms={}, unset={})
 
     # In the steps of spaCy
 

@@ -6,14 +6,13 @@ A model is made of collected texts, or of some of their sequences; then these ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from typing import NamedTuple
 
 from spacy.training import Example
 
 from ..errors import DataError, NoExamplesError
-from ..features.encoder import Encoder
-from ..features.index import HashIndex
+from ..features.encoded import Renumbering
+from ..features.encoder import GrowingEncoder
 from ..training.compatibility import needs_labels, part_name
 from ..training.dataset import Dataset
 from ..types import Ints, Offsets
@@ -22,58 +21,86 @@ from .doc_model import DocModel
 from .encode import ExampleEncoder
 from .labels import PartialTable
 from .plan import TrainingPlan
-from .start_from import begin_with
+from .start_from import known_features
 from .terms import annotated
 
 
-class CollectedTexts(NamedTuple):
-    """Texts whose features are collected.
+class EncodedTexts(NamedTuple):
+    """The training corpus as numbers, and the texts of terms by their names."""
 
-    corpus (EncodedCorpus): The training corpus.
-    terms (Mapping): The texts of terms, by their names.
-    tags (Sequence[str]): Those of the model to be.
-    """
-
-    texts: ExampleEncoder
     corpus: EncodedCorpus
     terms: Mapping[str, EncodedCorpus] = {}
-    tags: Sequence[str] = ()
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder that collects the features."""
-        return self.texts.encoder
 
     @property
     def corpora(self) -> list[EncodedCorpus]:
         """The training corpus, and those of the terms."""
         return [self.corpus, *self.terms.values()]
 
-    def take(self, sequences: Offsets) -> CollectedTexts:
+    def take(self, sequences: Offsets) -> EncodedTexts:
         """Return the texts with some sequences of the training corpus."""
         return self._replace(corpus=self.corpus.take(sequences))
 
-    def copy(self) -> CollectedTexts:
-        """Return texts for a model, which changes the encoder and its ids."""
-        partials = self.texts.partials
-        encoder, corpus, terms = deepcopy((self.encoder, self.corpus, self.terms), {id(partials): partials})
-        return self._replace(texts=self.texts._replace(encoder=encoder), corpus=corpus, terms=terms)
+    def renumbered(self, by: Renumbering) -> EncodedTexts:
+        """Return the texts with the ids that features have in a model."""
+        terms = {name: corpus.renumbered(by) for name, corpus in self.terms.items()}
+        return EncodedTexts(self.corpus.renumbered(by), terms)
 
-    def numbered(self, model: DocModel) -> CollectedTexts:
+    def numbered(self, model: DocModel, partials: PartialTable) -> EncodedTexts:
         """Return the texts with the numbers of the model's tags, and the terms of its method in their order.
 
         RAISES DataError: If the model does not have a tag.
         RAISES ConfigError: If the loss of a corpus cannot learn from its labels.
         """
-        partials, terms = self.texts.partials, model.method.each_term(model.name)
-        return self._replace(
-            corpus=self.corpus.numbered(model, model.method.loss, partials),
-            terms={
+        terms = model.method.each_term(model.name)
+        return EncodedTexts(
+            self.corpus.numbered(model, model.method.loss, partials),
+            {
                 name: self.terms[name].numbered(model, term.loss, partials)
                 for name, term in terms.items()
                 if name in self.terms
             },
         )
+
+
+class CollectedTexts(NamedTuple):
+    """Texts whose features are collected.
+
+    texts (ExampleEncoder): Encodes further examples, whose features are collected, too.
+    encoded (EncodedTexts): The training corpus, and the texts of terms.
+    tags (Sequence[str]): Those of the model to be.
+    """
+
+    texts: ExampleEncoder
+    encoded: EncodedTexts
+    tags: Sequence[str] = ()
+
+    @property
+    def encoder(self) -> GrowingEncoder:
+        """The encoder that collects the features."""
+        assert isinstance(self.texts.encoder, GrowingEncoder)
+        return self.texts.encoder
+
+    @property
+    def corpus(self) -> EncodedCorpus:
+        """The training corpus."""
+        return self.encoded.corpus
+
+    @property
+    def terms(self) -> Mapping[str, EncodedCorpus]:
+        """The texts of terms, by their names."""
+        return self.encoded.terms
+
+    def take(self, sequences: Offsets) -> CollectedTexts:
+        """Return the texts with some sequences of the training corpus."""
+        return self._replace(encoded=self.encoded.take(sequences))
+
+    def with_terms(self, new: Mapping[str, EncodedCorpus]) -> CollectedTexts:
+        """Return the texts with those of further terms."""
+        return self._replace(encoded=EncodedTexts(self.corpus, {**self.terms, **new}))
+
+    def numbered(self, model: DocModel) -> CollectedTexts:
+        """Return the texts with the numbers of the model's tags; errors as of `EncodedTexts.numbered`."""
+        return self._replace(encoded=self.encoded.numbered(model, self.texts.partials))
 
 
 class TrainingSet(NamedTuple):
@@ -115,14 +142,14 @@ def collect(
 
     first, held_out: See `ExampleEncoder`.
     """
-    encoder, strings = model.new_encoder()
+    known, strings = None, dict[int, str]()
     if plan.source is not None:
-        begin_with(encoder, plan.source, strings)
-    if model.method.tag_dictionary_size:
-        encoder.words = HashIndex()
+        known, strings = known_features(plan.source, model.features.plans())
+    encoder = model.growing_encoder(strings, known)
     texts = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out or {})
     corpus = encode_corpus(model, texts, examples)  # so that its features come first
-    return CollectedTexts(texts, corpus, {name: encode_term(model, plan, texts, name) for name in plan.texts})
+    terms = {name: encode_term(model, plan, texts, name) for name in plan.texts}
+    return CollectedTexts(texts, EncodedTexts(corpus, terms))
 
 
 def encode_term(model: DocModel, plan: TrainingPlan, texts: ExampleEncoder, name: str) -> EncodedCorpus:

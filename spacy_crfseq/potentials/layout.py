@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..features.encoder import BLOCK_SEQUENCES, Encoded, Ids
+from ..features.encoded import BLOCK_SEQUENCES, Encoded, Ids
 from ..types import Bools, Floats, Hashes, Ints, Offsets, RowBlock
 
 EVERYWHERE: tuple[Offsets, Ints] = (np.zeros(0, np.int64), np.zeros(0, np.int32))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import kernels
-from ..features.encoder import Encoded, Ids
+from ..features.encoded import Encoded, Ids
 from ..features.index import BagStore
 from ..threads import SHARD_FLOATS, cached_property, over, parts, shards
 from ..types import Bools, Constraints, Floats, Ints, Offsets, RowGradient, Scores

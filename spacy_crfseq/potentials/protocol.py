@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from ..features.encoder import Encoded
+from ..features.encoded import Encoded
 from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
 
 Part: TypeAlias = tuple[int, int]

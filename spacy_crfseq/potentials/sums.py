@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.encoder import Encoded
+from ..features.encoded import Encoded
 from ..types import Floats, Hashes, Offsets, RowBlock, RowGradient, Scores, SupportPotential, TokenPotential
 from .layout import EVERYWHERE
 from .linear import Linear, added

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError, DataError
-from ..features.encoder import Encoded
+from ..features.encoded import Encoded
 from ..features.entries import names_in
 from ..features.index import hash_of_name
 from ..features.noted import noted_attributes

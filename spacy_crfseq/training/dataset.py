@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError, DataError
-from ..features.encoder import Encoded, concatenate, take_sequences
+from ..features.encoded import Encoded, concatenate, take_sequences
 from ..features.index import BagStore
 from ..types import MISSING, NO_CANDIDATES, Batch, Ints, Offsets
 

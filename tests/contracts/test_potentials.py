@@ -9,7 +9,7 @@ import pytest
 
 from spacy_crfseq import threads
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.features.encoder import Encoded
+from spacy_crfseq.features.encoded import Encoded
 from spacy_crfseq.inference.posterior import Posterior
 from spacy_crfseq.kernels import updates
 from spacy_crfseq.losses.sequential_log import SequentialLog

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.features.attributes import BUILT_IN, TOKEN_COLUMNS
-from spacy_crfseq.features.encoder import Block, Encoded, Encoder, Ids, concatenate, feature_names, take_sequences
+from spacy_crfseq.features.encoded import Encoded, Ids, Renumbering, concatenate, take_sequences
+from spacy_crfseq.features.encoder import CollectedFeatures, FrozenEncoder
 from spacy_crfseq.features.index import Growable, Packed
 from spacy_crfseq.features.templates import Plan, make_plan, parse
 from spacy_crfseq.potentials import layout
@@ -22,8 +24,9 @@ from tests.problems import (
     Vocabulary,
     all_allowed,
     columns_of,
+    frozen_encoder,
+    growing_encoder,
     ids_of_tokens,
-    make_encoder,
     random_sentences,
     training_problem,
 )
@@ -41,9 +44,9 @@ TEMPLATE_LISTS = st.lists(
 )
 
 
-def names_of_tokens(block: Block, ids: Ids, vocabulary: Vocabulary) -> list[list[str]]:
-    names = feature_names(block, vocabulary.text_of)
-    assert len(names) == len(set(names)) == block.index.size
+def names_of_tokens(features: CollectedFeatures, ids: Ids, vocabulary: Vocabulary) -> list[list[str]]:
+    names = features.names(vocabulary.text_of)
+    assert len(names) == len(set(names)) == len(features.keys)
     return [sorted(names[a] for a in token) for token in ids_of_tokens(ids)]
 
 
@@ -53,19 +56,37 @@ def expected_names(sentences: Sequence[Sentence], templates: Sequence[str]) -> l
     return [sorted(names) for sentence in sets for names in sentence]
 
 
-class Growing:
-    """An encoder that keeps names, and the vocabulary behind it."""
+class Frozen(NamedTuple):
+    """The encoder that a growing one has become, with some of its features."""
 
-    def __init__(self, templates: Sequence[str], bigram_templates: Sequence[str] = ()) -> None:
-        self.vocabulary = Vocabulary()
-        self.encoder = make_encoder(self.vocabulary, templates, bigram_templates)
-        self.encoder.keep_names()
+    vocabulary: Vocabulary
+    features: tuple[CollectedFeatures, CollectedFeatures]
+    encoder: FrozenEncoder
+    renumbered: Renumbering
 
     def encode(self, sentences: Sequence[Sentence]) -> Encoded:
         return self.encoder.encode(columns_of(self.vocabulary, self.encoder, sentences))
 
     def state_names(self, encoded: Encoded) -> list[list[str]]:
-        return names_of_tokens(self.encoder.unigrams, encoded.unigrams, self.vocabulary)
+        return names_of_tokens(self.features[0], encoded.unigrams, self.vocabulary)
+
+
+class Growing:
+    """A growing encoder, and the vocabulary behind it."""
+
+    def __init__(self, templates: Sequence[str], bigram_templates: Sequence[str] = ()) -> None:
+        self.vocabulary = Vocabulary()
+        self.encoder = growing_encoder(self.vocabulary, templates, bigram_templates)
+
+    def encode(self, sentences: Sequence[Sentence]) -> Encoded:
+        return self.encoder.encode(columns_of(self.vocabulary, self.encoder, sentences))
+
+    def state_names(self, encoded: Encoded) -> list[list[str]]:
+        return names_of_tokens(self.encoder.features[0], encoded.unigrams, self.vocabulary)
+
+    def frozen(self, features: tuple[CollectedFeatures, CollectedFeatures] | None = None) -> Frozen:
+        features = features or self.encoder.features
+        return Frozen(self.vocabulary, features, *self.encoder.frozen((features[0].keys, features[1].keys)))
 
 
 @given(SENTENCES, TEMPLATE_LISTS, TEMPLATE_LISTS)
@@ -75,7 +96,7 @@ def test_attributes_equal_the_readable_extraction(
     growing = Growing(templates, bigram_templates)
     encoded = growing.encode(sentences)
     assert growing.state_names(encoded) == expected_names(sentences, templates)
-    pairs = names_of_tokens(growing.encoder.bigrams, encoded.bigrams, growing.vocabulary)
+    pairs = names_of_tokens(growing.encoder.features[1], encoded.bigrams, growing.vocabulary)
     assert pairs == expected_names(sentences, bigram_templates)
     assert np.diff(encoded.offsets).tolist() == [len(sentence.words) for sentence in sentences]
 
@@ -86,29 +107,50 @@ def test_rare_attributes_are_dropped_and_unknown_ones_ignored(
 ) -> None:
     growing = Growing(templates)
     encoded = growing.encode(seen)
-    growing.encoder.freeze([encoded], min_count)
-    growing.encoder.renumber([encoded, encoded])
+    frozen = growing.frozen(growing.encoder.frequent([encoded], min_count))
     expected = expected_names(seen, templates)
     counts = Counter(name for names in expected for name in names)
     kept = {name for name, count in counts.items() if count >= min_count}
-    block = growing.encoder.unigrams
-    names = feature_names(block, growing.vocabulary.text_of)
+    features = frozen.features[0]
+    names = features.names(growing.vocabulary.text_of)
     assert set(names) == kept
-    numbers = block.template_of.tolist()
-    assert [block.plan.templates[n].name for n in numbers] == [name.partition("=")[0] for name in names]
-    assert growing.state_names(encoded) == [[name for name in names if name in kept] for names in expected]
+    assert [features.plan.templates[n].name for n in features.templates] == [name.partition("=")[0] for name in names]
+    renumbered = frozen.renumbered(encoded)
+    assert frozen.state_names(renumbered) == [[name for name in names if name in kept] for names in expected]
+    assert growing.state_names(encoded) == expected  # which has not changed
     for sentences in (others, seen):
         known = [[name for name in token if name in kept] for token in expected_names(sentences, templates)]
-        assert growing.state_names(growing.encode(sentences)) == known
+        assert frozen.state_names(further := frozen.encode(sentences)) == known
+    assert frozen.state_names(concatenate([renumbered, further]))[: len(expected)] == frozen.state_names(renumbered)
+
+
+@given(SENTENCES, SENTENCES, TEMPLATE_LISTS, st.integers(1, 2))
+def test_a_growing_encoder_goes_on_beside_the_frozen_ones_made_of_it(
+    seen: list[Sentence], others: list[Sentence], templates: list[str], min_count: int
+) -> None:
+    growing, whole = Growing(templates, templates), Growing(templates, templates)
+    encoded = growing.encode(seen)
+    frozen = growing.frozen(growing.encoder.frequent([encoded], min_count))
+    frozen.encode(others)  # drops features, which the growing one is still to collect
+    growing.encode(others)
+    assert growing.state_names(growing.encode(others)) == expected_names(others, templates)
+    whole.encode(seen), whole.encode(others)
+    assert [features.keys.tolist() for features in growing.encoder.features] == [
+        features.keys.tolist() for features in whole.encoder.features
+    ]
+    names = set(frozen.features[0].names(growing.vocabulary.text_of))
+    known = [[name for name in token if name in names] for token in expected_names(others, templates)]
+    assert frozen.state_names(frozen.encode(others)) == known
 
 
 def test_every_token_of_a_word_counts_and_the_first_feature_stays() -> None:
     growing = Growing(["LOWER[0]", "BRIEF_SHAPE[0]"])
     encoded = growing.encode([Sentence(("a", "a", "b"), ("", "", ""))])
-    assert feature_names(growing.encoder.unigrams, growing.vocabulary.text_of)[0] == "LOWER[0]=a"
-    growing.encoder.freeze([encoded], 2)
-    growing.encoder.renumber([encoded])
-    assert growing.state_names(encoded) == [["BRIEF_SHAPE[0]=x", "LOWER[0]=a"]] * 2 + [["BRIEF_SHAPE[0]=x"]]
+    assert growing.encoder.features[0].names(growing.vocabulary.text_of)[0] == "LOWER[0]=a"
+    frozen = growing.frozen(growing.encoder.frequent([encoded], 2))
+    assert frozen.state_names(frozen.renumbered(encoded)) == [["BRIEF_SHAPE[0]=x", "LOWER[0]=a"]] * 2 + [
+        ["BRIEF_SHAPE[0]=x"]
+    ]
 
 
 @pytest.mark.parametrize("tags", [("N", ""), ("", "V"), ("N", "V"), ("", "")])
@@ -119,20 +161,14 @@ def test_a_column_that_is_not_set_hides_no_other(tags: tuple[str, str]) -> None:
     assert growing.state_names(growing.encode(sentences)) == expected_names(sentences, names)
 
 
-def test_bags_that_are_kept_are_those_of_the_present_ids() -> None:
+def test_features_get_the_ids_of_their_keys() -> None:
     growing, words = Growing(["LOWER[0]", "SUFFIX2[0]"]), [Sentence((word,), ("",)) for word in ("ab", "cd")]
     encoded = growing.encode(words)
-    growing.encoder.freeze([encoded])
-    keys = growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys
-    again = make_encoder(growing.vocabulary, ["LOWER[0]", "SUFFIX2[0]"], (), keys)
-
-    def ids(sentence: Sentence) -> list[int]:
-        (of_word,) = ids_of_tokens(again.encode(columns_of(growing.vocabulary, again, [sentence])).unigrams)
-        return sorted(of_word)
-
-    assert ids(words[0]) == [0, 2]
-    again.unigrams.number_as(keys[0][[1, 0, 3, 2]])  # the second word gets the ids that the first one had
-    assert (ids(words[0]), ids(words[1])) == ([1, 3], [0, 2])
+    keys = growing.encoder.keys
+    frozen, renumbered = growing.encoder.frozen((keys[0][[1, 0, 3, 2]], keys[1]))  # the second word, then the first
+    assert ids_of_tokens(encoded.unigrams) == [[0, 2], [1, 3]]
+    for text in (renumbered(encoded), frozen.encode(columns_of(growing.vocabulary, frozen, words))):
+        assert ids_of_tokens(text.unigrams) == [[1, 3], [0, 2]]
 
 
 def test_texts_of_different_caches_cannot_be_joined() -> None:
@@ -164,10 +200,7 @@ def test_words_and_their_values_stay_in_step_when_a_function_fails() -> None:
 def test_a_stored_encoder_gives_the_same_ids(sentences: list[Sentence], templates: list[str]) -> None:
     growing = Growing(templates, ["TAG[0]"])
     encoded = growing.encode(sentences)
-    growing.encoder.freeze([encoded])
-    keys = growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys
-    again = make_encoder(growing.vocabulary, templates, ["TAG[0]"], keys)
-    assert again.frozen
+    again = frozen_encoder(growing.vocabulary, templates, ["TAG[0]"], growing.encoder.keys)
     encoded_again = again.encode(columns_of(growing.vocabulary, again, sentences))
     assert ids_of_tokens(encoded_again.unigrams) == ids_of_tokens(encoded.unigrams)
     assert ids_of_tokens(encoded_again.bigrams) == ids_of_tokens(encoded.bigrams)
@@ -179,8 +212,8 @@ def test_keys_do_not_depend_on_the_order_of_templates(sentences: list[Sentence],
     for _ in range(2):
         growing = Growing(templates)
         growing.encode(sentences)
-        names = feature_names(growing.encoder.unigrams, growing.vocabulary.text_of)
-        keys.append(dict(zip(names, growing.encoder.unigrams.index.keys.tolist(), strict=True)))
+        features = growing.encoder.features[0]
+        keys.append(dict(zip(features.names(growing.vocabulary.text_of), features.keys.tolist(), strict=True)))
         templates = random.sample(templates, len(templates))
     assert keys[0] == keys[1]
 
@@ -194,8 +227,8 @@ def test_parts_can_be_encoded_one_after_another(
     joined = concatenate([parts.encode(first), parts.encode(second)])
     assert joined.offsets.tolist() == together.offsets.tolist()
     assert parts.state_names(joined) == whole.state_names(together)
-    assert names_of_tokens(parts.encoder.bigrams, joined.bigrams, parts.vocabulary) == names_of_tokens(
-        whole.encoder.bigrams, together.bigrams, whole.vocabulary
+    assert names_of_tokens(parts.encoder.features[1], joined.bigrams, parts.vocabulary) == names_of_tokens(
+        whole.encoder.features[1], together.bigrams, whole.vocabulary
     )
 
 
@@ -220,16 +253,15 @@ def test_a_word_that_looks_like_padding_is_not_padding() -> None:
 def test_min_count_where_nothing_was_ever_seen() -> None:
     growing = Growing(["HAS_DIGIT[0]", "TAG[0]"])
     encoded = growing.encode([Sentence(("a", "b"), ("", ""))])
-    growing.encoder.freeze([encoded], 2)
-    growing.encoder.renumber([encoded])
-    assert ids_of_tokens(encoded.unigrams) == [[], []]
-    assert growing.encoder.unigrams.index.size == 0
+    frozen = growing.frozen(growing.encoder.frequent([encoded], 2))
+    assert ids_of_tokens(frozen.renumbered(encoded).unigrams) == [[], []]
+    assert len(frozen.features[0].keys) == 0
 
 
 @pytest.mark.parametrize("bigram_templates", [(), BIGRAM_TEMPLATES])
 def test_a_small_cache_changes_no_score(bigram_templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     training = training_problem(n_sequences=20, bigram_templates=bigram_templates)
-    encoder = training.encoder
+    encoder = frozen_encoder(training.vocabulary, TEMPLATES, bigram_templates, training.encoder.keys)
     model = training.model(training.random_theta(np.random.default_rng(1)))
     text = random_sentences(np.random.default_rng(2), 30)
 
@@ -239,20 +271,22 @@ def test_a_small_cache_changes_no_score(bigram_templates: tuple[str, ...], monke
         return np.concatenate([np.append(one.emissions.ravel(), one.transitions.ravel()) for one in scores])
 
     expected = emissions()
-    stores = {id(encoder.unigrams.store)}
-    monkeypatch.setattr(Encoder, "MAX_CACHED", 5)
+    stores = {id(encoder.unigrams.tables.store)}
+    monkeypatch.setattr(FrozenEncoder, "MAX_CACHED", 5)
     np.testing.assert_array_equal(emissions(), expected)
-    assert id(encoder.unigrams.store) not in stores  # the bound was met
+    assert id(encoder.unigrams.tables.store) not in stores  # the bound was met
 
 
-def test_growing_encoders_keep_their_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The texts encoded so far share one store, which the layout of a model is made from."""
-    monkeypatch.setattr(Encoder, "MAX_CACHED", 1)
+def test_texts_of_encoders_for_training_share_a_store_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layout of a model is made from it."""
+    monkeypatch.setattr(FrozenEncoder, "MAX_CACHED", 1)
     growing = Growing(TEMPLATES)
-    parts = [growing.encode([sentence]) for sentence in random_sentences(np.random.default_rng(0), 5)]
-    assert len({id(part.unigrams.store) for part in parts}) == 1
-    whole = concatenate(parts)
-    growing.encoder.freeze([whole])
+    sentences = random_sentences(np.random.default_rng(0), 5)
+    frozen = growing.frozen()
+    for encode in (growing.encode, frozen.encode):
+        parts = [encode([sentence]) for sentence in sentences]
+        assert len({id(part.unigrams.store) for part in parts}) == 1
+    whole = concatenate([growing.encode([sentence]) for sentence in sentences])
     sizes = growing.encoder.unigrams.index.size, growing.encoder.bigrams.index.size
     gold = np.zeros(whole.n_tokens, np.int32)
     observed = make_layout(whole, gold, 2, sizes, support="observed", boundaries=True)
@@ -296,8 +330,10 @@ def test_packed_rows_are_what_was_appended(parts: list[list[tuple[int, int]]]) -
     np.testing.assert_array_equal(packed[:], rows)
     order = np.random.default_rng(0).permutation(len(rows))
     np.testing.assert_array_equal(packed[order], rows[order])
-    packed[0 : len(rows)] = rows // 2
-    np.testing.assert_array_equal(packed[:], rows // 2)
+    other = packed.copy()
+    other.append(rows)
+    np.testing.assert_array_equal(packed[:], rows)
+    np.testing.assert_array_equal(other[:], np.concatenate([rows, rows]))
 
 
 def test_small_numbers_take_one_byte() -> None:

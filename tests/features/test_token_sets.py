@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.features.encoder import Columns, Encoded, Encoder, feature_names
+from spacy_crfseq.features.encoded import Encoded
+from spacy_crfseq.features.encoder import Columns, FrozenEncoder, GrowingEncoder, new_lexicon
 from spacy_crfseq.features.entries import names_in
+from spacy_crfseq.features.index import HashIndex
 from spacy_crfseq.features.sets import FeatureSet
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.features.token_sets import make_token_sets
@@ -65,11 +67,11 @@ class Growing:
     """An encoder of texts whose tokens are their sets."""
 
     def __init__(self, templates: list[str], keys: Any = None) -> None:
-        plan, nothing = make_plan(parse(templates, {"F"}), {"F"}), make_plan([])
+        plans = make_plan(parse(templates, {"F"}), {"F"}), make_plan([])
         self.vocabulary = Vocabulary()
-        self.encoder = Encoder(plan, nothing, self.vocabulary.values_of([]), keys)
-        if keys is None:
-            self.encoder.keep_names()
+        lexicon = new_lexicon(*plans, self.vocabulary.values_of([]))
+        index = None if keys is None else (HashIndex(keys[0]), HashIndex(keys[1]))
+        self.encoder: Any = GrowingEncoder(*plans, lexicon) if index is None else FrozenEncoder(*plans, lexicon, index)
 
     def encode(self, text: Text) -> Encoded:
         tokens = [names for sequence in text for names in sequence]
@@ -79,7 +81,8 @@ class Growing:
         return self.encoder.encode(Columns(orths, np.zeros((len(tokens), 0), np.uint64), offsets, {"F": sets}))
 
     def names(self) -> list[str]:
-        return feature_names(self.encoder.unigrams, self.vocabulary.text_of)
+        names: list[str] = self.encoder.features[0].names(self.vocabulary.text_of)
+        return names
 
 
 def expected(text: Text, offsets: list[int]) -> list[list[str]]:
@@ -99,14 +102,15 @@ def test_the_encoder_knows_each_tokens_set(seen: Text, other: Text, templates: l
     names = growing.names()
     assert [sorted(names[a] for a in token) for token in ids_of_tokens(encoded.unigrams)] == expected(seen, offsets)
     numbers = [parse(templates, {"F"}).index(parse([name.split("=")[0]], {"F"})[0]) for name in names]
-    assert growing.encoder.unigrams.template_of.tolist() == numbers
+    assert growing.encoder.features[0].templates.tolist() == numbers
 
     counts = [sum(name in token for token in expected(seen, offsets)) for name in names]
     kept = {name for name, count in zip(names, counts, strict=True) if count >= min_count}
-    growing.encoder.freeze([encoded], min_count)
-    names = growing.names()
+    features = growing.encoder.frequent([encoded], min_count)
+    names = features[0].names(growing.vocabulary.text_of)
     assert set(names) == kept
-    again = Growing(templates, (growing.encoder.unigrams.index.keys, growing.encoder.bigrams.index.keys))
+    again = Growing(templates, (features[0].keys, features[1].keys))
+    growing.encoder, _ = growing.encoder.frozen((features[0].keys, features[1].keys))
     for encoder in (growing, again):
         for text in (other, seen):
             ids = ids_of_tokens(encoder.encode(text).unigrams)

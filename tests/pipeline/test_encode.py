@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_crfseq.errors import DataError
-from spacy_crfseq.features.encoder import Encoded, take_sequences
+from spacy_crfseq.features.encoded import Encoded, take_sequences
 from spacy_crfseq.pipeline import corpus_encoder
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.evaluator import Evaluator

@@ -23,28 +23,9 @@ ALLOWED = {
     # spaCy's DocBin is made in the line before
     "tools/annotate/review.py: binary.store_user_data",
     "tools/annotate/review.py: binary.strings",
-    # the encoder says by flags whether its caches stay
-    "pipeline/build.py: texts.encoder.words",
-    "pipeline/corpus_encoder.py: texts.encoder.pinned",
-    "pipeline/doc_model.py: encoder.pinned",
-    "pipeline/encode.py: self.encoder.pinned",
-    "pipeline/feature_names.py: block.origins",
-    "pipeline/training.py: model.trained()[1].pinned",
-    "pipeline/training.py: self.data.texts.encoder.pinned",
-    "pipeline/training_set.py: encoder.words",
-    "tools/models/imported.py: encoder.pinned",
     # shards of a cluster keep what workers have made for them
     "tools/cluster/objective.py: part.regularizer",
-    "tools/cluster/objective.py: state.exported",
-    "tools/cluster/objective.py: state.factors",
-    "tools/cluster/objective.py: state.weights",
-    "tools/cluster/shards.py: encoder.bigrams.index",
-    "tools/cluster/shards.py: encoder.unigrams.index",
     "tools/cluster/shards.py: model.method",
-    "tools/cluster/shards.py: shard.ids",
-    "tools/cluster/shards.py: shard.objective",
-    "tools/cluster/workers.py: share.copies",
-    "tools/cluster/workers.py: share.losses",
 }
 """Writes that are left, each with its reason; none may be added."""
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ... import kernels
 from ...errors import ConfigError
-from ...features.encoder import Encoded
+from ...features.encoded import Encoded
 from ...kernels.jit import kernel
 from ...optimizers.mistakes import AveragedPerceptron, MistakeState
 from ...potentials.linear import listed

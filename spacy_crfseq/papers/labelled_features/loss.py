@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from ...corpora import check_file
 from ...errors import ConfigError, FormatError
 from ...features.attributes import BUILT_IN, LEXEME_FLAGS
-from ...features.encoder import Active, Encoder
+from ...features.encoder import Active, FrozenEncoder, new_lexicon
+from ...features.index import HashIndex
 from ...features.templates import Part, Template, make_plan, pad_names, pad_values, parse
 from ...threads import cached_property
 from ...types import Batch, Bools, Ints, Scores
@@ -116,7 +117,7 @@ class FeatureSets:
         templates = list(dict.fromkeys(template for template, _ in parsed))
         self._features = [(templates.index(template), values) for template, values in parsed]
         self._plan = make_plan(templates)
-        self._encoder: Encoder | None = None
+        self._encoder: FrozenEncoder | None = None
         pads = pad_names(self._plan.width), pad_values(self._plan.width).tolist()
         self._pads = dict(zip(*pads, strict=True))
 
@@ -128,8 +129,9 @@ class FeatureSets:
             return np.zeros(0, np.int32)
         vocab = docs[0].vocab
         if self._encoder is None or vocab is not self._vocab:
-            read = lexeme_reader(Place(vocab), self._plan.lexical, {})
-            self._vocab, self._encoder = vocab, Encoder(self._plan, make_plan([]), read)
+            plans = self._plan, make_plan([])
+            lexicon = new_lexicon(*plans, lexeme_reader(Place(vocab), self._plan.lexical, {}))
+            self._vocab, self._encoder = vocab, FrozenEncoder(*plans, lexicon, (HashIndex(), HashIndex()))
         text = read_docs(docs, self._encoder.columns).text
         return self._sets(self._encoder.active(text)[0], int(text.offsets[-1]))
 

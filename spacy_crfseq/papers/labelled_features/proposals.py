@@ -126,7 +126,7 @@ def propose(
     RAISES ConfigError: On a template that cannot be used.
     """
     from ...features.attributes import BUILT_IN
-    from ...features.encoder import Encoder, feature_names
+    from ...features.encoder import GrowingEncoder, new_lexicon
     from ...features.templates import lexical_names, make_plan, parse
     from ...pipeline.feature_names import text_of
     from ...pipeline.prediction import Place, lexeme_reader, read_docs
@@ -134,13 +134,13 @@ def propose(
     from ...training.selection import Counts, mutual_information
 
     plan, strings, vocab = make_plan(parse(templates, BUILT_IN)), dict[int, str](), labelled[0].vocab
-    encoder = Encoder(plan, make_plan([]), lexeme_reader(Place(vocab), lexical_names(plan), {}, strings))
-    encoder.keep_names()
+    nothing, read = make_plan([]), lexeme_reader(Place(vocab), lexical_names(plan), {}, strings)
+    encoder = GrowingEncoder(plan, nothing, new_lexicon(plan, nothing, read))
     columns = read_docs(labelled, encoder.columns)
     encoded, labels = encoder.encode(columns.text), [*columns.only_words(labels)]
-    block = encoder.unigrams
-    names = [_short(name) for name in feature_names(block, lambda value: text_of(value, strings, vocab))]
-    encoder.freeze([encoded])
+    features = encoder.features[0]
+    names = [_short(name) for name in features.names(lambda value: text_of(value, strings, vocab))]
+    frozen, _ = encoder.frozen(encoder.keys)
     known = sorted({label for label in labels if label is not None})
     gold = np.array([-1 if label is None else known.index(label) for label in labels], np.int64)
     ptr, ids = listed(encoded.unigrams)
@@ -151,7 +151,7 @@ def propose(
     in_raw, seen = np.zeros(len(names), np.int64), False
     for docs in raw:
         seen = True
-        in_raw += block.count(encoder.encode(read_docs(docs, encoder.columns).text).unigrams)
+        in_raw += frozen.encode(read_docs(docs, frozen.columns).text).unigrams.counts(len(names))
     flat = Counts(both.ravel(), np.repeat(counts, len(known)), np.tile(total, len(names)), float(total.sum()))
     information = mutual_information(flat).reshape(both.shape)
     prior = total / max(1.0, total.sum())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ... import kernels
 from ...errors import ConfigError
-from ...features.encoder import Encoded
+from ...features.encoded import Encoded
 from ...features.index import Growable, HashIndex
 from ...potentials.sums import Adder, RowScores
 from ...threads import surviving

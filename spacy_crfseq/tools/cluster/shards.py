@@ -7,8 +7,7 @@ of the shards.  Then each shard gets the keys of all features, and is a training
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial, reduce
 from itertools import chain
 from threading import RLock
@@ -23,6 +22,8 @@ from thinc.api import Config
 from ... import threads
 from ...corpora.lines import Part
 from ...errors import ConfigError
+from ...features.encoded import renumbering
+from ...features.encoder import CollectedFeatures
 from ...features.index import HashIndex
 from ...model import LinearChainCRF
 from ...pipeline.build import layout_for
@@ -31,11 +32,12 @@ from ...pipeline.corpus_encoder import EncodedCorpus
 from ...pipeline.doc_model import DocModel
 from ...pipeline.examples import Corpus
 from ...pipeline.feature_names import Origins, features_with_largest_weights
+from ...pipeline.labels import PartialTable
 from ...pipeline.objectives import FIRST, bound, corpus_term, further_terms
 from ...pipeline.plan import TrainingPlan
 from ...pipeline.settings import Method, TermSettings
 from ...pipeline.terms import Texts, annotated, find_texts, reader_of
-from ...pipeline.training_set import CollectedTexts, collect
+from ...pipeline.training_set import EncodedTexts, collect
 from ...potentials import layout as layouts
 from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
@@ -154,12 +156,22 @@ def pipeline_of(recipe: Recipe) -> Language:
 class Shard:
     """A part of the training set on a worker; `objective` is made where it is needed.
 
-    ids (tuple | None): The numbers of its features in the model, in the order in which it has met them.
+    partials (PartialTable): Partial knowledge about gold tokens.
+    features (tuple): Those of the shard, by block, in the order in which it has met them.
+    strings (dict): The strings that they are made of.
+    words (Hashes | None): Those that a tag dictionary chooses from, in their order.
+    ids (tuple | None): The numbers of its features in the model, -1 for those that it does not have, [F].
+    n_features (tuple): The sizes of the blocks of the model.
     memory (dict): What work keeps between calls.
     """
 
-    texts: CollectedTexts
+    texts: EncodedTexts
+    partials: PartialTable
+    features: tuple[CollectedFeatures, CollectedFeatures]
+    strings: dict[int, str]
+    words: Hashes | None
     ids: Both | None = None
+    n_features: tuple[int, int] = (0, 0)
     memory: dict[str, Any] = field(default_factory=dict)
     objective: Objective | None = None
 
@@ -250,8 +262,9 @@ def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
         collected = collect(model, plan, Corpus(partial(_read, nlp, parts.corpus, annotators), False, None, portions))
-        collected.encoder.end()
-        return Shard(collected)
+        encoder, own = collected.encoder, collected.texts
+        words = None if encoder.words is None else encoder.words.keys
+        return Shard(collected.encoded, own.partials, encoder.features, own.strings or {}, words)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -266,18 +279,17 @@ def _portions(nlp: Language, readers: Sequence[Any], *given: Any) -> Iterator[An
 
 def describe(shard: Shard, count: bool) -> Facts:
     """Return the facts about a shard, with counts of its features if these are needed."""
-    collected, encoder, counts = shard.texts, shard.texts.encoder, None
-    unigrams, bigrams = encoder.unigrams, encoder.bigrams
+    texts, counts, (unigrams, bigrams) = shard.texts, None, shard.features
     if count:
-        texts = [corpus.known for corpus in collected.corpora]
+        known = [corpus.known for corpus in texts.corpora]
         counts = (
-            reduce(np.add, [unigrams.count(text.unigrams) for text in texts]),
-            reduce(np.add, [bigrams.count(text.bigrams) for text in texts]),
+            reduce(np.add, [text.unigrams.counts(len(unigrams.keys)) for text in known]),
+            reduce(np.add, [text.bigrams.counts(len(bigrams.keys)) for text in known]),
         )
-    tags = RemoteTags(collected.corpus.tags, {name: corpus.tags for name, corpus in collected.terms.items()})
-    sizes = {name: _size(corpus) for name, corpus in collected.terms.items()}
-    keys, templates = (unigrams.index.keys, bigrams.index.keys), (unigrams.template_of, bigrams.template_of)
-    return Facts(keys, templates, counts, tags, _size(collected.corpus), sizes)
+    tags = RemoteTags(texts.corpus.tags, {name: corpus.tags for name, corpus in texts.terms.items()})
+    sizes = {name: _size(corpus) for name, corpus in texts.terms.items()}
+    keys, templates = (unigrams.keys, bigrams.keys), (unigrams.templates, bigrams.templates)
+    return Facts(keys, templates, counts, tags, _size(texts.corpus), sizes)
 
 
 def _size(corpus: EncodedCorpus) -> Offsets:
@@ -286,11 +298,21 @@ def _size(corpus: EncodedCorpus) -> Offsets:
 
 def number(shard: Shard, keys: Both) -> Shard:
     """Return a shard whose features have the numbers of the model with these keys."""
-    encoder, corpora = shard.texts.encoder, shard.texts.corpora
-    if shard.ids is None:  # the task may be done again
-        shard.ids = encoder.unigrams.number_as(keys[0]), encoder.bigrams.number_as(keys[1])
-        encoder.renumber([text for corpus in corpora for text in (corpus.known, corpus.data.encoded)])
-    return shard
+    (unigrams, bigrams), text = shard.features, shard.texts.corpus.known
+    tables = text.unigrams.tables, text.bigrams.tables
+    by = renumbering(tables, (unigrams.keys, bigrams.keys), keys)
+    own, other = (
+        np.arange(len(features.keys), dtype=np.int32) if new is None else new[:-1]
+        for features, new in zip(shard.features, by.ids, strict=True)
+    )
+    nothing = np.zeros(0, np.uint64)  # the keys are no longer needed
+    return replace(
+        shard,
+        texts=shard.texts.renumbered(by),
+        features=(unigrams._replace(keys=nothing), bigrams._replace(keys=nothing)),
+        ids=(own, other),
+        n_features=(len(keys[0]), len(keys[1])),
+    )
 
 
 def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> Observed:
@@ -298,19 +320,19 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
     with LOCK:
         model = recipe.model(tags)
         model.method = model.method._replace(support=support)
-        whole = shard.texts.numbered(model)
-        layout, data, states = layout_for(model, whole), whole.corpus.data, []
+        texts = shard.texts.numbered(model, shard.partials)
+        layout, data, states = layout_for(model, texts, shard.n_features), texts.corpus.data, []
         for index, potential in enumerate(model.method.potentials.values()):
             if isinstance(potential, SupportPotential):
                 potential.bind(data.encoded, index)
                 states.append(potential.to_state())
     words = None
-    if whole.encoder.words is not None and data.encoded.words is not None:
+    if shard.words is not None and data.encoded.words is not None:
         labelled = (data.gold >= 0) & (data.encoded.words >= 0)
         pairs = data.encoded.words[labelled].astype(np.int64) * len(tags) + data.gold[labelled]
         pairs, counts = np.unique(pairs, return_counts=True)
         numbers, labels = np.divmod(pairs, len(tags))
-        words = whole.encoder.words.keys, numbers.astype(np.int32), labels.astype(np.int32), counts
+        words = shard.words, numbers.astype(np.int32), labels.astype(np.int32), counts
     unigrams, bigrams = layout.unigrams, layout.bigrams
     places = [None if isinstance(rows, DenseRows) else cells(rows) for rows in (unigrams, bigrams)]
     small = layout._replace(unigrams=DenseRows(0, unigrams.width), bigrams=DenseRows(0, bigrams.width))
@@ -318,19 +340,18 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
 
 
 def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> Objective:
-    model, encoder = recipe.model(plan.tags), shard.texts.encoder
+    model = recipe.model(plan.tags)
     crf = plan.crf(model.method, (np.zeros(0, np.uint64),) * 2, None)
-    encoder.unigrams.index = encoder.bigrams.index = HashIndex()  # the keys are no longer needed
     if shard.ids is not None:
         blocks = zip((plan.layout.unigrams, plan.layout.bigrams), shard.ids, strict=True)
         own = [_weights_of(rows, ids) for rows, ids in blocks]
         shard.memory[OWN] = np.concatenate([*own, np.ones(len(crf.theta) - sum(map(len, own)), np.bool_)])
-    terms, dictionary, whole = list[Term](), plan.dictionary, shard.texts.numbered(model)
+    terms, dictionary, whole = list[Term](), plan.dictionary, shard.texts.numbered(model, shard.partials)
     data_of_terms = {name: corpus.data for name, corpus in whole.terms.items()}
     for term in [corpus_term(model, whole.corpus.data), *further_terms(model, data_of_terms)]:
         data = term.data
-        if dictionary is not None and encoder.words is not None and data.encoded.words is not None:
-            words = dictionary.rows(encoder.words.keys)[data.encoded.words]
+        if dictionary is not None and shard.words is not None and data.encoded.words is not None:
+            words = dictionary.rows(shard.words)[data.encoded.words]
             data = data._replace(encoded=data.encoded._replace(words=words))
         terms.append(term._replace(data=data, sample=None))
     return Objective(
@@ -348,9 +369,7 @@ def _weights_of(rows: Rows, ids: Ints) -> Bools:
 def name(shard: Shard, recipe: Recipe, numbers: Both) -> tuple[dict[int, str], dict[int, str]]:
     """Return the names of some features [F], numbers of the model, that a shard knows."""
     assert shard.ids is not None
-    encoder = copy(shard.texts.encoder)  # from which the origins of features can be moved
-    encoder.unigrams, encoder.bigrams = copy(encoder.unigrams), copy(encoder.bigrams)
-    origins = Origins(encoder, shard.texts.texts.strings or {}, pipeline_of(recipe).vocab)
+    origins = Origins(shard.features, shard.strings, pipeline_of(recipe).vocab)
     names_of: tuple[dict[int, str], dict[int, str]] = ({}, {})
     for block, ids in enumerate(shard.ids):
         own = np.flatnonzero(np.isin(ids, numbers[block]))

@@ -14,13 +14,13 @@ import numpy as np
 
 from ...cli.console import say
 from ...corpora.layouts import corpus_place
-from ...errors import DataError
 from ...pipeline.project import Setup, load_config, set_up_from
 from .corpus import Finding
 from .cost import Expense, TrainingCost, costs_of
 
 if TYPE_CHECKING:
-    from ...features.encoder import Block, Ids
+    from ...features.encoded import Ids
+    from ...features.encoder import CollectedFeatures
     from ...pipeline.component import CRFComponent
 
 
@@ -42,20 +42,16 @@ class TemplateUse(NamedTuple):
         return self.tokens == 0 or (self.features == 1 and self.tokens == n_tokens)
 
 
-def template_uses(block: Block, ids: Ids) -> list[TemplateUse]:
+def template_uses(block: CollectedFeatures, ids: Ids) -> list[TemplateUse]:
     """Return the use of each template of a block, in their order.
 
-    block (Block): A block with names (`Encoder.keep_names`) that is not frozen.
-    ids (Ids): The whole text that it was built from.
-    RAISES DataError: If the block has no names.
+    block (CollectedFeatures): Those of a text.
+    ids (Ids): The whole text.
     """
-    if block.origins is None:
-        raise DataError("The encoder must keep names to tell which template a feature is of.")
-    origins = np.concatenate([np.zeros(0, np.int64), *(np.full(v.shape[1], n) for n, v in block.origins)]).astype(int)
-    counts, n = block.count(ids), len(block.plan.templates)
-    features = np.bincount(origins, minlength=n)
-    once = np.bincount(origins[counts == 1], minlength=n)
-    tokens = np.bincount(origins, counts, n)
+    owners, counts, n = block.templates, ids.counts(len(block.keys)), len(block.plan.templates)
+    features = np.bincount(owners, minlength=n)
+    once = np.bincount(owners[counts == 1], minlength=n)
+    tokens = np.bincount(owners, counts, n)
     sets = block.plan.set_slots  # a token can have many features of these; their bags are the last ones
     bags = ids.expanded()[0].T
     for number, column in zip(sets, bags[len(bags) - len(sets) :], strict=True):
@@ -180,8 +176,8 @@ def _component(setup: Setup, name: str, pipe: CRFComponent, cost: TrainingCost |
     before = pipe.training.data  # None without an initialization
     held_out = None if before is None else before.texts.held_out
     data = collect(pipe.doc_model, TrainingPlan(), setup.train, held_out=held_out)
-    corpus, encoder = data.corpus, data.encoder
-    uses = template_uses(encoder.unigrams, corpus.known.unigrams) + template_uses(encoder.bigrams, corpus.known.bigrams)
+    corpus, (unigrams, bigrams) = data.corpus, data.encoder.features
+    uses = template_uses(unigrams, corpus.known.unigrams) + template_uses(bigrams, corpus.known.bigrams)
     unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
     n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens
     lost = _unaligned(setup, pipe, pipe.annotation.public_labels(corpus.tags))

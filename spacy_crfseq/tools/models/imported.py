@@ -113,14 +113,13 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
         _ = own.labels.constraints
     except DataError as error:
         raise DataError(f"{error} Import a model with other labels as a tagger, --labels tag.") from None
-    encoder, _ = own.new_encoder()
-    sets = {}
+    encoder, sets = own.growing_encoder({}), {}
     for block, table in zip((encoder.unigrams, encoder.bigrams), tables, strict=True):
         hashes = dict.fromkeys(int(hash_string(name)) for name in table.names)
         sets.update(dict.fromkeys(block.plan.functions, make_token_sets([len(hashes)], list(hashes))))
     token = Columns(np.zeros(1, np.uint64), np.zeros((1, len(encoder.columns)), np.uint64), np.array([0, 1]), sets)
-    encoder.freeze([encoder.encode(token)])  # it has all attributes, in their order
-    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
+    encoder.encode(token)  # it has all attributes, in their order
+    keys, features = encoder.keys, encoder.features
     if [len(each) for each in keys] != [len(table.names) for table in tables]:
         raise ModelFileError(f"Component {pipe.name!r}: two names of the model have the same hash; drop one of them.")
     (unigrams, weights), (bigrams, pair_weights) = _rows(model.attributes, n), _rows(model.pairs, n * n)
@@ -128,13 +127,11 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
     layout = Layout(n, unigrams, bigrams, None if steps.all() else steps, own.method.boundaries)
     values = [_bound(potential, model.attributes, n) for potential in added]
     theta = np.concatenate([weights, pair_weights, model.transitions.ravel(), np.zeros(2 * n), *values])
-    templates = encoder.unigrams.template_of, encoder.bigrams.template_of
+    templates = features[0].templates, features[1].templates
     crf = LinearChainCRF(model.labels, layout, theta.astype(own.method.precision), keys, None, templates, added)
-    encoder.pinned = False
-    encoder.trim(0, 0)
-    blocks = zip((encoder.unigrams, encoder.bigrams), tables, strict=True)
+    blocks = zip(features, tables, strict=True)
     names = [f"{block.plan.templates[0].name}={name}" for block, table in blocks for name in table.names]
-    own.start(crf, encoder, seen_all=True, names=names)
+    own.start(crf, own.encoder_of(crf), seen_all=True, names=names)
     return pipe  # type: ignore[no-any-return]
 
 

@@ -117,7 +117,7 @@ class Bench:
             nlp.from_bytes(others, exclude=[self._name, "config.cfg", "vocab"])
         pipe: Any = nlp.get_pipe(self._name)
         assert self._texts is not None
-        pipe.training.begin(self._texts.copy())
+        pipe.training.begin(self._texts)
         return nlp, pipe
 
     def _fit(

@@ -131,7 +131,7 @@ def test_no_iteration_raises_the_objective_of_labelled_and_raw_texts(kind: type[
     data = training.objective.data
     raw = data.slice(8, 30)._replace(gold=np.full_like(data.slice(8, 30).gold, -1))
     terms = [Term(data.slice(0, 8), JointLog()), Term(raw, JointLog(), weight=0.4)]
-    parts: dict[str, Any] = {"templates": training.encoder.unigrams.template_of}
+    parts: dict[str, Any] = {"templates": training.features[0].templates}
     objective = Objective(Linear(training.layout), terms, NoRegularizer(), **parts)
     theta, reports = train(training._replace(objective=objective), kind, 20)
     values = [report.value for report in reports]
@@ -146,7 +146,7 @@ def test_raw_texts_take_no_part_in_the_first_counts() -> None:
     raw = data._replace(gold=np.full_like(data.gold, -1))
     both = Objective(
         Linear(training.layout), [Term(data, JointLog()), Term(raw, JointLog())], NoRegularizer(),
-        templates=training.encoder.unigrams.template_of,
+        templates=training.features[0].templates,
     )  # fmt: skip
     np.testing.assert_allclose(*(train(one, HMM, 1)[0] for one in (training, training._replace(objective=both))))
 

@@ -5,13 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from spacy_crfseq.features.encoder import feature_names
 from spacy_crfseq.features.templates import Plan
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.pipeline import feature_names as weights_module
 from spacy_crfseq.pipeline.feature_names import features_with_largest_weights
 from spacy_crfseq.tools._pages.weights import entries, largest_weights, weights_by_template
-from tests.problems import BIGRAM_TEMPLATES, TEMPLATES, columns_of, make_encoder, training_problem
+from tests.problems import BIGRAM_TEMPLATES, TEMPLATES, columns_of, growing_encoder, training_problem
 
 LABELS = ["A", "B", "C"]
 EVERY_KIND = pytest.mark.parametrize(("support", "pairs"), list(product(["observed", "all"], [(), BIGRAM_TEMPLATES])))
@@ -21,28 +20,26 @@ Named = dict[tuple[str, int], float]
 def make_model(support: str, pairs: tuple[str, ...]) -> tuple[LinearChainCRF, tuple[Plan, Plan], list[Named]]:
     """Return a model, a fifth of its weights zero, its plans, and its weights by attribute name and column."""
     training = training_problem(7, support=support, bigram_templates=pairs)
-    encoder = make_encoder(training.vocabulary, TEMPLATES, pairs)  # the same again, with names
-    encoder.keep_names()
-    encoder.freeze([encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))])
+    encoder = growing_encoder(training.vocabulary, TEMPLATES, pairs)  # the same again, with names
+    encoder.encode(columns_of(training.vocabulary, encoder, training.sentences))
     rng = np.random.default_rng(1)
     theta = training.random_theta(rng)
     theta[rng.random(len(theta)) < 0.2] = 0
-    blocks = encoder.unigrams, encoder.bigrams
-    keys = encoder.unigrams.index.keys, encoder.bigrams.index.keys
-    templates = encoder.unigrams.template_of, encoder.bigrams.template_of
-    model = LinearChainCRF(LABELS, training.layout, theta, keys, templates=templates)
+    blocks = encoder.features
+    templates = blocks[0].templates, blocks[1].templates
+    model = LinearChainCRF(LABELS, training.layout, theta, encoder.keys, templates=templates)
     named: list[Named] = []
     for block, rows, weights, width in zip(
         blocks, (model.layout.unigrams, model.layout.bigrams), model.views, (3, 9), strict=False
     ):
-        names = feature_names(block, training.vocabulary.text_of)
+        names = block.names(training.vocabulary.text_of)
         places = (
             [(i, c) for i in range(rows.n_rows) for c in range(width)]
             if support == "all"
             else [(i, c) for i in range(rows.n_rows) for c in rows.cols[rows.ptr[i] : rows.ptr[i + 1]].tolist()]
         )
         named.append({(names[i], c): w for (i, c), w in zip(places, weights.tolist(), strict=True)})
-    return model, (encoder.unigrams.plan, encoder.bigrams.plan), named
+    return model, (blocks[0].plan, blocks[1].plan), named
 
 
 @EVERY_KIND

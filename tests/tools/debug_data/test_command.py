@@ -20,8 +20,7 @@ from spacy.training import Example
 from spacy_crfseq import registry
 from spacy_crfseq.corpora import Sentence
 from spacy_crfseq.corpora.layouts import Asked
-from spacy_crfseq.errors import DataError
-from spacy_crfseq.features.encoder import Columns, Encoder
+from spacy_crfseq.features.encoder import Columns, GrowingEncoder, new_lexicon
 from spacy_crfseq.features.templates import make_plan, parse
 from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import decode_lenient, find_invalid
@@ -345,16 +344,14 @@ def test_what_two_parts_share(train: list[list[tuple[str, str]]], dev: list[list
     assert set(shared.new_labels["ent"]) == set(parts[1].columns["ent"].labels) - set(parts[0].columns["ent"].labels)
 
 
-def test_templates_need_their_origins() -> None:
+def test_the_use_of_a_template_counts_features_and_tokens() -> None:
     plan, none = make_plan(parse(["ORTH[0]", "ORTH[-1]"], {"ORTH"})), make_plan([])
     orths = np.array([7, 8, 7], np.uint64)
     text = Columns(orths, np.zeros((3, 0), np.uint64), np.array([0, 3]))
-    encoder = Encoder(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
-    with pytest.raises(DataError, match="keep names"):
-        template_uses(encoder.unigrams, encoder.encode(text).unigrams)
-    encoder = Encoder(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
-    encoder.keep_names()
-    uses = template_uses(encoder.unigrams, encoder.encode(text).unigrams)
+    lexicon = new_lexicon(plan, none, lambda orths: np.array([[orth] for orth in orths], np.uint64))
+    encoder = GrowingEncoder(plan, none, lexicon)
+    encoded = encoder.encode(text)
+    uses = template_uses(encoder.features[0], encoded.unigrams)
     assert [tuple(use) for use in uses] == [("ORTH[0]", 2, 1, 3), ("ORTH[-1]", 3, 3, 3)]
 
 

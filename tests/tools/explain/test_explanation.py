@@ -15,7 +15,8 @@ from spacy.tokens import Doc, Span
 
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
-from spacy_crfseq.features.encoder import Active, names_of
+from spacy_crfseq.features.encoder import Active
+from spacy_crfseq.features.templates import names_of
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.readers import read_examples
