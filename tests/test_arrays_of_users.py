@@ -9,6 +9,7 @@ import pytest
 from spacy_crfseq import registry
 from spacy_crfseq.errors import DataError
 from spacy_crfseq.inference.posterior import Posterior
+from spacy_crfseq.kernels import UNCOMPILED, _compile
 from spacy_crfseq.types import Batch, Loss, Scores, TextLoss
 from tests.problems import all_allowed, made_losses, random_problem, text_of
 from tests.test_posterior import make_case
@@ -106,11 +107,27 @@ def fixed(array: Any) -> Any:
     return copy
 
 
+def n_compiled() -> int:
+    return 0 if UNCOMPILED else sum(len(kernel.signatures) for kernel in _compile.made)
+
+
 def test_losses_take_labels_of_any_size_and_arrays_that_cannot_be_written(loss: Callable[..., float]) -> None:
+    """No kernel is compiled once more for them."""
     scores, batch = problem_scores(), Batch(OFFSETS, GOLD, np.ones(2))
-    others = Batch(fixed(OFFSETS), fixed(GOLD.astype(np.int64)), fixed(np.ones(2)))
+    wanted, n = loss(scores, batch), n_compiled()
+    others = Batch(fixed(OFFSETS), fixed(GOLD.astype(np.int64)), fixed(np.ones(2, np.float32)))
     value = loss(Scores(*map(fixed, scores)), others, scores.zeros_like())
-    assert value == pytest.approx(loss(scores, batch), rel=1e-12)
+    assert value == pytest.approx(wanted, rel=1e-12)
+    assert n_compiled() == n
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_decoders_take_arrays_that_cannot_be_written(name: str) -> None:
+    decoder, free, scores = DECODERS[name](), all_allowed(N_LABELS), problem_scores()
+    wanted, n = decoder(scores, OFFSETS, free), n_compiled()
+    labels = decoder(Scores(*map(fixed, scores)), fixed(OFFSETS.astype(np.int32)), free)
+    assert labels.tolist() == wanted.tolist()
+    assert n_compiled() == n
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -51,7 +51,7 @@ class MaxExpectedF1:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        kernels.borders.check_scores(scores, offsets, allowed)
+        scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
         possible = scores.constrained(constraints, allowed)
         spans, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
         check_possible(log_z)

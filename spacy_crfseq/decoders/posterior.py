@@ -26,7 +26,7 @@ class PosteriorDecoding:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        kernels.borders.check_scores(scores, offsets, allowed)
+        scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
         possible = scores.constrained(constraints, allowed)
         marginals = np.empty_like(scores.emissions)
         kernels.lattice.posterior(possible, offsets, marginals, np.empty(len(offsets) - 1))

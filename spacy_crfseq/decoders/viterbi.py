@@ -30,7 +30,7 @@ class Viterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        kernels.borders.check_scores(scores, offsets, allowed)
+        scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
         labels = np.zeros(len(scores.emissions), np.int32)
         best = np.empty(len(offsets) - 1)
         kernels.paths.best_paths((*scores.constrained(constraints, allowed),), offsets, labels, best)

@@ -1,6 +1,8 @@
-"""Checks of arrays that users may have made, once before kernels, which would read and write beyond their ends.
+"""The border between arrays that users may have made and kernels, which would read and write beyond their ends.
 
-Losses, decoders and the posterior call these; kernels trust their callers.
+Losses, decoders and the posterior call these; kernels trust their callers.  Arrays that cannot be written, such as those
+of a file that is mapped into memory, or whose numbers have another size, are copied: numba would compile each kernel
+once more for them, which takes seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ WHOLE, FLOAT = "bhilq", "fd"
 """Types of numbers that kernels read, by NumPy's characters."""
 
 
-def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None) -> None:
-    """Raise DataError unless these are scores of the sequences that `offsets` [N + 1] bound; `allowed` is [T, L]."""
+def take_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None) -> tuple[Scores, Offsets]:
+    """Return scores of the sequences that `offsets` [N + 1] bound as kernels take them.
+
+    RAISES DataError: If they do not fit together, or `allowed` is not [T, L].
+    """
     emissions, transitions, start, end = scores
     n = emissions.shape[-1] if emissions.ndim == 2 else 0
     if emissions.ndim != 2 or n == 0:
@@ -35,6 +40,7 @@ def check_scores(scores: Scores, offsets: Offsets, allowed: Bools | None = None)
     check_offsets(offsets, len(emissions))
     if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != emissions.shape):
         raise DataError(f"Allowed labels must be booleans of the shape {emissions.shape}, not {_of(allowed)}.")
+    return Scores(*(_take(array, dtype) for array in scores)), _take(offsets, np.int64)
 
 
 def check_offsets(offsets: Offsets, n_tokens: int) -> None:
@@ -45,9 +51,12 @@ def check_offsets(offsets: Offsets, n_tokens: int) -> None:
         raise DataError(f"Offsets must rise from 0 to the number of tokens, {n_tokens}, and never fall.")
 
 
-def check_batch(scores: Scores, batch: Batch, grad: Scores) -> None:
-    """Raise DataError unless a loss can read the scores and the batch, and add its gradient to `grad`."""
-    check_scores(scores, batch.offsets)
+def take_batch(scores: Scores, batch: Batch, grad: Scores) -> tuple[Scores, Batch]:
+    """Return the scores and the batch as kernels take them.
+
+    RAISES DataError: If a loss cannot read them, or cannot add its gradient to `grad`.
+    """
+    scores, offsets = take_scores(scores, batch.offsets)
     lowest = MISSING - len(batch.candidates.sets)
     check_labels(batch.gold, len(scores.emissions), len(scores.start), lowest, "Gold labels")
     if batch.weights.shape != (len(batch.offsets) - 1,) or not _holds(batch.weights, FLOAT):
@@ -57,6 +66,8 @@ def check_batch(scores: Scores, batch: Batch, grad: Scores) -> None:
         empty = name == "transitions" and not len(target)  # not wanted
         if target.dtype != array.dtype or (target.shape != array.shape and not empty):
             raise DataError(f"The gradient of {name} must be like the scores, {_of(array)}, not {_of(target)}.")
+    gold, weights = _take(batch.gold, np.int32), _take(batch.weights, np.float64)
+    return scores, batch._replace(offsets=offsets, gold=gold, weights=weights)
 
 
 def check_labels(
@@ -88,6 +99,11 @@ def check_spans(starts: Offsets, ends: Offsets, offsets: Offsets) -> None:
 def _holds(array: NDArray[Any], kinds: str) -> bool:
     """Whether the numbers are of one of these types, in the byte order of the processor; others cannot be compiled."""
     return array.dtype.char in kinds and array.dtype.isnative
+
+
+def _take(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return an array of a type that can be written and is contiguous, a copy if it is not such an array itself."""
+    return array if array.flags.carray and array.dtype == dtype else np.array(array, dtype)
 
 
 def _of(array: NDArray[Any]) -> str:

@@ -57,7 +57,7 @@ class Sequential(_Capped):
         return kernels.lattice.phi(nll, self.cap)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         weights, loss, is_capped = batch.weights, 0.0, type(self).phi is Sequential.phi
         if len(batch.candidates.sets) and len(partly := partly_known(batch)):
             loss = over_partly_known(scores, batch, partly, grad, None if is_capped and not self.cap else self.phi)
@@ -83,7 +83,7 @@ class Pointwise(_Capped):
     """The weighted sum over known labels of phi(-log P(y_nt | x_n))."""
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         offsets, gold, weights = batch[:3]
         return kernels.chain.covariances(scores, offsets, gold, scores.emissions[:0], weights, grad, self.cap)
 

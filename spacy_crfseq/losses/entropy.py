@@ -28,6 +28,6 @@ class Entropy:
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         nothing, none = np.zeros(0, np.int32), scores.emissions[:0]
         return kernels.chain.covariances(scores, batch.offsets, nothing, none, batch.weights, grad)

@@ -32,5 +32,5 @@ class Hinge:
             raise ConfigError(f"Hinge: cost must be positive, but {self.cost} was given; without costs use Perceptron.")
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         return float(kernels.paths.max_loss(scores, *batch[:3], self.cost, grad))

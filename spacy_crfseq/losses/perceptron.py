@@ -26,5 +26,5 @@ class Perceptron:
     provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         return float(kernels.paths.max_loss(scores, *batch[:3], 0.0, grad))

@@ -35,7 +35,7 @@ class SoftmaxMargin:
             raise ConfigError(f"SoftmaxMargin: cost must be 0 or more, but {self.cost} was given.")
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         raised = scores.emissions.copy()
         known = np.flatnonzero(batch.gold >= 0)
         gold, cost = batch.gold[known], raised.dtype.type(self.cost)

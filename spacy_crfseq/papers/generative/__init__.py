@@ -231,7 +231,7 @@ class JointLog:
     provides: ClassVar[frozenset[str]] = frozenset({"joint"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         known = np.flatnonzero(batch.gold >= 0)
         emissions = scores.emissions.copy()
         emissions[known] = -np.inf

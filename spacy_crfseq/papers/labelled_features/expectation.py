@@ -74,7 +74,7 @@ class ExpectedLabels:
         return weight * value, partial(self.add_gradient, weight * slope)
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         value, slope = self.at(self.totals(scores, batch), 1.0)
         slope(scores, batch, grad)
         return value

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...decoders.viterbi import Viterbi
-from ...kernels.borders import check_batch, check_scores
+from ...kernels.borders import take_batch, take_scores
 from ...types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores
 from . import kernels
 
@@ -31,7 +31,7 @@ class LocalLog:
     provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        check_batch(scores, batch, grad)
+        scores, batch = take_batch(scores, batch, grad)
         return float(kernels.log_loss(scores, *batch[:3], grad))
 
 
@@ -47,7 +47,7 @@ class LocalViterbi:
     def __call__(
         self, scores: Scores, offsets: Offsets, constraints: Constraints, allowed: Bools | None = None
     ) -> Ints:
-        check_scores(scores, offsets, allowed)
+        scores, offsets = take_scores(scores, offsets, allowed)
         return Viterbi()(scores._replace(emissions=normalised(scores, offsets)), offsets, constraints, allowed)
 
 

@@ -63,7 +63,7 @@ class RescoredSpans:
     ) -> Ints:
         if not self.learned:
             return self.base(scores, offsets, constraints, allowed)
-        kernels.borders.check_scores(scores, offsets, allowed)
+        scores, offsets = kernels.borders.take_scores(scores, offsets, allowed)
         possible = scores.constrained(constraints, allowed)
         chain, log_z = kernels.spans.make_span_chain(possible, offsets, constraints.inside)
         check_possible(log_z)
