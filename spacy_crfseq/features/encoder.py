@@ -223,7 +223,7 @@ class Block:
     def _keys(self, number: int, values: Hashes) -> Hashes:
         """Return the keys [M] of a template, given the values [parts, M] behind them."""
         keys = np.full(values.shape[1], self._seeds[number], np.uint64)
-        for part in values:
+        for part in np.ascontiguousarray(values):
             kernels.hashing.mix_values(part, keys)
         return keys
 
