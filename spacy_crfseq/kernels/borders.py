@@ -1,8 +1,8 @@
 """The border between arrays that users may have made and kernels, which would read and write beyond their ends.
 
-Losses, decoders and the posterior call these; kernels trust their callers.  Arrays that cannot be written, such as those
-of a file that is mapped into memory, or whose numbers have another size, are copied: numba would compile each kernel
-once more for them, which takes seconds.
+Losses, decoders and the posterior call these; kernels trust their callers.  Arrays that cannot be written, such as
+those of a file that is mapped into memory, or whose numbers have another size, are copied: numba would compile each
+kernel once more for them, which takes seconds.
 """
 
 from __future__ import annotations

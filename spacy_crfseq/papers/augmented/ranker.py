@@ -95,7 +95,7 @@ class BoundRanker:
     provides: ClassVar[frozenset[str]] = PROVIDES
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        kernels.borders.check_batch(scores, batch, grad)
+        scores, batch = kernels.borders.take_batch(scores, batch, grad)
         possible = scores.constrained(self.constraints)
         best = Viterbi()(possible, batch.offsets, self.constraints)
         target, weights = best.copy(), np.zeros_like(batch.weights)
