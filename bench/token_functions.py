@@ -41,7 +41,7 @@ def token_functions(options: Options) -> list[Row]:
 
         contenders = {name: partial(rate, pipe) for name, pipe in pipes.items()}
         figures = in_turn(options.rounds, contenders, warm=contenders)
-    weights = f"{pipes['function'].doc_model.size.weights:,} and {pipes['templates'].doc_model.size.weights:,} weights"
+    weights = f"{pipes['function'].size.weights:,} and {pipes['templates'].size.weights:,} weights"
     label, first, second = "chunks, a function of a token", figures["function"], figures["templates"]
     return [Row(label, "tokens/s", first, second, "templates", "share", note=weights)]
 

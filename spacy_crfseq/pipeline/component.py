@@ -4,15 +4,14 @@ No deferred annotations here: spaCy checks the settings of `initialize` against 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
-import srsly
-from spacy import util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
@@ -21,16 +20,15 @@ from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError
 from ..features.templates import column_names
-from ..files import replacing
 from ..model import LinearChainCRF
 from ..training.compatibility import check_global, check_occurrences
 from ..training.fit import FitResult, Progress
 from ..types import Floats
-from . import clusters, evidence
+from . import clusters, evidence, model_file
 from .cfg import ComponentSettings, write_configs
-from .doc_model import DocModel, Pruned
+from .doc_model import DocModel
 from .doc_posterior import Alternative, DocPosterior, ask, facts_of, html_table, line_of
-from .model_file import read_settings
+from .model_file import ModelSize
 from .overrides import check_command_line
 from .prediction import portions
 from .settings import Method
@@ -38,6 +36,13 @@ from .start_from import check_source
 from .structs import read_tokens
 from .tasks import Annotation, Prediction
 from .training import Training
+
+
+class Pruned(NamedTuple):
+    """The sizes of a model before and after `CRFComponent.prune`."""
+
+    before: ModelSize
+    after: ModelSize
 
 
 class CRFComponent(TrainablePipe):
@@ -72,6 +77,7 @@ class CRFComponent(TrainablePipe):
         self._check_probabilities()
         self.training = Training(self.doc_model)
         self._added: list[str] = []
+        self._packed: bytes | None = None
         evidence.register(self)
         evidence.register_extensions()
 
@@ -398,62 +404,49 @@ class CRFComponent(TrainablePipe):
         With 0, predictions stay the same.  Further training, as by `fit`, works on the remaining weights.
         RAISES ConfigError: If the threshold is negative or no weight of a feature exceeds it.
         """
-        pruned = self.doc_model.prune(threshold)
+        before = self.size
+        self.doc_model.prune(threshold)
         self.training.release()
-        return pruned
+        return Pruned(before, self.size)
 
     # Storage
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return vocab, labels, weights and what was fitted to these as bytes; settings are in the config."""
-        model, packed = self.doc_model, self.doc_model.pack()
-        serialize: dict[str, Callable[[], Any]] = {
-            "cfg": lambda: srsly.json_dumps(model.settings()),
-            "vocab": lambda: model.vocab.to_bytes(exclude=exclude),
-            **({} if packed is None else {"model": lambda: packed}),
-        }
-        data: bytes = util.to_bytes(serialize, exclude)
-        return data
+        """Return vocab, labels, weights and the settings fitted to these as bytes; other settings are in the config."""
+        return model_file.to_bytes(self.doc_model, self._pack(), exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
-        model = self.doc_model
-        load = {
-            "cfg": lambda data: model.use_settings(srsly.json_loads(data)),
-            "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
-            "model": lambda data: model.unpack(data, f"component {model.name!r}"),
-        }
-        util.from_bytes(bytes_data, load, exclude)
+        """Load the bytes that `to_bytes` returned.  RAISES ModelFileError: If the data are damaged or foreign."""
+        model_file.from_bytes(self.doc_model, bytes_data, exclude)
         self._loaded()
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the component to a folder; the model goes to a temporary name first and is then moved."""
-        model, packed = self.doc_model, self.doc_model.pack()
-
-        def write(file: Path) -> None:
-            if packed is not None:
-                with replacing(file) as temporary:
-                    temporary.write_bytes(packed)
-
-        serialize: dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda file: srsly.write_json(file, model.settings()),
-            "vocab": lambda folder: model.vocab.to_disk(folder, exclude=exclude),
-            "model": write,
-        }
-        util.to_disk(path, serialize, exclude)
+        model_file.to_disk(self.doc_model, self._pack(), path, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "CRFComponent":
-        """Load what `to_disk` wrote; errors as in `from_bytes`."""
-        model = self.doc_model
-        load: dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda file: model.use_settings(read_settings(file)),
-            "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),
-            "model": lambda file: model.unpack(file.read_bytes(), str(file)) if file.exists() else None,
-        }
-        util.from_disk(path, load, exclude)
+        """Load the folder that `to_disk` wrote; errors as in `from_bytes`."""
+        model_file.from_disk(self.doc_model, path, exclude)
         self._loaded()
         return self
+
+    @property
+    def size(self) -> ModelSize:
+        """The size of the model: weights, features, and bytes of its file."""
+        return model_file.size_of(self.doc_model, self._pack())
+
+    @contextmanager
+    def packed_once(self) -> Iterator[None]:
+        """Pack the model once for its size and its files inside of a context, in which it must not change."""
+        self._packed = self._pack()
+        try:
+            yield
+        finally:
+            self._packed = None
+
+    def _pack(self) -> bytes | None:
+        return model_file.pack(self.doc_model) if self._packed is None else self._packed
 
     def _loaded(self) -> None:
         """Check what has been loaded, and begin without a training run."""

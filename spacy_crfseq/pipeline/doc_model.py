@@ -5,11 +5,10 @@ A prediction sees none of this, but the value `Trained` that `DocModel.current` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from threading import RLock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from spacy.tokens import Doc
@@ -26,34 +25,11 @@ from ..features.templates import lexical_names
 from ..model import LinearChainCRF
 from ..types import Floats, NetworkPotential, OccurrenceRules
 from .cfg import UNCALIBRATED
-from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins
+from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins, names_left
 from .labels import LabelSet
-from .model_file import (
-    StoredModel,
-    check_settings,
-    model_from_bytes,
-    model_to_bytes,
-    names_left,
-    stored_settings,
-)
 from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
 from .settings import Method
 from .tasks import Annotation
-
-
-class ModelSize(NamedTuple):
-    """How large a model is: weights (zeros included), features of both blocks, bytes of its file."""
-
-    weights: int
-    features: int
-    n_bytes: int
-
-
-class Pruned(NamedTuple):
-    """What `CRFComponent.prune` did."""
-
-    before: ModelSize
-    after: ModelSize
 
 
 class WeightsInTraining(Protocol):
@@ -105,7 +81,6 @@ class DocModel:
         self.lock = threads.surviving(RLock())
         self._crf: LinearChainCRF | None = None
         self._encoder: FrozenEncoder | None = None
-        self._packed: bytes | None = None
         self.place = Place(vocab)
 
     def use_method(self, method: Method) -> None:
@@ -200,12 +175,6 @@ class DocModel:
     def n_active(self) -> int:
         """The number of nonzero weights."""
         return int(np.count_nonzero(self.crf.theta))
-
-    @property
-    def size(self) -> ModelSize:
-        """How large the model is."""
-        layout = self.crf.layout
-        return ModelSize(layout.size, layout.unigrams.n_rows + layout.bigrams.n_rows, len(self.pack() or b""))
 
     def trained(self) -> tuple[LinearChainCRF, FrozenEncoder]:
         """Return the weights, without those of a training run since the last `sync`, and the encoder.
@@ -322,10 +291,10 @@ class DocModel:
         self._use(self.trained()[0].at(theta))  # predictions that have begun go on with the old ones
         self.cfg.update(UNCALIBRATED)
 
-    def prune(self, threshold: float) -> Pruned:
+    def prune(self, threshold: float) -> None:
         """Drop weights up to a threshold, and features without any other, see `CRFComponent.prune`."""
         with self.lock:
-            crf, before = self.crf, self.size
+            crf = self.crf
             compact = crf.compact(threshold)
             largest = float(max(np.abs(part).max(initial=0) for part in crf.views[:2]))
             if threshold < 0 or (largest and not compact.layout.unigrams.size + compact.layout.bigrams.size):
@@ -336,7 +305,6 @@ class DocModel:
             names, n_sequences = names_left(self.feature_names, crf, compact), self.n_sequences
             encoder, known = self.encoder_of(compact), self.largest_names()
             self.start(compact, encoder, n_sequences, seen_all=True, names=names, largest=known)
-            return Pruned(before, self.size)
 
     # Docs as numbers
 
@@ -398,54 +366,3 @@ class DocModel:
         whole = np.concatenate([np.zeros((0, len(self.labels.tags)), crf.theta.dtype), *parts])
         offsets = columns.doc_offsets if columns.gaps is None else columns.gaps.doc_offsets
         return np.split(columns.of_tokens(whole), offsets[1:-1])
-
-    # Storage
-
-    def pack(self, is_first: bool = False) -> bytes | None:
-        """Return the bytes of the model's file, None if there is no model.
-
-        is_first (bool): Whether it is the first stage of another, which has names and the data of plug-ins.
-        """
-        if self._crf is None or self._packed is not None:
-            return self._packed
-        largest: LargestNames = ({}, {}) if is_first else self.largest_names()
-        first = None if self.first is None else self.first.pack(is_first=True)
-        stored = StoredModel(self.crf, self.feature_names, largest, self.n_sequences, self.seen_all, first)
-        return model_to_bytes(stored, self.method, self.features, is_first=is_first)
-
-    @contextmanager
-    def packed_once(self) -> Iterator[None]:
-        """Return the same bytes from every `pack` inside, where the model must not change."""
-        self._packed = self.pack()
-        try:
-            yield
-        finally:
-            self._packed = None
-
-    def unpack(self, data: bytes, source: str) -> None:
-        """Load the bytes that `pack` returned.
-
-        source (str): What an error calls the data.
-        RAISES ModelFileError: As `model_from_bytes`.
-        """
-        stored = model_from_bytes(data, self.method, self.name, source)
-        self._features = None  # the features of a template file are in the model
-        if self.first is not None:
-            self.first = self.new_first()
-            if stored.first is not None:
-                self.first.unpack(stored.first, source)
-        self.set_tags(stored.crf.labels)
-        self.start(
-            stored.crf, self.encoder_of(stored.crf), stored.n_sequences,
-            seen_all=stored.seen_all, names=stored.names, largest=stored.largest,
-        )  # fmt: skip
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings that are stored beside the weights, see `stored_settings`."""
-        return stored_settings(self.cfg, self.labels.tags)
-
-    def use_settings(self, stored: dict[str, Any]) -> None:
-        """Restore the settings that were stored.  RAISES ModelFileError: As `check_settings`."""
-        check_settings(stored, self.cfg, self.name)
-        self.cfg.update(UNCALIBRATED | {key: stored[key] for key in UNCALIBRATED if key in stored})
-        self.set_tags(stored["tags"])

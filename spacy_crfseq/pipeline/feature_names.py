@@ -46,6 +46,14 @@ def text_of(value: int, strings: Mapping[int, str], vocab: Vocab) -> str:
     return strings.get(value) or str(vocab.strings[value])
 
 
+def names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
+    """Return the names of a model's features that another model has kept."""
+    if not names or before is after:
+        return names
+    kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
+    return [name for name, stays in zip(names, kept, strict=True) if stays]
+
+
 class Origins:
     """The template and the values of each feature of a model in training.
 

@@ -9,23 +9,23 @@ is damaged, foreign, of another version, or trained with other features than the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import srsly
+from spacy import util
 
 from ..errors import DAMAGED, ModelFileError
 from ..features.sets import FeatureSet
 from ..features.template_file import TemplateFile
-from ..files import collecting
-from ..model import LinearChainCRF
+from ..files import collecting, replacing
 from ..types import LearnedDecoder, Stateful
 from ..weights_file import check_version, weights_from_bytes, weights_to_bytes
 from .cfg import UNCALIBRATED, is_learned
-from .feature_names import LargestNames
+from .doc_model import DocModel
+from .feature_names import LargestNames, names_left
 from .settings import Method
 
 VERSION = 1
@@ -39,35 +39,79 @@ MADE_OF = ("attr", "scheme")
 """Settings of a task that say what the tags of a model mean; the config must have those of the training."""
 
 
-class StoredModel(NamedTuple):
-    """The content of a file ``model`` but templates and the data of plug-ins, which are in the component's method.
+class ModelSize(NamedTuple):
+    """The size of a model: weights (zeros included), features of both blocks, bytes of its file."""
 
-    names (list[str]): Readable names of both blocks' features, empty where they were not kept.
-    largest (LargestNames): Names of the features with the largest weights, where not all are kept.
-    n_sequences (int): Size of the training set, with which online training continues.
-    seen_all (bool): Whether the optimizer has visited all of it, so that weights of zero stay zero.
-    first (bytes | None): The model file of the first stage.
-    """
-
-    crf: LinearChainCRF
-    names: list[str]
-    largest: LargestNames
-    n_sequences: int
-    seen_all: bool = True
-    first: bytes | None = None
+    weights: int
+    features: int
+    n_bytes: int
 
 
-def model_to_bytes(stored: StoredModel, method: Method, features: FeatureSet, *, is_first: bool = False) -> bytes:
-    """Return the bytes of a file ``model``.
+# Both files, in a folder or as bytes
 
-    features (FeatureSet): Those of the method, with those of its attribute plug-ins.
-    is_first (bool): Whether this is a first stage: the data of plug-ins are in the file around it.
+
+def to_bytes(model: DocModel, packed: bytes | None, exclude: Iterable[str] = ()) -> bytes:
+    """Return vocab, settings and the packed model of a component as bytes."""
+    serialize: dict[str, Callable[[], Any]] = {
+        "cfg": lambda: srsly.json_dumps(settings_of(model)),
+        "vocab": lambda: model.vocab.to_bytes(exclude=exclude),
+        **({} if packed is None else {"model": lambda: packed}),
+    }
+    data: bytes = util.to_bytes(serialize, exclude)
+    return data
+
+
+def from_bytes(model: DocModel, data: bytes, exclude: Iterable[str] = ()) -> None:
+    """Load the bytes that `to_bytes` returned.  RAISES ModelFileError: If they are damaged or foreign."""
+    load = {
+        "cfg": lambda data: use_settings(model, srsly.json_loads(data)),
+        "vocab": lambda data: model.vocab.from_bytes(data, exclude=exclude),
+        "model": lambda data: unpack(model, data, f"component {model.name!r}"),
+    }
+    util.from_bytes(data, load, exclude)
+
+
+def to_disk(model: DocModel, packed: bytes | None, path: str | Path, exclude: Iterable[str] = ()) -> None:
+    """Write vocab, settings and the packed model to a folder; the model gets a temporary name, and is then moved."""
+
+    def write(file: Path) -> None:
+        if packed is not None:
+            with replacing(file) as temporary:
+                temporary.write_bytes(packed)
+
+    serialize: dict[str, Callable[[Path], Any]] = {
+        "cfg": lambda file: srsly.write_json(file, settings_of(model)),
+        "vocab": lambda folder: model.vocab.to_disk(folder, exclude=exclude),
+        "model": write,
+    }
+    util.to_disk(path, serialize, exclude)
+
+
+def from_disk(model: DocModel, path: str | Path, exclude: Iterable[str] = ()) -> None:
+    """Load the folder that `to_disk` wrote; errors as in `from_bytes`."""
+    load: dict[str, Callable[[Path], Any]] = {
+        "cfg": lambda file: use_settings(model, read_settings(file)),
+        "vocab": lambda folder: model.vocab.from_disk(folder, exclude=exclude),
+        "model": lambda file: unpack(model, file.read_bytes(), str(file)) if file.exists() else None,
+    }
+    util.from_disk(path, load, exclude)
+
+
+# The file ``model``
+
+
+def pack(model: DocModel, *, is_first: bool = False) -> bytes | None:
+    """Return the bytes of a file ``model``, None if there is no model.
+
+    is_first (bool): Whether this is the first stage of another model, in whose file are names and the data of plug-ins.
 
     Features whose weights are all zero are left out, unless the optimizer may have to visit them yet.
     """
-    crf = stored.crf
-    if stored.seen_all and any(weights.any() for weights in crf.views[:2]):
-        crf = crf.without_unused()
+    if not model.has_weights:
+        return None
+    method, features, whole = model.method, model.features, model.crf
+    crf = whole.without_unused() if model.seen_all and any(weights.any() for weights in whole.views[:2]) else whole
+    largest: LargestNames = ({}, {}) if is_first else model.largest_names()
     head = {
         "version": VERSION,
         "template_file": method.features.to_state() if isinstance(method.features, TemplateFile) else None,
@@ -76,11 +120,11 @@ def model_to_bytes(stored: StoredModel, method: Method, features: FeatureSet, *,
         "functions": {} if is_first else _states(_functions(features)),
         "attributes": None if is_first else _states(method.attributes),
         **_states({"decoder": method.decoder}),
-        "names": names_left(stored.names, stored.crf, crf),
-        "largest": [{key: of_block[key] for key in sorted(of_block)} for of_block in stored.largest],
-        "n_sequences": stored.n_sequences,
-        "seen_all": stored.seen_all,
-        "first": stored.first,
+        "names": names_left(model.feature_names, whole, crf),
+        "largest": [{key: of_block[key] for key in sorted(of_block)} for of_block in largest],
+        "n_sequences": model.n_sequences,
+        "seen_all": model.seen_all,
+        "first": None if model.first is None else pack(model.first, is_first=True),
         "model": weights_to_bytes(crf),
     }
     data: bytes = srsly.msgpack_dumps({**head, "digest": None})
@@ -88,31 +132,37 @@ def model_to_bytes(stored: StoredModel, method: Method, features: FeatureSet, *,
     return data[:-1] + seal  # in place of None, which is one byte
 
 
-def model_from_bytes(data: bytes, method: Method, component: str, source: str) -> StoredModel:
-    """Return the content of a file ``model``, and give the plug-ins of a method the data that they have stored.
+def size_of(model: DocModel, packed: bytes | None) -> ModelSize:
+    """Return the size of a model that was packed."""
+    layout = model.crf.layout
+    return ModelSize(layout.size, layout.unigrams.n_rows + layout.bigrams.n_rows, len(packed or b""))
 
-    method (Method): Features and potentials of the config, which must be those of the model.
+
+def unpack(model: DocModel, data: bytes, source: str) -> None:
+    """Load the bytes that `pack` returned, and give the plug-ins of the model's method the data that they have stored.
+
+    The features and potentials of the method, which is that of the config, must be those of the training.
     source (str): What to call the data in an error.
     RAISES ModelFileError: If the data are damaged or foreign, or the model was trained with other features.
     """
     head, largest = _read_head(data, source)
-    features = _restore_plugins(head, method, component, source)
+    method = model.method
+    features = _restore_plugins(head, method, model.name, source)
     crf = weights_from_bytes(head["model"], source, tuple(method.potentials.values()))
     if crf.theta.dtype != method.precision:
         crf = crf.at(crf.theta.astype(method.precision))
     for numbers, plan in zip(crf.templates or (), features.plans(), strict=False):
         if len(numbers) and numbers.max() >= len(plan.templates):
             raise ModelFileError(f"{source}: it has attributes of templates that are not there; copy it again.")
-    names = list(map(str, head["names"]))
-    return StoredModel(crf, names, largest, head["n_sequences"], head["seen_all"], head["first"])
-
-
-def names_left(names: list[str], before: LinearChainCRF, after: LinearChainCRF) -> list[str]:
-    """Return the names of a model's features that another model has kept."""
-    if not names or before is after:
-        return names
-    kept = np.concatenate([np.isin(*keys) for keys in zip(before.keys, after.keys, strict=True)])
-    return [name for name, stays in zip(names, kept, strict=True) if stays]
+    first = None if model.first is None else model.new_first()
+    if first is not None and head["first"] is not None:
+        unpack(first, head["first"], source)
+    model.use_method(method)  # the features of a template file are in the model
+    model.set_tags(crf.labels)
+    model.start(
+        crf, model.encoder_of(crf), head["n_sequences"], seen_all=head["seen_all"],
+        names=list(map(str, head["names"])), largest=largest, first=first,
+    )  # fmt: skip
 
 
 def digest_of(head: Mapping[str, Any]) -> bytes:
@@ -183,12 +233,13 @@ def _restore(plugins: Mapping[str, Any], states: Mapping[str, Any], source: str)
             raise ModelFileError(f"{source}: the data of {name!r} are damaged ({error!r}).") from error
 
 
-# The settings beside it
+# The file ``cfg``
 
 
-def stored_settings(cfg: Mapping[str, Any], tags: Sequence[str]) -> dict[str, Any]:
-    """Return the content of a file ``cfg`` for the settings of a component and its tags; no empty calibration."""
-    return {key: value for key in (*MADE_OF, *UNCALIBRATED) if (value := cfg.get(key))} | {"tags": list(tags)}
+def settings_of(model: DocModel) -> dict[str, Any]:
+    """Return the content of a file ``cfg``: tags and settings; no empty calibration."""
+    kept = {key: value for key in (*MADE_OF, *UNCALIBRATED) if (value := model.cfg.get(key))}
+    return {**kept, "tags": list(model.labels.tags)}
 
 
 def read_settings(file: Path) -> dict[str, Any]:
@@ -202,21 +253,24 @@ def read_settings(file: Path) -> dict[str, Any]:
     return stored
 
 
-def check_settings(stored: Mapping[str, Any], cfg: Mapping[str, Any], component: str) -> None:
-    """Refuse stored settings that are damaged, or of another task than the config's.
+def use_settings(model: DocModel, stored: Mapping[str, Any]) -> None:
+    """Restore the tags, and the settings that were fitted to the weights; all others are those of the config.
 
-    RAISES ModelFileError: If a value is of the wrong type or out of range, or the config says another one.
+    RAISES ModelFileError: If a value is of the wrong type or out of range, or the config says another value.
     """
     tags: Any = stored.get("tags")
-    wrong = [key for key in UNCALIBRATED if key in stored and not is_learned(key, stored[key])]
+    fitted = {key: stored[key] for key in UNCALIBRATED if key in stored}
+    wrong = [key for key, value in fitted.items() if not is_learned(key, value)]
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         wrong.append("tags")
     if wrong:
         values = ", ".join(f"{key} = {stored.get(key)!r}" for key in wrong)
-        raise ModelFileError(f"component {component!r}: its stored settings are damaged: {values}. Copy it again.")
+        raise ModelFileError(f"component {model.name!r}: its stored settings are damaged: {values}. Copy it again.")
     for key in MADE_OF:
-        if key in cfg and stored.get(key, cfg[key]) != cfg[key]:
+        if key in model.cfg and stored.get(key, model.cfg[key]) != model.cfg[key]:
             raise ModelFileError(
-                f"component {component!r}: the model was trained with {key} = {stored[key]!r}, but the config says "
-                f"{cfg[key]!r}. Use the config that lies beside the model, or train again."
+                f"component {model.name!r}: the model was trained with {key} = {stored[key]!r}, but the config says "
+                f"{model.cfg[key]!r}. Use the config that lies beside the model, or train again."
             )
+    model.cfg.update(UNCALIBRATED | fitted)
+    model.set_tags(tags)

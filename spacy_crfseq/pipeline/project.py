@@ -74,7 +74,7 @@ class Setup(NamedTuple):
         nlp = create_before_to_disk_callback(self.training["before_to_disk"])(self.nlp)
         with ExitStack() as stack:
             for pipe in self.to_train.values():
-                stack.enter_context(pipe.doc_model.packed_once())  # for its size, then for its file
+                stack.enter_context(pipe.packed_once())  # for its size, then for its file
             replace_folder(folder, fill_card(nlp).to_disk)
 
     def refuse_trained(self, what: str) -> None:

@@ -256,7 +256,7 @@ def test_the_card_tells_what_the_pipeline_is(changed: bool, nlp: Language) -> No
     for name in nlp.pipe_names:
         pipe: Any = nlp.get_pipe(name)
         row = next(line for line in readme.splitlines() if line.startswith(f"| `{name}` | 3 sequences"))
-        assert f"| {len(pipe.tags)} | {pipe.doc_model.size.features:,} | {pipe.doc_model.size.weights:,} |" in row
+        assert f"| {len(pipe.tags)} | {pipe.size.features:,} | {pipe.size.weights:,} |" in row
     needed = "It reads LEMMA, which an earlier component has to set."
     tasks = "tags, chunks and named entities"
     for text in (tasks, "L2(rho=0.125)", "`LOWER[-1]|LOWER[0]`", needed, "less probable than 0.25", "### Limits"):

@@ -11,7 +11,7 @@ from ...files import replace_folder
 from ...pipeline.select import crfs_of, load_pipeline
 
 if TYPE_CHECKING:
-    from ...pipeline.doc_model import Pruned
+    from ...pipeline.component import Pruned
 
 
 def prune(

@@ -92,8 +92,8 @@ class Bench:
             if at_best.score > max((one.score for one in repetitions), default=float("-inf")):
                 best = trained.best
             value, loss = finite(at_best.report.value), finite(at_best.report.loss)
-            size = len(pipe.doc_model.pack() or b"")
-            figures = int(np.count_nonzero(trained.best)), trained.best.size, size, len(trained.history)
+            n_active, n_bytes = int(np.count_nonzero(trained.best)), pipe.size.n_bytes
+            figures = n_active, trained.best.size, n_bytes, len(trained.history)
             seconds = round(trained.history[-1].seconds, 3)
             repetitions.append(Repetition(seed, at_best.score, value, loss, *figures, seconds, trained.reason))
         return CombinationResult(candidate.combination.settings, repetitions), best
