@@ -19,7 +19,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from itertools import groupby
@@ -36,7 +36,11 @@ from spacy_crfseq.cli.program import crfseq_cli
 from spacy_crfseq.features import attributes, sets
 from spacy_crfseq.pipeline import factories, settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:1] = [str(ROOT)]  # so that this checkout is shown, and scripts is a package
+
+from scripts.kit import table  # noqa: E402
+
 DOCS = ROOT / "docs"
 MARKER = re.compile(r"^<!-- generated: (\S+) ?(.*) -->$", re.MULTILINE)
 BRIEF = 30
@@ -150,12 +154,6 @@ def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; bars in its cells are in code, or escaped."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 # Classes and functions
 
 
@@ -228,14 +226,18 @@ def command_page(name: str, command: Any) -> str:
 
 
 def _from_python(callback: Callable[..., Any]) -> str:
-    """Return the function that a command calls: it has the name of the command's without ``_cli``."""
-    function = getattr(sys.modules[callback.__module__], callback.__name__.removesuffix("_cli"), None)
-    if not inspect.isfunction(function) or function is callback:
+    """Return the function that a command calls: it has the name of the command's without ``_cli``, in the same room."""
+    name, modules = (
+        callback.__name__.removesuffix("_cli"),
+        (callback.__module__, callback.__module__.rpartition(".")[0]),
+    )
+    there = (getattr(sys.modules[module], name, None) for module in modules)
+    function = next((each for each in there if inspect.isfunction(each) and each is not callback), None)
+    if function is None:
         return ""
-    read = package()[f"{function.__module__}.{function.__name__}".partition(".")[2]]
-    about = read_docstring(function.__doc__).text()
-    title = f"The same as a function of `{function.__module__}`:"
-    return joined("## From Python", title, signature(read, function.__name__), about)
+    read = package()[f"{function.__module__}.{name}".partition(".")[2]]
+    title = f"A function of `{function.__module__}` does the same:"
+    return joined("## From Python", title, signature(read, name), read_docstring(function.__doc__).text())
 
 
 def _help(command: Any) -> list[str]:

@@ -18,7 +18,7 @@ from spacy_crfseq.tools.active import active
 from spacy_crfseq.tools.calibrate import calibrate
 from spacy_crfseq.tools.debug_data import debug_data
 from spacy_crfseq.tools.evaluate import evaluate
-from spacy_crfseq.tools.models.exported import export_model, write_exported
+from spacy_crfseq.tools.models.exported import exported_model, write_exported
 from spacy_crfseq.tools.prune import prune
 from spacy_crfseq.tools.tag import tag
 from tests.commands import Run, worked, write_corpus
@@ -204,5 +204,5 @@ def test_export(folder: Path, features: str) -> None:
     docs = [doc for doc in inputs(nlp, "crf_ner") if len(doc)]
     spaced = [with_space(doc, ["\n", "", "  ", "\t"] * 4) for doc in docs]
     for name, texts in (("plain", docs), ("spaced", spaced)):
-        write_exported(folder / f"{name}.model", export_model(pipe_of(nlp), texts, wapiti=wapiti))
+        write_exported(folder / f"{name}.model", exported_model(pipe_of(nlp), texts, wapiti=wapiti))
     assert (folder / "plain.model").read_bytes() == (folder / "spaced.model").read_bytes()

@@ -68,7 +68,7 @@ class Explained(NamedTuple):
         return count_of(len(self.texts), "text") + ("; the file has more" if self.more else "")
 
 
-def explain_texts(
+def explain(
     model: str | Path,
     source: str,
     layout: Format = None,
@@ -206,7 +206,7 @@ def explain_cli(
         _print_model(found, output, as_json)
         return
     _refuse("is about the model as a whole: leave out the text", template=template, texts=texts)
-    explained = explain_texts(
+    explained = explain(
         model, source, layout, component=component, tokens=tokens or (), label=label, limit=limit or LIMIT
     )
     if output is not None:

@@ -26,7 +26,7 @@ PROGRAMS = {".crfsuite": False, ".wapiti": True}
 """Whether a model that ends so is one of Wapiti."""
 
 
-def export_pipeline(
+def export_model(
     model: str | Path,
     output: Path,
     component: str | None = None,
@@ -40,7 +40,7 @@ def export_pipeline(
 
     RAISES CrfError: If there is no such component, or the format cannot hold it.
     """
-    from .exported import BATCH, export_model, module_files, write_exported
+    from .exported import BATCH, exported_model, module_files, write_exported
 
     model_folder(model)
     ending = Path(output.stem).suffix if output.suffix == ZIPPED else output.suffix
@@ -51,7 +51,7 @@ def export_pipeline(
     nlp = load_pipeline(model)
     name, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     docs = (doc for batch in minibatch(_texts_of(nlp, texts), BATCH) for doc in run_between(nlp, batch, None, name))
-    exported = export_model(pipe, docs, wapiti=PROGRAMS[ending])
+    exported = exported_model(pipe, docs, wapiti=PROGRAMS[ending])
     others = write_exported(output, exported, encoding)[1:]
     for note in exported.notes:
         printer().warn(note)
@@ -94,5 +94,5 @@ def export_model_cli(
       python -m spacy crfseq export-model training/model-best model.crfsuite \\
           --component crf_ner
     """
-    said = export_pipeline(model, output, component=component, texts=texts, encoding=encoding, force=force)
+    said = export_model(model, output, component=component, texts=texts, encoding=encoding, force=force)
     printer().good(f"Exported {said}: {output}")

@@ -59,7 +59,7 @@ class Exported(NamedTuple):
     notes: list[str]
 
 
-def export_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Exported:
+def exported_model(pipe: CRFComponent, docs: Iterable[Doc], *, wapiti: bool) -> Exported:
     """Return a trained component as a model of CRFsuite, or of Wapiti.
 
     docs (Iterable[Doc]): Texts in which the features occur; read only where names are missing.

@@ -17,7 +17,7 @@ from ...errors import ConfigError
 from ...files import replace_folder
 
 
-def import_file(
+def import_model(
     source: Path,
     output: Path,
     labels: str = "tag",
@@ -90,7 +90,7 @@ def import_model_cli(
           --features my_project.word2features.v1 --code features.py
       python -m spacy crfseq import-model model.wapiti pipeline --columns word,tag
     """
-    said = import_file(
+    said = import_model(
         source,
         output,
         labels=labels,

@@ -8,7 +8,7 @@ import pytest
 
 from spacy_crfseq.cli.console import cut_name
 from spacy_crfseq.cli.program import crfseq_cli
-from spacy_crfseq.tools.explain.command import SURE, explain_texts
+from spacy_crfseq.tools.explain.command import SURE, explain
 from tests.commands import Run, refused, worked
 from tests.html import Page
 
@@ -23,7 +23,7 @@ def tokens_of(html: str) -> list[str]:
 def test_a_text(run: Run, trained: Path, component: str) -> None:
     model = trained / "model-best"
     result = worked(run("explain", model, TEXT, "--component", component))
-    (found,) = explain_texts(model, TEXT, component=component).texts
+    (found,) = explain(model, TEXT, component=component).texts
     heads = re.findall(r"^(\S+)  (\S+) [<>]?\d\.\d\d   (.*)$", result.stdout, re.MULTILINE)
     words, labels, _ = zip(*heads, strict=True)
     assert (list(words), list(labels)) == (found.explanation.words, found.explanation.labels)
@@ -72,7 +72,7 @@ def test_a_page(run: Run, trained: Path, tmp_path: Path) -> None:
 def test_sure_tokens_are_folded(run: Run, trained: Path, tmp_path: Path) -> None:
     """Their cards are in a part to unfold, unless they were asked for."""
     out, text = tmp_path / "page.html", "Ada sees Xq a Xq Oslo Xq ."
-    (found,) = explain_texts(trained / "model-best", text, component="crf_ner").texts
+    (found,) = explain(trained / "model-best", text, component="crf_ner").texts
     sure = [one.probability >= SURE for one in found.explanation.tokens]
     assert set(sure) == {True, False}
     worked(run("explain", trained / "model-best", text, "-p crf_ner -o", out))
@@ -89,7 +89,7 @@ def test_what_is_surely_outside_is_only_named_on_a_terminal(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["explain", str(trained / "model-best"), TEXT, "-p", "crf_ner"]
-    (found,) = explain_texts(trained / "model-best", TEXT, component="crf_ner").texts
+    (found,) = explain(trained / "model-best", TEXT, component="crf_ner").texts
     sure = [one for one in found.explanation.tokens if one.label == "O" and one.probability >= 0.95]
     told = [one for one in found.explanation.tokens if one not in sure]
     assert sure

@@ -19,7 +19,7 @@ from spacy.training import Example
 from spacy_crfseq.corpora.saved_models import read_saved_model
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.features import items
-from spacy_crfseq.tools.models.exported import EDGES, export_model, write_exported
+from spacy_crfseq.tools.models.exported import EDGES, exported_model, write_exported
 from spacy_crfseq.tools.models.imported import import_pipeline
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -46,7 +46,7 @@ def docs_of(nlp: Language, factory: str) -> list[Doc]:
 def exported(nlp: Language, path: Path, factory: str, docs: list[Doc] | None = None) -> Any:
     """Write the last component to a file, and return what was written."""
     found = docs_of(nlp, factory) if docs is None else docs
-    model = export_model(pipe_of(nlp), found, wapiti=".wapiti" in path.suffixes)
+    model = exported_model(pipe_of(nlp), found, wapiti=".wapiti" in path.suffixes)
     assert write_exported(path, model)[0] == path
     return model
 
@@ -132,7 +132,7 @@ def test_attributes_with_values(tmp_path: Path) -> None:
         found = [[tagger.marginal(tag, i) for tag in pipe.tags] for i in range(len(doc))]
         np.testing.assert_allclose(found, marginals, atol=1e-9)
     with pytest.raises(DataError, match="in none of the texts"):
-        export_model(pipe, docs[:1], wapiti=False)
+        exported_model(pipe, docs[:1], wapiti=False)
 
 
 @pytest.mark.parametrize(("name", "block", "message"), [
