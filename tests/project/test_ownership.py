@@ -20,9 +20,6 @@ ALLOWED = {
     # spaCy's tokenizer and numba's notice have these settings for the whole process
     "tools/tag/tagger.py: self._nlp.tokenizer.max_cache_size",
     "tools/warmup/__init__.py: NOTICE.silent",
-    # spaCy's DocBin is made in the line before
-    "tools/annotate/review.py: binary.store_user_data",
-    "tools/annotate/review.py: binary.strings",
     # shards of a cluster keep what workers have made for them
     "tools/cluster/objective.py: part.regularizer",
     "tools/cluster/shards.py: model.method",

@@ -130,7 +130,8 @@ class AnnotatedFile(Pool):
     def _docbin(self, changed: Mapping[str, Pins]) -> DocBin:
         """Return the Docs of the file, of which only those that have changed are packed anew."""
         docs = load_docs(self.path, self.learner.nlp.vocab)
-        binary = DocBin().from_disk(self.path)
+        binary = DocBin()
+        binary.from_disk(self.path)
         for i, (old, doc) in enumerate(zip(self.decisions, docs, strict=True)):
             if old.key in changed:
                 one = DocBin(store_user_data=True)
