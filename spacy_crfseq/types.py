@@ -450,7 +450,7 @@ class Optimizer(Protocol):
     def max_iterations(self) -> int: ...  # noqa: D102
 
     def start(self, theta: Floats) -> Any:
-        """Return the state of a run that begins at `theta` [D]."""
+        """Return the state of a run that begins at `theta` [D]; it is `Resumable` if checkpoints can store it."""
 
     def iterate(self, objective: Any, state: Any) -> StepReport:
         """Run one iteration on all data of `objective`."""

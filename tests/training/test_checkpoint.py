@@ -18,7 +18,7 @@ from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.training.checkpoint import DIGEST, Checkpoint
 from spacy_crfseq.training.fit import FitResult, Progress, RunState, fit
-from spacy_crfseq.types import Optimizer
+from spacy_crfseq.types import NO_REPORT, Optimizer, StepReport
 from tests.problems import Training, training_problem
 
 
@@ -135,6 +135,42 @@ def test_wrong_content_under_a_right_digest_is_refused(
     change(path, wrong)
     with pytest.raises(ModelFileError, match="this checkpoint cannot be read"):
         begin(Checkpoint.load(path), training, optimizer)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda data: data[:-1], lambda data: data[: len(data) // 2], lambda data: data[:100] + b"x" + data[101:],
+    lambda data: data + b"x",
+])  # fmt: skip
+def test_a_file_with_another_digest_is_refused(damage: Callable[[bytes], bytes], stored: Any) -> None:
+    path = stored(LBFGS())
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ModelFileError, match="was cut short or changed"):
+        Checkpoint.load(path)
+
+
+class Halving:
+    """An optimizer whose state, a list with the parameters, no checkpoint can store."""
+
+    requires, penalties, online, max_iterations = frozenset({"value_and_grad"}), frozenset({"none"}), False, 3
+
+    def start(self, theta: Any) -> list[Any]:
+        return [theta + 1, 0]
+
+    def iterate(self, objective: Any, state: list[Any]) -> StepReport:
+        state[:] = state[0] / 2, state[1] + 1
+        return NO_REPORT._replace(converged=state[1] == self.max_iterations, message="it has halved them enough")
+
+    def export(self, state: list[Any], theta: Any) -> None:
+        theta[:] = state[0]
+
+
+def test_a_state_that_cannot_be_stored_is_reported_once(training: Training, tmp_path: Path, caplog: Any) -> None:
+    checkpoint = Checkpoint(tmp_path / "checkpoint", every=0.0)
+    caplog.set_level("WARNING", "spacy_crfseq")
+    result = fit(training.objective, Halving(), np.zeros(training.layout.size), saver=checkpoint)
+    assert (result.last == 1 / 8).all()
+    assert caplog.text.count("This run has no checkpoints: list has no to_state") == 1
+    assert not checkpoint.path.exists()
 
 
 def test_nothing_unpickles_but_compiled_kernels() -> None:
