@@ -20,20 +20,8 @@ from ..corpora.layouts import corpus_block, reader_layout
 from ..corpora.outputs import check_output_folder, locked_folder
 from ..errors import ClusterError, ConfigError
 from ..pipeline.clusters import Cluster, connected
-from ..pipeline.project import (
-    BEST,
-    CHECKPOINT,
-    LAST,
-    LOG,
-    Fold,
-    Outcome,
-    Setup,
-    each_fold,
-    encode,
-    save,
-    set_up,
-    train,
-)
+from ..pipeline.cross_validation import Fold, each_fold
+from ..pipeline.pipeline_training import BEST, CHECKPOINT, LAST, LOG, Outcome, PipelineTraining, set_up
 from ..pipeline.select import start_from
 from ..pipeline.spacy_train import LiveCurve, log_line
 from ..prf import SEQUENCES
@@ -78,30 +66,30 @@ def fit(
     if dask is not None and start is not None:
         raise ConfigError("--dask trains from scratch. Leave --from out, or --dask.")
     with nullcontext() if dask is None else connected(dask) as workers:
-        setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
+        training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
         if start is not None:
-            _begin_with(setup, start, output, force)
-        if overlaps(setup.nlp.config.interpolate()):
+            _begin_with(training, start, output, force)
+        if overlaps(training.nlp.config.interpolate()):
             printer().warn(
                 "Most sentences of the dev corpus are in the training corpus, too: its scores will be too good."
             )
         facts = {"--from": start or "none", "--dask": "no" if workers is None else "yes"}
-        checkpoint = _checkpoint(setup, output / CHECKPOINT, facts, resume, force, checkpoint_every)
+        checkpoint = _checkpoint(training, output / CHECKPOINT, facts, resume, force, checkpoint_every)
         if workers is not None:
-            setup.refuse_trained("--dask")
-            setup = _distribute(setup, workers, code, checkpoint)
+            training.refuse_trained("--dask")
+            training = _distribute(training, workers, code, checkpoint)
         with locked_folder(output):  # before the corpus is read, which takes long
-            if next(iter(setup.read_dev()), None) is None:
+            if next(iter(training.read_dev()), None) is None:
                 say("warn", "No dev corpus: training without scores; model-best will equal model-last")
-            encode(setup)
+            training.encode()
             if not resume:
                 checkpoint.path.unlink(missing_ok=True)
             with closing(Reporter(output / LOG, checkpoint.n_iterations)) as reporter:
                 try:
-                    trained = train(setup, reporter, evaluate_every, patience, checkpoint)
+                    trained = training.train(reporter, evaluate_every, patience, checkpoint)
                 except ClusterError as error:
                     raise ClusterError(f"{error} Give the command again with --resume to go on from here.") from error
-            outcome = save(setup, trained, output)
+            outcome = training.save_models(trained, output)
             checkpoint.path.unlink(missing_ok=True)
             return outcome
 
@@ -121,8 +109,8 @@ def cross_validate(
     output (Path | None): A folder that `fit` is to write later; an error is raised now if it cannot.
     RAISES CrfError: As `fit` does.
     """
-    setup = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
-    return list(each_fold(setup, k, evaluate_every, patience))
+    training = set_up(config_path, output, overrides or {}, (BEST, LAST), force, say, _files_of(output))
+    return list(each_fold(training, k, evaluate_every, patience))
 
 
 def _files_of(output: Path | None) -> tuple[str, ...]:
@@ -287,7 +275,9 @@ def overlaps(config: Any) -> bool:
     return sum(part in whole for part in sample) > 0.5 * len(sample)
 
 
-def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float) -> Checkpoint:
+def _checkpoint(
+    training: PipelineTraining, path: Path, facts: dict[str, str], resume: bool, force: bool, every: float
+) -> Checkpoint:
     """Return the checkpoint of this run, that of an earlier one to resume."""
     from ..training.checkpoint import Checkpoint
 
@@ -297,29 +287,31 @@ def _checkpoint(setup: Setup, path: Path, facts: dict[str, str], resume: bool, f
         raise ConfigError(f"{path} is of a run that was killed. Continue it with --resume, or start over with --force.")
     else:
         checkpoint = Checkpoint(path, every)
-    settings = {name: str(value) for name, value in util.dict_to_dot(setup.nlp.config.interpolate()).items()}
+    settings = {name: str(value) for name, value in util.dict_to_dot(training.nlp.config.interpolate()).items()}
     kept = {name: value for name, value in settings.items() if name not in STOPPING}
     checkpoint.check("the config", {**kept, **facts})
     return checkpoint
 
 
-def _begin_with(setup: Setup, start: str, output: Path, force: bool) -> None:
+def _begin_with(training: PipelineTraining, start: str, output: Path, force: bool) -> None:
     """Let training continue from a trained pipeline.  RAISES ConfigError: If a component does so already."""
     check_output_folder(output, start, pipelines=(BEST, LAST), force=force)
-    if setup.resumed:
-        what = ", ".join(map(repr, sorted(setup.resumed)))
+    if training.resumed:
+        what = ", ".join(map(repr, sorted(training.resumed)))
         raise ConfigError(f"--from: {what} comes from a trained pipeline already (source). Give its factory instead.")
-    for name in start_from(setup.to_train, start):
+    for name in start_from(training.to_train, start):
         printer().warn(f"{name} begins with weights of zero: {start} has no such component")
 
 
-def _distribute(setup: Setup, cluster: Cluster, code: Path | None, checkpoint: Checkpoint) -> Setup:
+def _distribute(
+    training: PipelineTraining, cluster: Cluster, code: Path | None, checkpoint: Checkpoint
+) -> PipelineTraining:
     """Let the components train on a cluster, as a checkpoint tells of, if it does."""
-    for name, pipe in setup.to_train.items():
+    for name, pipe in training.to_train.items():
         bar = tqdm(desc="Encoding", disable=None, leave=False, file=sys.stderr, unit=" parts")
         facts = checkpoint.content.facts.get(name, {})
         pipe.training.set(remote=cluster.training(facts, code, partial(_show_parts, bar)))
-    return setup._replace(train=setup.train.unkept(), distributed=True)
+    return training._replace(corpus=training.corpus.unkept(), distributed=True)
 
 
 def _show_parts(bar: Any, done: int, total: int) -> None:
@@ -335,7 +327,7 @@ def _print_folds(scored: Sequence[Fold], k: int) -> None:
         printer().warn(f"Interrupted after {len(scored)} of {k} folds")
     if not scored:
         return
-    weighted = scored[0].setup.training["score_weights"]
+    weighted = scored[0].training.settings["score_weights"]
     names = [*weighted, *(name for name in scored[0].scores if name.endswith(SEQUENCES))]
     names = [name for name in names if all(isinstance(fold.scores.get(name), float) for fold in scored)]
     values = 100 * np.array([[fold.scores[name] for name in names] for fold in scored])

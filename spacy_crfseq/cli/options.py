@@ -139,7 +139,7 @@ def config_overrides(ctx: typer.Context, config: Path | None) -> dict[str, Any]:
     RAISES typer.BadParameter: See `read_overrides`.
     RAISES ConfigError: If there is no config to override, or no such file.
     """
-    from ..pipeline.project import check_config_file
+    from ..pipeline.configs import check_config_file
 
     overrides = read_overrides(ctx.args, [name for parameter in ctx.command.params for name in parameter.opts])
     if overrides and config is None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from spacy_crfseq.corpora import read_preset, write_columns
-from spacy_crfseq.pipeline.project import can_share, each_fold, load_config, set_up_from
+from spacy_crfseq.pipeline.configs import load_config
+from spacy_crfseq.pipeline.cross_validation import can_share, each_fold
+from spacy_crfseq.pipeline.pipeline_training import set_up_from
 from spacy_crfseq.schemes import Span, decode_lenient, encode
 from tests.commands import Corpus, Run, refused, worked
 
@@ -65,8 +67,10 @@ def test_sharing_the_encoded_corpus_changes_nothing(
     sizes: list[list[int]] = []
     for shared in (True, False):
         monkeypatch.setattr(sys.modules[each_fold.__module__], "can_share", lambda _, shared=shared: shared)
-        setup = set_up_from(load_config(config, {"paths.train": str(corpus.train)}))
-        found = [(fold.scores["ents_f"], setup.to_train["crf_ner"].doc_model.n_active) for fold in each_fold(setup, 3)]
+        training = set_up_from(load_config(config, {"paths.train": str(corpus.train)}))
+        found = [
+            (fold.scores["ents_f"], training.to_train["crf_ner"].doc_model.n_active) for fold in each_fold(training, 3)
+        ]
         scores.append([score for score, _ in found])
         sizes.append([active for _, active in found])
     assert scores[0] == pytest.approx(scores[1])

@@ -26,9 +26,8 @@ from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
 from spacy_crfseq.corpora.layouts import DOCS, trained_layout
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.files import replace_folder
-from spacy_crfseq.pipeline import project
 from spacy_crfseq.pipeline.examples import Corpus
-from spacy_crfseq.pipeline.project import CHECKPOINT
+from spacy_crfseq.pipeline.pipeline_training import CHECKPOINT, PipelineTraining
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline
 from spacy_crfseq.pipeline.training import Training
@@ -432,9 +431,9 @@ def test_ctrl_c_while_models_are_saved_ends_only_the_scoring(
             interrupt()
         saved(setup, folder)
 
-    scored, saved = project.score, project.Setup.save
-    monkeypatch.setattr(project, "score", score)
-    monkeypatch.setattr(project.Setup, "save", save)
+    scored, saved = PipelineTraining.score, PipelineTraining.save
+    monkeypatch.setattr(PipelineTraining, "score", score)
+    monkeypatch.setattr(PipelineTraining, "save", save)
     result = fit_on("crf_tagger", "crf_ner", args=["--patience", "1"])
     assert result.exit_code == 130, result.stderr
     assert "Traceback" not in result.stderr

@@ -75,7 +75,7 @@ def propose_features(
 def _pipeline(model: str | Path) -> Language:
     from spacy.util import load_model_from_config
 
-    from ...pipeline.project import load_config
+    from ...pipeline.configs import load_config
 
     if not Path(model).is_file():
         return load_pipeline(model)

@@ -25,7 +25,7 @@ from ...cli.fit import suggest_next
 from ...corpora.outputs import locked_folder
 from ...errors import ConfigError, DataError
 from ...files import write_text
-from ...pipeline.project import BEST, Say, Setup, each_component, encode, log, one_to_train, score, set_up, set_up_from
+from ...pipeline.pipeline_training import BEST, PipelineTraining, Say, log, set_up, set_up_from
 from ...types import Floats
 from . import PathStep, choose, follow, has_passed_its_best, schedule, sparse_start
 
@@ -88,19 +88,19 @@ def find_regularization(
         schedule(first, last, steps)
     if min(1.0 if end is None else end for end in (first, last)) <= 0 or (rho2 or 0.0) < 0 or within < 0:
         raise ConfigError("--from and --to must be above 0, --rho2 and --within 0 or more.")
-    setup = set_up(config_path, output, dict(overrides or {}), [BEST], force, say, (LOG, PAGE))
-    name = one_to_train(setup, component)
-    untrained = [other for other in setup.to_train if other not in {name, *setup.resumed}]
-    _check_inputs(setup, name, untrained)
-    setup, rho2 = _with_method(setup, name, rho2, say)
-    if next(iter(setup.read_dev()), None) is None:
+    training = set_up(config_path, output, dict(overrides or {}), [BEST], force, say, (LOG, PAGE))
+    name = training.one_to_train(component)
+    untrained = [other for other in training.to_train if other not in {name, *training.resumed}]
+    _check_inputs(training, name, untrained)
+    training, rho2 = _with_method(training, name, rho2, say)
+    if next(iter(training.read_dev()), None) is None:
         raise DataError("A path chooses by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
-    encode(setup)
+    training.encode()
     found, solutions, interrupted = list[PathStep](), list[Any](), False
     with locked_folder(output), _PathBar(steps) as bar:
         try:
-            (turn,) = islice(each_component(setup._replace(to_train={name: setup.to_train[name]})), 1)
-            optimizer = turn.pipe.training.optimizer(setup.training["seed"])
+            (turn,) = islice(training._replace(to_train={name: training.to_train[name]}).turns(), 1)
+            optimizer = turn.pipe.training.optimizer(training.settings["seed"])
             with turn.pipe.training.training_on(turn.examples, turn.dev) as (objective, evaluate):
                 assert evaluate is not None
                 theta = np.zeros_like(turn.pipe.crf.theta)
@@ -127,18 +127,18 @@ def find_regularization(
         chosen, theta = choose(found, within / 100), np.zeros_like(theta)
         theta[solutions[chosen][0]] = solutions[chosen][1]
         result = PathResult(found, chosen, theta, interrupted, untrained)
-        _save(setup, name, result, rho2, output)
+        _save(training, name, result, rho2, output)
     return result
 
 
-def _check_inputs(setup: Setup, name: str, untrained: list[str]) -> None:
+def _check_inputs(training: PipelineTraining, name: str, untrained: list[str]) -> None:
     """Check that no component without training writes what the features of the one to train look at."""
-    if name in setup.resumed:
-        setup.refuse_trained("A path")
-    before = setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)]
-    annotating = set(setup.training["annotating_components"]) & set(before)
+    if name in training.resumed:
+        training.refuse_trained("A path")
+    before = training.nlp.pipe_names[: training.nlp.pipe_names.index(name)]
+    annotating = set(training.settings["annotating_components"]) & set(before)
     blind = [other for other in untrained if other in annotating]
-    columns = sorted(setup.to_train[name].reads - {"NORM", "SPACY"})
+    columns = sorted(training.to_train[name].reads - {"NORM", "SPACY"})
     if blind and columns:
         raise ConfigError(
             f"{name} reads {', '.join(columns)}, but {', '.join(blind)}, which [training] annotating_components lists, "
@@ -151,41 +151,41 @@ def _penalty(rho1: float, rho2: float) -> dict[str, Any]:
     return {"@crf_regularizers": "spacy_crfseq.ElasticNet.v1", "rho1": rho1, "rho2": rho2}
 
 
-def _with_method(setup: Setup, name: str, rho2: float | None, say: Say) -> tuple[Setup, float]:
-    """Return a setup whose component has the penalty of a path, and OWL-QN if its own optimizer cannot follow one.
+def _with_method(training: PipelineTraining, name: str, rho2: float | None, say: Say) -> tuple[PipelineTraining, float]:
+    """Return a training whose component has the penalty of a path, and OWL-QN if its own optimizer cannot follow one.
 
     rho2 (float | None): Strength of the squared norm, None for that of the config; it is returned, too.
     """
-    method, blocks = setup.to_train[name].method, dict[str, Any]()
+    method, blocks = training.to_train[name].method, dict[str, Any]()
     optimizer, strengths = method.optimizer, method.regularizer.strengths
     if rho2 is None:
         rho2 = strengths.l2 if strengths is not None else 0.0
     if optimizer.online or not optimizer.penalties & {"elastic", "prox"}:
         say("info", f"{type(optimizer).__name__} cannot follow a path: using OWLQN instead")
         blocks["optimizer"] = OWLQN
-    return set_up_from(_changed(setup, name, {**blocks, "regularizer": _penalty(1.0, rho2)}), say), rho2
+    return set_up_from(_changed(training, name, {**blocks, "regularizer": _penalty(1.0, rho2)}), say), rho2
 
 
-def _changed(setup: Setup, name: str, blocks: Mapping[str, Any]) -> Any:
+def _changed(training: PipelineTraining, name: str, blocks: Mapping[str, Any]) -> Any:
     """Return the config of a pipeline with other blocks of a component."""
-    config = setup.nlp.config.copy()
+    config = training.nlp.config.copy()
     config["components"][name] = {**config["components"][name], **blocks}
     return config
 
 
-def _save(setup: Setup, name: str, result: PathResult, rho2: float, output: Path) -> None:
+def _save(training: PipelineTraining, name: str, result: PathResult, rho2: float, output: Path) -> None:
     """Save the pipeline with the chosen model, and the page."""
     from ...tools._pages.html import render
 
     step = result.steps[result.chosen]
-    config = _changed(setup, name, {"regularizer": _penalty(step.rho1, rho2)})
-    setup.to_train[name].set_parameters(result.theta)
-    nlp = util.load_model_from_config(config, vocab=setup.nlp.vocab)
-    nlp.from_bytes(setup.nlp.to_bytes(), exclude=["config.cfg", "vocab"])
-    pipes: Any = {other: nlp.get_pipe(other) for other in setup.to_train}
-    setup = setup._replace(nlp=nlp, to_train=pipes)
-    score(setup, {name: step.loss / max(1, setup.train.n_tokens)})
-    setup.save(output / BEST)
+    config = _changed(training, name, {"regularizer": _penalty(step.rho1, rho2)})
+    training.to_train[name].set_parameters(result.theta)
+    nlp = util.load_model_from_config(config, vocab=training.nlp.vocab)
+    nlp.from_bytes(training.nlp.to_bytes(), exclude=["config.cfg", "vocab"])
+    pipes: Any = {other: nlp.get_pipe(other) for other in training.to_train}
+    training = training._replace(nlp=nlp, to_train=pipes)
+    training.score({name: step.loss / max(1, training.corpus.n_tokens)})
+    training.save(output / BEST)
     rows = [_cells(one, number == result.chosen) for number, one in enumerate(result.steps)]
     about = {"name": name, "steps": result.steps, "step": step, "columns": COLUMNS, "rows": rows}
     write_text(output / PAGE, render("papers/path/page.html", **about))

@@ -16,7 +16,7 @@ from spacy.training import Example
 from ...corpora.word_classes import lookups_languages
 from ...errors import ConfigError
 from ...files import replace_folder, replacing
-from ...pipeline.project import load_config
+from ...pipeline.configs import load_config
 from ...pipeline.select import one_crf_of, run_between
 from ...pipeline.spacy_train import fill_card
 from ...pipeline.tasks import Entities, SpanGroups, TokenTags

@@ -12,7 +12,7 @@ from ...cli.app import command
 from ...cli.console import printer
 from ...corpora import DOCBIN
 from ...corpora.layouts import Asked
-from ...pipeline.project import load_config
+from ...pipeline.configs import load_config
 from . import SOURCES, TARGETS, convert, corpus_of, files_of, shares_of, target_layout
 
 

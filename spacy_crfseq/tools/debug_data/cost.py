@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...pipeline.project import Setup, encode
+from ...pipeline.pipeline_training import PipelineTraining
 
 if TYPE_CHECKING:
     from ...training.objective import Objective
@@ -53,14 +53,14 @@ class Expense(NamedTuple):
     megabytes: float | None
 
 
-def costs_of(setup: Setup) -> tuple[dict[str, TrainingCost], Expense]:
+def costs_of(training: PipelineTraining) -> tuple[dict[str, TrainingCost], Expense]:
     """Return the cost of each component, and of the pipeline; the training corpus is encoded."""
     started = perf_counter()
-    encode(setup, postpone=False)
+    training.encode(postpone=False)
     encoding = perf_counter() - started
     costs = {}
-    for name, pipe in setup.to_train.items():
-        if name not in setup.resumed:
+    for name, pipe in training.to_train.items():
+        if name not in training.resumed:
             with pipe.training.training_on() as (objective, _):
                 costs[name] = estimate(objective, pipe.method.optimizer, pipe.crf.theta)
     try:

@@ -14,7 +14,8 @@ import numpy as np
 
 from ...cli.console import say
 from ...corpora.layouts import corpus_place
-from ...pipeline.project import Setup, load_config, set_up_from
+from ...pipeline.configs import load_config
+from ...pipeline.pipeline_training import PipelineTraining, set_up_from
 from .corpus import Finding
 from .cost import Expense, TrainingCost, costs_of
 
@@ -144,13 +145,15 @@ class Component(NamedTuple):
         return [*(Finding("warn", text) for text in texts), *lost, *good]
 
 
-def look_at_config(setup: Setup, with_cost: bool) -> tuple[dict[str, Component], Expense | None]:
+def look_at_config(training: PipelineTraining, with_cost: bool) -> tuple[dict[str, Component], Expense | None]:
     """Examine each of the components to train on their corpus."""
-    costs, expense = costs_of(setup) if with_cost else ({}, None)
-    return {name: _component(setup, name, pipe, costs.get(name)) for name, pipe in setup.to_train.items()}, expense
+    costs, expense = costs_of(training) if with_cost else ({}, None)
+    return {
+        name: _component(training, name, pipe, costs.get(name)) for name, pipe in training.to_train.items()
+    }, expense
 
 
-def set_up_on(config: Path, overrides: dict[str, Any], file: Path, dev: Path | None) -> Setup:
+def set_up_on(config: Path, overrides: dict[str, Any], file: Path, dev: Path | None) -> PipelineTraining:
     """Set up a config, with overrides, on another corpus than its own."""
     blocks = load_config(config, overrides)
     corpora = {
@@ -169,27 +172,27 @@ def aside() -> Iterator[None]:
             yield
 
 
-def _component(setup: Setup, name: str, pipe: CRFComponent, cost: TrainingCost | None) -> Component:
+def _component(training: PipelineTraining, name: str, pipe: CRFComponent, cost: TrainingCost | None) -> Component:
     from ...pipeline.plan import TrainingPlan
     from ...pipeline.training_set import collect
 
     before = pipe.training.data  # None without an initialization
     held_out = None if before is None else before.texts.held_out
-    data = collect(pipe.doc_model, TrainingPlan(), setup.train, held_out=held_out)
+    data = collect(pipe.doc_model, TrainingPlan(), training.corpus, held_out=held_out)
     corpus, (unigrams, bigrams) = data.corpus, data.encoder.features
     uses = template_uses(unigrams, corpus.known.unigrams) + template_uses(bigrams, corpus.known.bigrams)
-    unset = [column for column in corpus.absent if column not in _set_before(setup, name)]
+    unset = [column for column in corpus.absent if column not in _set_before(training, name)]
     n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens
-    lost = _unaligned(setup, pipe, pipe.annotation.public_labels(corpus.tags))
-    return Component(n_labels, n_tokens, uses, unset, cost, _terms(setup, name, pipe), lost)
+    lost = _unaligned(training, pipe, pipe.annotation.public_labels(corpus.tags))
+    return Component(n_labels, n_tokens, uses, unset, cost, _terms(training, name, pipe), lost)
 
 
-def _unaligned(setup: Setup, pipe: CRFComponent, known: Collection[str]) -> dict[str, Lost]:
+def _unaligned(training: PipelineTraining, pipe: CRFComponent, known: Collection[str]) -> dict[str, Lost]:
     from ...pipeline.alignment import Unaligned
     from ...pipeline.labels import gold_tags
 
     lost = {}
-    for part, examples in {"train": setup.train, "dev": setup.read_dev()}.items():
+    for part, examples in {"train": training.corpus, "dev": training.read_dev()}.items():
         unaligned = Unaligned()
         for example in examples:
             gold_tags(pipe.annotation, example, pipe.name, unaligned)
@@ -198,13 +201,13 @@ def _unaligned(setup: Setup, pipe: CRFComponent, known: Collection[str]) -> dict
     return lost
 
 
-def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
+def _terms(training: PipelineTraining, component: str, pipe: CRFComponent) -> list[TermUse]:
     from ...pipeline.terms import find_texts
     from ...training.compatibility import part_name
 
     uses, settings = [], pipe.method.each_term(component)
-    trained = {token.orth for example in setup.train for token in example.predicted} if settings else set()
-    for name, read in find_texts(pipe.doc_model, {}, setup.nlp).items():
+    trained = {token.orth for example in training.corpus for token in example.predicted} if settings else set()
+    for name, read in find_texts(pipe.doc_model, {}, training.nlp).items():
         sentences = tokens = unknown = 0
         for example in read():
             sentences += sum(token.i == 0 or bool(token.is_sent_start) for token in example.predicted)
@@ -215,11 +218,11 @@ def _terms(setup: Setup, component: str, pipe: CRFComponent) -> list[TermUse]:
     return uses
 
 
-def _set_before(setup: Setup, name: str) -> set[str]:
+def _set_before(training: PipelineTraining, name: str) -> set[str]:
     """Return the columns that components set in training before a component learns from them."""
-    nlp, columns = setup.nlp, set[str]()
+    nlp, columns = training.nlp, set[str]()
     for earlier in nlp.pipe_names[: nlp.pipe_names.index(name)]:
-        if earlier in setup.training["annotating_components"]:
+        if earlier in training.settings["annotating_components"]:
             annotation = getattr(nlp.get_pipe(earlier), "annotation", None)
             assigned = (key.rpartition(".")[2].upper() for key in nlp.get_pipe_meta(earlier).assigns)
             columns |= set(assigned) if annotation is None else set(annotation.writes)

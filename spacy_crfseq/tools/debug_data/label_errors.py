@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spacy.training import Example
 from tqdm import tqdm
 
-from ...pipeline.project import Setup, each_fold
+from ...pipeline.cross_validation import each_fold
+from ...pipeline.pipeline_training import PipelineTraining
 from .._pages.label_errors import LabelError, Stretch, label_errors, shown
 from .corpus import Places
 from .reading import CorpusReading, place_of, sentences_of
@@ -103,26 +104,26 @@ def tokens_of_file(path: Path, layout: Preset, reading: CorpusReading) -> Tokens
     return TokensOfFile(words, places, str(path))
 
 
-def find_suspects(setup: Setup, k: int, number: int, file: TokensOfFile) -> Suspects:
+def find_suspects(training: PipelineTraining, k: int, number: int, file: TokensOfFile) -> Suspects:
     """Train on all folds but one, in turn, and compare the annotation of the held-out fold with the predictions.
 
     number: Number of places to return for each component.
     file: The corpus as it is in its file.
-    RAISES CrfError: As `project.each_fold`; if the models have no probabilities.
+    RAISES CrfError: As `each_fold`; if the models have no probabilities.
     """
     started, done = perf_counter(), 0
-    suspects: dict[str, list[Suspect]] = {name: [] for name in setup.to_train}
-    starts = list(file.starts([token.text for token in example.reference] for example in setup.train))
-    with closing(each_fold(setup, k, scored=False)) as folds:
+    suspects: dict[str, list[Suspect]] = {name: [] for name in training.to_train}
+    starts = list(file.starts([token.text for token in example.reference] for example in training.corpus))
+    with closing(each_fold(training, k, scored=False)) as folds:
         for fold in tqdm(folds, total=k, unit=" folds", disable=None, leave=False, file=sys.stderr):
             done += 1
             examples = fold.held_out
-            for name, pipe in setup.nlp.pipeline:
-                if name in setup.to_train:
-                    for error in label_errors(setup.to_train[name], examples):
+            for name, pipe in training.nlp.pipeline:
+                if name in training.to_train:
+                    for error in label_errors(training.to_train[name], examples):
                         doc, start = examples[error.text].predicted, starts[fold.numbers[error.text]]
                         suspects[name].append(_suspect(error, doc, file.place(start, _first(error, examples))))
-                if name in setup.training["annotating_components"]:
+                if name in training.settings["annotating_components"]:
                     examples = [Example(pipe(example.predicted), example.reference) for example in examples]
     for of_component in suspects.values():
         of_component.sort(key=lambda suspect: -suspect.log_odds)

@@ -11,7 +11,7 @@ from spacy import util
 from ...corpora import DOCBIN, Preset, Sentence, layouts
 from ...corpora.annotations import Notes, read_annotations
 from ...errors import CrfError, DataError, FormatError
-from ...pipeline.project import load_config
+from ...pipeline.configs import load_config
 from ...pipeline.texts import load_docs
 from ...schemes import encode
 from .corpus import Places

@@ -25,7 +25,8 @@ from ...corpora.layouts import check_choice
 from ...corpora.outputs import check_output_file, check_output_folder, check_page, locked_folder
 from ...errors import ConfigError, CrfError, DataError
 from ...files import digest, write_text
-from ...pipeline.project import BEST, Say, load_config, log, one_to_train, set_up_from
+from ...pipeline.configs import load_config
+from ...pipeline.pipeline_training import BEST, Say, log, set_up_from
 from .bench import Bench, Candidate, encoding_of
 from .grid import Combination, GridFile, Space, changed, is_number, read_grid
 from .jobs import Call, at_once, run_calls
@@ -111,19 +112,19 @@ class Sweep:
         self, source: GridFile, output: Path, every: int | None, patience: int | None, seeds: int,
         tables: dict[str, Path | None], say: Say,
     ) -> None:  # fmt: skip
-        setup = set_up_from(source.config, say)
-        if next(iter(setup.read_dev()), None) is None:
+        training = set_up_from(source.config, say)
+        if next(iter(training.read_dev()), None) is None:
             raise DataError("A sweep ranks by the score on a dev corpus, but there is none. Give --paths.dev FILE.")
         self.source, self.output, self._say = source, output, say
-        self.component = one_to_train(setup, source.component)
-        if self.component in setup.resumed:
-            setup.refuse_trained("A sweep")
+        self.component = training.one_to_train(source.component)
+        if self.component in training.resumed:
+            training.refuse_trained("A sweep")
         self.results: dict[str, CombinationResult] = {}
         self.skipped: dict[str, list[Combination]] = {}
         self.untrained: list[str] = []
         self.interrupted = False
         self._every, self._patience, self._tables = every, patience, tables
-        self._filled = dict(setup.nlp.config.interpolate())
+        self._filled = dict(training.nlp.config.interpolate())
         first = self._filled["training"]["seed"] or 0
         self._seeds = range(first, first + seeds)
         self._space = Space(source, self._filled, self.component)

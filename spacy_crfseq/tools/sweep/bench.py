@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from spacy import util
 
 from ...errors import DataError
-from ...pipeline.project import Say, Setup, each_component, encode, score, scores_every, set_up_from
+from ...pipeline.pipeline_training import PipelineTraining, Say, Turn, set_up_from
 from ...prf import finite
 from ...types import Floats, TextLoss
 from .grid import Combination, Place
@@ -18,8 +18,6 @@ from .jobs import end_with_parent
 from .results import CombinationResult, Repetition
 
 if TYPE_CHECKING:
-    from spacy.training import Example
-
     from ...pipeline.component import CRFComponent
     from ...training.fit import FitResult
 
@@ -60,20 +58,19 @@ class Bench:
     """
 
     def __init__(self, candidate: Candidate, name: str, every: int | None, patience: int | None, say: Say) -> None:
-        setup = set_up_from(candidate.config, say)
-        needed = needed_before(setup, name)
-        self.untrained = [other for other in setup.to_train if other not in {name, *needed, *setup.resumed}]
+        training = set_up_from(candidate.config, say)
+        needed = needed_before(training, name)
+        self.untrained = [other for other in training.to_train if other not in {name, *needed, *training.resumed}]
         self._name, self._every, self._patience = name, every, patience
-        own = setup.to_train[name]
+        own = training.to_train[name]
         own.training.set(keeps=True)
-        encode(setup)
-        self._setup = setup._replace(to_train={other: setup.to_train[other] for other in (*needed, name)})
-        self._dev = list[Any]()
-        for turn in each_component(self._setup):
+        training.encode()
+        self._training = training._replace(to_train={other: training.to_train[other] for other in (*needed, name)})
+        for turn in self._training.turns():
             if turn.name == name:
-                self._dev = list(turn.dev or ())
+                self._turn = turn._replace(dev=list(turn.dev or ()))
                 break
-            self._fit(turn.pipe, turn.dev, setup.training["seed"])
+            self._fit(turn)
         self._texts, self._staged = own.training.present().whole, own.method.first_stage() is not None
 
     def train(self, candidate: Candidate, seeds: Sequence[int], parent: int) -> tuple[CombinationResult, Floats]:
@@ -85,7 +82,7 @@ class Bench:
         repetitions, best = list[Repetition](), np.zeros(0)
         for seed in seeds:
             pipe = self._begin(candidate)[1]
-            trained = self._fit(pipe, self._dev, seed, lambda _: end_with_parent(parent))
+            trained = self._fit(self._turn._replace(pipe=pipe, seed=seed), lambda _: end_with_parent(parent))
             at_best = next((progress for progress in reversed(trained.history) if progress.best), None)
             if at_best is None or at_best.score is None:
                 raise DataError(f"no score: the objective is {trained.history[-1].report.value}")
@@ -102,15 +99,15 @@ class Bench:
         """Save the pipeline with the parameters [D] of a repetition, and its scores."""
         nlp, pipe = self._begin(candidate)
         pipe.set_parameters(theta)
-        setup = self._setup._replace(nlp=nlp, to_train={**self._setup.to_train, self._name: pipe})
-        score(setup, {self._name: (repetition.loss or 0.0) / max(1, setup.train.n_tokens)})
+        training = self._training._replace(nlp=nlp, to_train={**self._training.to_train, self._name: pipe})
+        training.score({self._name: (repetition.loss or 0.0) / max(1, training.corpus.n_tokens)})
         nlp.config["training"]["seed"] = repetition.seed
         nlp.meta["sweep"] = candidate.combination.key
-        setup.save(folder)
+        training.save(folder)
 
     def _begin(self, candidate: Candidate) -> tuple[Any, CRFComponent]:
         """Return a pipeline with the settings of a candidate, and its component with weights of zero."""
-        nlp = self._setup.nlp
+        nlp = self._training.nlp
         if not self._staged:  # a first stage was trained with this pipeline
             others = nlp.to_bytes(exclude=[self._name])
             nlp = util.load_model_from_config(candidate.config, vocab=nlp.vocab, auto_fill=True)
@@ -120,20 +117,15 @@ class Bench:
         pipe.training.begin(self._texts)
         return nlp, pipe
 
-    def _fit(
-        self, pipe: CRFComponent, dev: Iterable[Example] | None, seed: int | None, callback: Any = None
-    ) -> FitResult:
-        result = pipe.fit(
-            dev=dev, patience=self._patience, callback=callback, seed=seed,
-            evaluate_every=scores_every(pipe, self._every),
-        )  # fmt: skip
+    def _fit(self, turn: Turn, callback: Any = None) -> FitResult:
+        result = turn.fit(self._every, self._patience, callback)
         if result.reason == "interrupted":
             raise KeyboardInterrupt
         return result
 
 
-def needed_before(setup: Setup, name: str) -> set[str]:
+def needed_before(training: PipelineTraining, name: str) -> set[str]:
     """Return the components whose predictions the features of another one may look at."""
-    before = set(setup.nlp.pipe_names[: setup.nlp.pipe_names.index(name)])
-    annotating = before & set(setup.training["annotating_components"]) & set(setup.to_train)
-    return annotating if setup.to_train[name].reads else set()
+    before = set(training.nlp.pipe_names[: training.nlp.pipe_names.index(name)])
+    annotating = before & set(training.settings["annotating_components"]) & set(training.to_train)
+    return annotating if training.to_train[name].reads else set()

@@ -11,7 +11,7 @@ from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, INTERRUPTED, printer, say
 from ...cli.fit import suggest_next
-from ...pipeline.project import BEST
+from ...pipeline.pipeline_training import BEST
 from . import PAGE, sweep
 from .results import FIGURES, result_rows
 from .study import IMPORTANCE, JOURNAL, importance_rows

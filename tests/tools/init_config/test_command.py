@@ -19,7 +19,7 @@ from spacy.schemas import ConfigSchemaTraining
 
 from spacy_crfseq.corpora.layouts import GOLD, NAMES
 from spacy_crfseq.errors import ConfigError, FormatError
-from spacy_crfseq.pipeline.project import load_config
+from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.tools.init_config import (
     GOALS,
     LANGUAGES,

@@ -1,0 +1,57 @@
+"""The config file of a training, with the overrides of a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spacy import util
+
+from ..errors import ConfigError
+from .overrides import check_overrides
+
+if TYPE_CHECKING:
+    from thinc.api import Config
+
+
+def check_config_file(path: Path) -> None:
+    """RAISES ConfigError: If there is no such file, it is empty or not in UTF-8."""
+    path = Path(path)
+    if str(path) == "-":
+        return
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder. Give a config file.")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such config file (in {Path.cwd()}).")
+    try:
+        text = path.read_text(encoding="utf8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} of this config is not utf8. Save it as UTF-8.") from error
+    if not text.strip():
+        advice = f"To write a config, run: python -m spacy crfseq init-config {path} --force"
+        raise ConfigError(f"{path} is empty. {advice}")
+
+
+def load_config(config_path: Path, overrides: dict[str, Any], sections: Collection[str] = ()) -> Config:
+    """Return a config without interpolating its variables.
+
+    A block that an override gives another function loses the settings of the former one, which are not its own.
+    sections (Collection[str]): Sections that the caller reads, beside those of spaCy.
+    RAISES ConfigError: As `check_config_file`, and if nothing reads an override.
+    """
+    check_config_file(config_path)
+    config = util.load_config(config_path, interpolate=False)
+    if overrides:
+        check_overrides(config, overrides, sections)
+    for key, function in overrides.items():
+        *parts, name = key.split(".")
+        if name.startswith("@"):
+            block: Any = reduce(lambda outer, part: outer.get(part, {}), parts, config)
+            if block.get(name, function) != function:
+                block.clear()
+                block[name] = function
+    text = config.to_str(interpolate=False)
+    replaced: Config = util.load_config_from_str(text, overrides=overrides, interpolate=False)
+    return replaced

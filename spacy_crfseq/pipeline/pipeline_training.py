@@ -1,0 +1,443 @@
+"""The training of a pipeline: its components one after another, on the corpora of its config, as ``spacy train`` does.
+
+The config and the output are those of ``spacy train``.  Later components see the predictions of those in
+``[training.annotating_components]``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack
+from functools import partial, reduce
+from operator import getitem
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from spacy import util
+from tqdm import tqdm
+
+from ..corpora.layouts import corpus_block
+from ..corpora.outputs import check_output_folder
+from ..errors import ConfigError, DataError
+from ..files import replace_folder
+from ..prf import SEQUENCES, finite
+from .configs import load_config
+from .examples import Corpus
+from .spacy_train import scores_alone
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+    from spacy.training import Example
+    from thinc.api import Config
+
+    from ..training.checkpoint import Checkpoint
+    from ..training.fit import FitResult, Progress, Scores
+    from .component import CRFComponent
+
+BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
+Say: TypeAlias = Callable[[str, str], None]
+"""Shows a line of progress; its kind comes first: "text", "info" or "warn"."""
+
+
+def log(kind: str, line: str) -> None:
+    """Write a line of progress to spaCy's log."""
+    (util.logger.warning if kind == "warn" else util.logger.info)(line)
+
+
+class TrainingReporter(Protocol):
+    """Shows and logs training."""
+
+    def start(self, name: str, tokens: int, every: int, scored: bool) -> None:
+        """Begin with a component, trained on this many tokens and shown every so many iterations."""
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in an iteration."""
+
+
+class Turn(NamedTuple):
+    """A component that is ready to be trained.
+
+    examples (Corpus | None): What it learns from; None if it holds that encoded.
+    dev (Corpus | None): Scored during training; None if there is no dev corpus.
+    seed (int | None): ``training.seed`` of the config.
+    """
+
+    name: str
+    pipe: CRFComponent
+    examples: Corpus | None
+    dev: Iterable[Example] | None
+    seed: int | None
+
+    def fit(
+        self,
+        every: int | None = None,
+        patience: int | None = None,
+        callback: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> FitResult:
+        """Train the component at once; after Ctrl-C, the result says so.
+
+        every (int | None): Iterations between two scores; None for `scored_every`.
+        """
+        return self.pipe.training.fit(
+            self.examples, self.dev, None, self.seed, checkpoint,
+            evaluate_every=self.scored_every(every), patience=patience, callback=callback,
+        )  # fmt: skip
+
+    def scored_every(self, every: int | None) -> int:
+        """Return the number of iterations between two scores: `every`, else 1 if online, else 10."""
+        return every or (1 if self.pipe.method.optimizer.online else 10)
+
+
+class TrainingResults(NamedTuple):
+    """The results of the components that were trained, by their names, and whether Ctrl-C has ended the training."""
+
+    results: dict[str, FitResult]
+    interrupted: bool
+
+
+class Outcome(NamedTuple):
+    """What was trained and saved."""
+
+    best: Path | None
+    last: Path | None
+    scores: dict[str, Any]
+    reasons: dict[str, str]
+    untrained: list[str]
+    interrupted: bool
+
+
+class PipelineTraining(NamedTuple):
+    """The training of a pipeline: `encode` reads the corpus, `train` finds the weights, `save_models` writes them.
+
+    Whoever trains in another way asks for the `turns` of the components.
+
+    settings (dict): The section [training] of the config, resolved.
+    to_train (dict): The components to train, by their names.
+    resumed (set): Those of them that were trained before.
+    corpus (Corpus): The training corpus, which `encode` is the first to read.
+    distributed (bool): Whether the workers of a cluster read the training corpus.
+    """
+
+    nlp: Language
+    settings: dict[str, Any]
+    to_train: dict[str, CRFComponent]
+    resumed: set[str]
+    corpus: Corpus
+    read_dev: Callable[[], Iterable[Example]]
+    say: Say = log
+    distributed: bool = False
+
+    def refuse_trained(self, what: str) -> None:
+        """RAISES ConfigError: If a component to train comes from a trained pipeline, with which `what` cannot work."""
+        if self.resumed:
+            names = ", ".join(map(repr, sorted(self.resumed)))
+            raise ConfigError(f"{what} trains from scratch, but {names} comes from a trained pipeline (source).")
+
+    def one_to_train(self, wanted: str | None) -> str:
+        """Return the name of the component to train, `wanted` or the only one.  RAISES ConfigError: If none is."""
+        names = list(self.to_train)
+        if wanted in names or (wanted is None and len(names) == 1):
+            return wanted or names[0]
+        said = f"{wanted!r} is no" if wanted else "There is more than one"
+        raise ConfigError(f"{said} CRF component to train. Choose one: --component {' or '.join(names)}.")
+
+    def encode(self, postpone: bool = True) -> None:
+        """Read the training corpus and initialize the components to train.
+
+        postpone (bool): Leave first stages to `turns` where it initializes the component again, after annotating
+            components.
+        """
+        self.say("text", "Reading and encoding the training corpus")
+        names = self.nlp.pipe_names
+        for name, pipe in self.to_train.items():
+            annotated = not set(self.settings["annotating_components"]).isdisjoint(names[: names.index(name)])
+            postponed = postpone and annotated and name not in self.resumed
+            pipe.training.set(report=lambda line, name=name: self.say("text", f"{name}: {line}"), postponed=postponed)
+        with self.nlp.select_pipes(disable=[*self.settings["frozen_components"], *self.resumed]):
+            self.nlp.initialize(lambda: self.corpus)
+
+    def turns(self) -> Iterator[Turn]:
+        """Yield the components in the order of the pipeline; train each before asking for the next one.
+
+        Features that earlier components have changed are encoded again; Ctrl-C is raised.
+        """
+        dev, left, annotated = Corpus(self.read_dev, self.corpus.keeps or self.distributed), list(self.to_train), False
+        scored = bool(dev.head(1))
+        for component in self.to_train.values():
+            component.training.set(annotators=())
+        for name, pipe in self.nlp.pipeline:
+            if name in self.to_train:
+                component = self.to_train[name]
+                self._prepare(name, component, annotated)
+                # a resumed component has not been encoded
+                examples = self.corpus if name in self.resumed else None
+                yield Turn(name, component, examples, dev if scored else None, self.settings["seed"])
+                left.remove(name)
+            if name in self.settings["annotating_components"] and left:
+                for corpus in [dev] if self.distributed else [self.corpus, dev]:  # workers annotate their parts
+                    corpus.annotate(pipe)
+                annotated = True
+                for other in left:
+                    training = self.to_train[other].training
+                    training.set(annotators=[*training.plan.annotators, pipe])
+
+    def _prepare(self, name: str, pipe: CRFComponent, annotated: bool) -> None:
+        """Initialize a component again if its features have changed, and show its size."""
+        from ..training.compatibility import part_name
+        from .start_from import summary
+
+        if (annotated or pipe.training.plan.postponed) and name not in self.resumed:
+            pipe.training.set(postponed=False)
+            block = self.nlp.config.interpolate()["initialize"]["components"].get(name, {})  # such as given labels
+            pipe.initialize(lambda: self.corpus, nlp=self.nlp, **util.registry.resolve(block))
+        if name in self.resumed:
+            pipe.training.use_texts(self.nlp)
+        docs = [example.predicted for example in self.corpus.head(100)]
+        for annotator in pipe.training.plan.annotators if self.distributed else ():
+            docs = list(annotator.pipe(docs))
+        warn_of_empty_columns(self.say, name, pipe.reads, docs, "training document", "training")
+        _warn_of_sentences(self, name, pipe)
+        self.say("info", f"Training {name}: {len(pipe.tags)} labels, {pipe.crf.theta.size:,} parameters")
+        if pipe.training.plan.source is not None:
+            self.say("info", f"From the trained {name}: {summary(pipe.training.plan.source, pipe.doc_model)}")
+        for term, settings in pipe.method.each_term(name).items():
+            if data := pipe.training.present().terms.get(term):
+                size = f"{data.n_sequences:,} sequences, {data.encoded.n_tokens:,} tokens"
+                self.say("info", f"Term {term}: {size}, {settings.weight:g} * {part_name(settings.loss)}")
+
+    def train(
+        self,
+        reporter: TrainingReporter | None = None,
+        every: int | None = None,
+        patience: int | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> TrainingResults:
+        """Train all components, or until Ctrl-C.
+
+        every, patience (int | None): Arguments of their `fit`; None for the default.
+        """
+        results: dict[str, FitResult] = {}
+        try:
+            for turn in self.turns():
+                if reporter is not None:
+                    shown = turn.scored_every(every)
+                    reporter.start(turn.name, self.corpus.n_tokens, shown, turn.dev is not None)
+                result = turn.fit(every, patience, reporter, checkpoint)
+                if result.history:
+                    results[turn.name] = result
+                    if reporter is not None:
+                        self.say("text", f"{turn.name}: {len(result.history)} iterations; {result.reason}")
+                if result.reason == "interrupted":
+                    return TrainingResults(results, True)
+        except KeyboardInterrupt:
+            return TrainingResults(results, True)
+        return TrainingResults(results, False)
+
+    def score(
+        self, losses: dict[str, float], known: Mapping[str, Scores] | None = None, *, scoring: bool = True
+    ) -> dict[str, Any]:
+        """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
+
+        known (Mapping[str, Scores] | None): Scores of components; they are used for a pipeline of one.
+        scoring (bool): Whether to evaluate at all; without, a pipeline of several components has no scores.
+        """
+        nlp = self.nlp
+        scores = scores_alone(nlp, known or {})
+        if scores is None:
+            dev = list(self.read_dev()) if scoring else []
+            scores = nlp.evaluate(dev) if dev else {}
+        weighted = self.settings["score_weights"]
+        kept = {name: value for name, value in scores.items() if name in weighted or name.endswith(SEQUENCES)}
+        nlp.meta["performance"] = {**kept, **{f"{name}_loss": finite(loss) for name, loss in losses.items()}}
+        return scores
+
+    def save_models(self, trained: TrainingResults, output: Path) -> Outcome:
+        """Save the last and the best parameters as two pipelines, with scores in their meta.json.
+
+        Ctrl-C ends the scoring, not the saving; after training that was interrupted, or for the second time, it ends
+        both.
+        """
+        try:
+            return self._saved(trained, output)
+        except KeyboardInterrupt:
+            if trained.interrupted:
+                raise
+            return self._saved(trained._replace(interrupted=True), output, scoring=False)
+
+    def _saved(self, trained: TrainingResults, output: Path, *, scoring: bool = True) -> Outcome:
+        results, interrupted = trained
+        reasons = {name: result.reason for name, result in results.items()}
+        untrained = [name for name in self.to_train if name not in results and name not in self.resumed]
+        if not results:
+            return Outcome(None, None, {}, reasons, untrained, interrupted)
+        scores: dict[str, Any] = {}
+        scored: list[Any] = []
+        for folder, kind in ((LAST, "last"), (BEST, "best")):
+            parameters = [getattr(result, kind) for result in results.values()]
+            if not scored or not all(map(np.array_equal, parameters, scored)):
+                for name, theta in zip(results, parameters, strict=True):
+                    self.to_train[name].set_parameters(theta)
+                tokens = max(1, self.corpus.n_tokens)
+                shown = {name: result.history[-1] for name, result in results.items()}
+                if kind == "best":
+                    shown |= {name: step for name, result in results.items() for step in result.history if step.best}
+                losses = {name: step.report.loss / tokens for name, step in shown.items()}
+                known = {name: result.scores[kind == "last"] for name, result in results.items()}
+                scores, scored = self.score(losses, known, scoring=scoring), parameters
+            self.save(output / folder)
+        return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
+
+    def save(self, folder: Path) -> None:
+        """Save the pipeline with its model card, replacing the folder."""
+        from spacy.training.loop import create_before_to_disk_callback
+
+        from .spacy_train import fill_card
+
+        nlp = create_before_to_disk_callback(self.settings["before_to_disk"])(self.nlp)
+        with ExitStack() as stack:
+            for pipe in self.to_train.values():
+                stack.enter_context(pipe.packed_once())  # for its size, then for its file
+            replace_folder(folder, fill_card(nlp).to_disk)
+
+
+def set_up(
+    config_path: Path,
+    output: Path | None,
+    overrides: dict[str, Any],
+    pipelines: Sequence[str],
+    force: bool,
+    say: Say = log,
+    files: Sequence[str] = (LOG,),
+) -> PipelineTraining:
+    """Return the training of a config file.
+
+    pipelines, files (Sequence[str]): Names of what will be written in `output`; see `check_output_folder`.
+    """
+    config = load_config(config_path, overrides)
+    if output is not None:
+        components = config.interpolate().get("components", {}).values()
+        sources = [str(block["source"]) for block in components if "source" in block]
+        check_output_folder(output, *sources, pipelines=pipelines, files=files, force=force)
+    return set_up_from(config, say)
+
+
+def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
+    """Return the training of a config: the pipeline and its corpora are made as ``spacy train`` does.
+
+    RAISES CrfError: If a component to train is not a CRF, if there is none, or if the training corpus is empty.
+    """
+    from spacy.schemas import ConfigSchemaTraining
+    from thinc.api import fix_random_seed
+
+    from ..optimizers.online import check_seed
+
+    seed = config.interpolate().get("training", {}).get("seed", 0)
+    if isinstance(seed, int):  # spaCy's schema refuses other things
+        check_seed("[training] seed", seed)
+        fix_random_seed(seed)
+    nlp = util.load_model_from_config(config, auto_fill=True)
+    filled = nlp.config.interpolate()
+    training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
+    to_train = _to_train(nlp, training["frozen_components"])
+    for pipe in to_train.values():
+        pipe.training.set(watch=count_texts)
+    resumed = set(util.get_sourced_components(config)).intersection(to_train)
+    read_train, read_dev, portions = _corpora(nlp, filled, training)
+    last = max(nlp.pipe_names.index(name) for name in to_train)
+    annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
+    times = 2 if corpus_block(filled, "train_corpus").get("twice") else 1
+
+    def report(docs: int, tokens: int) -> None:
+        twice = ", each twice" if times > 1 else ""
+        say("info", f"Encoded {docs // times:,} documents, {tokens // times:,} tokens{twice}")
+
+    return PipelineTraining(
+        nlp, training, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev, say
+    )
+
+
+def count_texts(name: str, examples: Iterator[Example]) -> Iterator[Example]:
+    """Yield the texts of a term, counted on a terminal."""
+    return iter(tqdm(examples, f"Texts of {name}", disable=None, leave=False, file=sys.stderr, delay=1, unit=" texts"))
+
+
+def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
+    from .component import CRFComponent
+
+    pipes = {name: pipe for name, pipe in nlp.pipeline if name not in frozen}
+    trainable = {name: pipe for name, pipe in pipes.items() if getattr(pipe, "is_trainable", False)}
+    others = [name for name, pipe in trainable.items() if not isinstance(pipe, CRFComponent)]
+    if others:
+        raise ConfigError(
+            f"crfseq fit trains CRF components only, but {', '.join(map(repr, others))} would have to be trained, too. "
+            "Use 'python -m spacy train' for pipelines with other trainable components, or list them in [training] "
+            "frozen_components if they are trained already."
+        )
+    if not trainable:
+        raise ConfigError(
+            f"There is no CRF component to train in the pipeline {list(nlp.pipe_names)}. Add one, such as crf_ner, to "
+            "[nlp] pipeline, or take it out of [training] frozen_components."
+        )
+    for pipe in trainable.values():
+        pipe.doc_model.refuse_networks("crfseq fit", "Use 'python -m spacy train'.")  # type: ignore[attr-defined]
+    return trainable  # type: ignore[return-value]
+
+
+def _corpora(
+    nlp: Language, config: Any, training: dict[str, Any]
+) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]], Callable[..., Any] | None]:
+    """Return functions that read the training and the dev examples, and the former in portions, if its reader can.
+
+    There are no dev examples if the config has no dev path.
+    """
+    names = [training["train_corpus"], training["dev_corpus"]]
+    if not _has_path(config, names[1]):  # readers cannot be created without one
+        *blocks, last = names.pop().split(".")
+        reduce(getitem, blocks, config).pop(last)
+    corpora = util.resolve_dot_names(config, names)
+    read = getattr(corpora[0], "stream", corpora[0])  # calling the package's readers would keep the examples in memory
+    if next(iter(read(nlp)), None) is None:
+        raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
+    portions = partial(corpora[0].portions, nlp) if hasattr(corpora[0], "portions") else None
+    return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else [], portions
+
+
+def _has_path(config: dict[str, Any], name: str) -> bool:
+    """Whether a block such as corpora.dev names a file; a reader without a setting `path` is assumed to have one."""
+    block: Any = config
+    for key in name.split("."):
+        block = block.get(key, {}) if isinstance(block, dict) else {}
+    return block.get("path", "?") not in (None, "") if isinstance(block, dict) else True
+
+
+def _warn_of_sentences(training: PipelineTraining, name: str, pipe: CRFComponent) -> None:
+    from ..features.documents import DocumentWords
+    from ..features.protocol import LabelAttributes
+    from .texts import unit_of
+
+    plugins = pipe.method.attributes.values()
+    if unit_of(training.nlp) == "sentence" and any(
+        isinstance(plugin, DocumentWords | LabelAttributes) for plugin in plugins
+    ):
+        training.say(
+            "warn",
+            f'{name} has attributes of whole documents, but learns from single sentences: set unit = "document" in '
+            'both corpus readers, or unit = "passage" if the files mark no documents',
+        )
+
+
+def warn_of_empty_columns(
+    say: Say, name: str, reads: Set[str], docs: Sequence[Doc], documents: str, section: str
+) -> None:
+    """Warn of columns that a component reads and no Doc has; `section` of the config lists annotating components."""
+    for column in sorted(reads - {"NORM", "SPACY"}):
+        if not any(doc.has_annotation(column) for doc in docs):
+            say(
+                "warn",
+                f"{name} reads {column}, which no {documents} has: list the component that sets it in [{section}] "
+                "annotating_components, or the column under `given` of the corpus reader",
+            )
