@@ -1,4 +1,4 @@
-"""Ready-made lists of templates: the papers' feature sets and a default for each task."""
+"""Ready-made lists of templates: for each task a default and a larger set, and the feature sets of papers."""
 
 from __future__ import annotations
 
@@ -145,14 +145,14 @@ def chunking() -> FeatureSet:
     return FeatureSet(("LOWER[-2..2]", *tags, *_grams("LOWER", 2, -1), "SUFFIX3[0]", "SHAPE[0]"))
 
 
-def tagging_v2() -> FeatureSet:
+def large_tagging() -> FeatureSet:
     """Return `tagging` with longer affixes, pairs of a prefix and a suffix, and brief shapes of the word and around."""
     affixes = (*_affixes(5, 6), "PREFIX1|SUFFIX3", "PREFIX2|SUFFIX2")
     shapes = ("BRIEF_SHAPE", *_grams("BRIEF_SHAPE", 2, -1), *_grams("BRIEF_SHAPE", 3, -1))
     return FeatureSet((*tagging().templates, *affixes, *shapes))
 
 
-def chunking_v2() -> FeatureSet:
+def large_chunking() -> FeatureSet:
     """Return `chunking` with conjunctions of words and tags, more word bigrams, affixes and shapes."""
     mixed = [f"LOWER[{i}]|TAG[{k}]" for i, k in ((-1, 0), (0, -1), (0, 0), (0, 1), (1, 0), (-1, 1))]
     words = ("LOWER[-2]|LOWER[-1]", "LOWER[1]|LOWER[2]")
@@ -168,7 +168,7 @@ def entities() -> FeatureSet:
     return FeatureSet((*word, *context, *_grams("LOWER", 2, -1), *_grams("BRIEF_SHAPE", 3, -1)))
 
 
-def entities_v2() -> FeatureSet:
+def large_entities() -> FeatureSet:
     """Return `entities` with longer affixes, and pairs of shapes."""
     return FeatureSet((*entities().templates, *_affixes(5, 6), *_grams("SHAPE", 2, -1)))
 

@@ -108,10 +108,10 @@ def test_affixes_are_absent_on_shorter_words(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [(sets.tagging, sets.tagging_v2), (sets.chunking, sets.chunking_v2), (sets.entities, sets.entities_v2)],
+    ("default", "large"),
+    [(sets.tagging, sets.large_tagging), (sets.chunking, sets.large_chunking), (sets.entities, sets.large_entities)],
 )
-def test_second_versions_add_templates(first: Any, second: Any) -> None:
-    old, new = first().plans()[0].templates, second().plans()[0].templates
-    assert list(new[: len(old)]) == list(old)
-    assert len(set(new)) == len(new) == len(second().plans()[0].templates) > len(old)
+def test_large_sets_have_the_templates_of_the_default_and_others(default: Any, large: Any) -> None:
+    few, many = default().plans()[0].templates, large().plans()[0].templates
+    assert list(many[: len(few)]) == list(few)
+    assert len(set(many)) == len(many) > len(few)

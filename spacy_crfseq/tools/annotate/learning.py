@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 WRONG = "incorrect"
 """The group of spans that are known not to be there."""
-FIELDS = "spacy_crfseq.Entities.v2"
+FIELDS = "spacy_crfseq.LargeEntities.v1"
 _SPANS = {
     "incorrect_spans_key": WRONG,
     "features": {"@crf_features": FIELDS},

@@ -211,8 +211,8 @@ def test_asks_for_what_is_missing_on_a_terminal(
 def test_a_chunker_gets_tags_where_there_are_some() -> None:
     with_tags, without = (init_config(settings(("chunker",), name, "fast")) for name in ("conll2000", "spacy"))
     assert 'given = ["tag"]' in with_tags
-    assert "Chunking.v2" in with_tags
-    assert "Chunking.v2" not in without
+    assert "LargeChunking.v1" in with_tags
+    assert "LargeChunking.v1" not in without
     assert 'annotating_components = ["crf_tagger"]' in init_config(settings(("tagger", "chunker"), "spacy", "fast"))
 
 

@@ -419,7 +419,7 @@ def test_a_file_that_is_no_study(run: Run, configure: Any, paths: list[str], tmp
     ("training.sed = [1]", ("[training] has no setting 'sed'", "Did you mean 'seed'?")),
     ("training.seed = [1, 2]", ("training.seed: seeds are repetitions of a combination. Give --seeds N",)),
     ('optimizer = ["LBFSG"]', ("optimizer: there is no function 'LBFSG'", "Did you mean 'LBFGS'?")),
-    ('features = ["Entities.v2", "Entites.v2"]', ("no function 'Entites.v2'", "Chunking, Entities, Gazetteer")),
+    ('features = ["Entities.v1", "Entites.v1"]', ("no function 'Entites.v1'", "Chunking, Entities, Gazetteer")),
     ("optimizer = [3]", ("must list names of functions or blocks", "@crf_optimizers")),
     ('optimizer = [{"@crf_optimizers": "LBFGS", "histry": 1}]', ("LBFGS has no setting 'histry'", "'history'")),
     ("regularizer.rho = 1", ("regularizer.rho must be a list", "Write regularizer.rho = [1].")),
