@@ -216,7 +216,7 @@ class PartBytes(BytesIO):
     begin = 0
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """The bytes from `begin` to `end` of a file, None for its end."""
 
     path: Path
@@ -264,13 +264,13 @@ def files_of(path: Path) -> list[Path]:
     return files or [path]
 
 
-def cut(path: Path, size: int, mark: bytes | tuple[bytes, ...] | None) -> list[Part]:
+def cut(path: Path, size: int, mark: bytes | tuple[bytes, ...] | None) -> list[FilePart]:
     """Return a file in parts of about `size` bytes.
 
     mark: What a line begins with at which a part may begin; None to return the file as a whole.
     """
     if mark is None or size <= 0 or path.suffix == ZIPPED or not path.is_file():
-        return [Part(path)]
+        return [FilePart(path)]
     length, begins = path.stat().st_size, [0]
     with path.open("rb") as file:
         while begins[-1] + size < length:
@@ -282,7 +282,7 @@ def cut(path: Path, size: int, mark: bytes | tuple[bytes, ...] | None) -> list[P
             if not line:
                 break
             begins.append(place)
-    return [Part(path, *bounds) for bounds in zip(begins, [*begins[1:], None], strict=True)]
+    return [FilePart(path, *bounds) for bounds in zip(begins, [*begins[1:], None], strict=True)]
 
 
 # Encodings

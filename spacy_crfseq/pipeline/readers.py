@@ -40,7 +40,7 @@ from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
 from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, find_layout, layout_by_ending
-from ..corpora.lines import Part, check_file, checked, cut, files_of, in_bytes
+from ..corpora.lines import FilePart, check_file, checked, cut, files_of, in_bytes
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, DataError, FormatError
@@ -59,7 +59,7 @@ MARKS = {
     CUSTOM: tuple(DOCSTART.encode() + end for end in (b" ", b"\t", b"\n", b"\r\n")),
 }
 """What the first line of a document begins with, in layouts whose files can be cut."""
-Sentences = Callable[[Language, Part], Iterator[Sentence]]
+Sentences = Callable[[Language, FilePart], Iterator[Sentence]]
 """Reads the sentences of a part of a corpus."""
 
 
@@ -303,7 +303,7 @@ def read_examples(
     return CorpusReader(CorpusSettings(path, preset, tuple(given), unit, chunks_key, on_invalid, limit)).stream(nlp)
 
 
-def _sentences(layout: Preset, nlp: Language, part: Part) -> Iterator[Sentence]:
+def _sentences(layout: Preset, nlp: Language, part: FilePart) -> Iterator[Sentence]:
     if layout.name == ANNOTATIONS.name:
         return annotated_sentences(nlp, part.path, layout.encoding)
     if layout.name == CRFSUITE:
@@ -326,12 +326,12 @@ class CorpusReader:
         of_sentences = layout.form is not None or layout.name == ANNOTATIONS.name
         self._settings = replace(settings, unit="sentence") if of_sentences else settings
         self._sentences: Sentences = sentences or partial(_sentences, settings.layout)
-        self._part: Part | None = None
+        self._part: FilePart | None = None
         self._warned: set[Path] = set()
         # A Vocab takes no weak references; the stored one keeps its id from being used again.
         self._built: dict[int, tuple[Vocab, list[Gold]]] = {}
 
-    def parts(self, size: int) -> list[Part | None]:
+    def parts(self, size: int) -> list[FilePart | None]:
         """Return parts of about `size` bytes, which hold all docs in order; only None, all, where `limit` counts them.
 
         Files are cut between sentences or documents; into none where passages or joined sentences go on.
@@ -346,7 +346,7 @@ class CorpusReader:
             mark = BLANK
         return [part for file in files_of(settings.path) for part in cut(file, size, mark)]
 
-    def part(self, part: Part | None) -> "CorpusReader":
+    def part(self, part: FilePart | None) -> "CorpusReader":
         """Return the reader of a part."""
         if part is None:
             return self
@@ -399,8 +399,8 @@ class CorpusReader:
         )
         return islice(docs, self._settings.limit or None)
 
-    def _parts(self) -> list[Part]:
-        return [self._part] if self._part else [Part(file) for file in files_of(self._settings.path)]
+    def _parts(self) -> list[FilePart]:
+        return [self._part] if self._part else [FilePart(file) for file in files_of(self._settings.path)]
 
     def _each(self, nlp: Language, work: Callable[[DocBuilder, Iterator[Sentence]], Iterator[Any]]) -> Iterator[Any]:
         """Yield what `work` makes of the sentences of each file, and warn of invalid tags at its end."""
@@ -452,9 +452,9 @@ class TextReader:
 
     def __init__(self, path: Path, asked: Asked, limit: int) -> None:
         self._path, self._asked, self._limit = path, asked, limit
-        self._part: Part | None = None
+        self._part: FilePart | None = None
 
-    def parts(self, size: int) -> list[Part | None]:
+    def parts(self, size: int) -> list[FilePart | None]:
         """Return parts of about `size` bytes of plain text and JSON Lines, and other files as a whole."""
         if self._limit:
             return [None]
@@ -465,7 +465,7 @@ class TextReader:
         }
         return [part for file in layouts for part in cut(file, size, b"" if can_cut[file] else None)]
 
-    def part(self, part: Part | None) -> "TextReader":
+    def part(self, part: FilePart | None) -> "TextReader":
         """Return the reader of a part."""
         other = copy(self)
         other._part = part
@@ -473,7 +473,7 @@ class TextReader:
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Return an iterator over the examples, both docs of which are the same."""
-        parts = [Part(file) for file in files_of(self._path)] if self._part is None else [self._part]
+        parts = [FilePart(file) for file in files_of(self._path)] if self._part is None else [self._part]
         layouts = [self._layout(part.path) for part in parts]
         texts = chain.from_iterable(read_texts(nlp, *pair) for pair in zip(parts, layouts, strict=True))
         return (Example(text.doc, text.doc) for text in islice(texts, self._limit or None))

@@ -13,7 +13,7 @@ from srsly import msgpack_loads
 from ..corpora import DOCBIN, PRESETS, TOKEN_COLUMNS, Preset, Sentence, check_file, read
 from ..corpora.annotations import json_records
 from ..corpora.layouts import RAW, corpus_block
-from ..corpora.lines import Part, checked, lines_of
+from ..corpora.lines import FilePart, checked, lines_of
 from ..errors import FormatError
 from ..files import collecting
 
@@ -64,13 +64,13 @@ class Text(NamedTuple):
     meta: dict[str, Any]
 
 
-def read_texts(nlp: Language, path: Path | Part, layout: Preset) -> Iterator[Text]:
+def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator[Text]:
     """Stream the texts of a file, or a part of it, without empty ones; of a corpus, the annotation is ignored.
 
     A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
     RAISES CrfError: If a line is reached that cannot be read.
     """
-    part = path if isinstance(path, Part) else Part(path)
+    part = path if isinstance(path, FilePart) else FilePart(path)
     is_corpus, path = layout.name not in RAW, part.path
     documents = read_documents(path, layout, part.open(), join=unit_of(nlp) == "document")
     given = given_columns(nlp, layout)

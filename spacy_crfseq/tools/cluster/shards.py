@@ -20,7 +20,7 @@ from spacy.training import Example
 from thinc.api import Config
 
 from ... import threads
-from ...corpora.lines import Part
+from ...corpora.lines import FilePart
 from ...errors import ConfigError
 from ...features.encoded import renumbering
 from ...features.encoder import CollectedFeatures
@@ -64,7 +64,7 @@ class ConfigPart(NamedTuple):
     """A part of a corpus that a config names; None for all of it."""
 
     corpus: str
-    part: Part | None
+    part: FilePart | None
 
     def __call__(self, nlp: Language) -> Any:
         """Return the reader of this part."""

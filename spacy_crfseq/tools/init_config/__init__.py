@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
     dev: Path | None = None
 
 
-class Settings(NamedTuple):
+class ConfigSettings(NamedTuple):
     """Settings of a config: tasks in pipeline order, the layout of the corpus, and more.
 
     unit (str): What the readers make a Doc: a sentence, a passage or a document (`create_conll_reader`).
@@ -101,7 +101,7 @@ Ask = Callable[[str, Sequence[str], str], str]
 """Prompts with a question, its choices (none: free text) and a default."""
 
 
-def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
+def complete(wanted: Wanted, ask: Ask | None = None) -> ConfigSettings:
     """Fill in missing settings from the training file, by prompting with `ask` if given, or by defaults.
 
     RAISES ConfigError: If a name is unknown, or the layout cannot be determined.
@@ -123,7 +123,7 @@ def complete(wanted: Wanted, ask: Ask | None = None) -> Settings:
     goal = wanted.goal or (ask("Goal", GOALS, "fast") if ask else "fast")
     tasks = _tasks(task)
     _check_tasks(tasks, layout)
-    return Settings(tasks, lang, layout, goal, train, dev, _unit(tasks, layout, goal, train))
+    return ConfigSettings(tasks, lang, layout, goal, train, dev, _unit(tasks, layout, goal, train))
 
 
 def _unit(tasks: Sequence[str], layout: Preset, goal: str, train: Path | None) -> str:
@@ -201,7 +201,7 @@ def _ask(question: str, choices: Sequence[str], default: str) -> str:
         typer.echo(suggest(answer, choices), err=True)
 
 
-def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
+def init_config(settings: ConfigSettings, output: Path | str = "config.cfg") -> str:
     """Return the text of a config.
 
     RAISES ConfigError: If spaCy cannot make the language.
@@ -220,7 +220,7 @@ def init_config(settings: Settings, output: Path | str = "config.cfg") -> str:
     return f"{head}{_commented(_ordered(filled.to_str(interpolate=False)), text)}\n"
 
 
-def _render(settings: Settings, output: str) -> str:
+def _render(settings: ConfigSettings, output: str) -> str:
     """Return the config before spaCy adds its defaults."""
     environment = Environment(
         loader=PackageLoader(__package__), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -275,7 +275,7 @@ def _has_names() -> bool:
     return find_spec("faker") is not None
 
 
-def learn_classes(texts: Sequence[Path], settings: Settings, output: Path) -> Path:
+def learn_classes(texts: Sequence[Path], settings: ConfigSettings, output: Path) -> Path:
     """Return the file of classes that `word-classes` learns from raw texts and the training file, beside the config.
 
     Its name has a digest of these files and the language, so that the same classes are learned once.
@@ -350,7 +350,7 @@ def make_config(
     raw: list[Path] | None = None,
     lists: Path | None = None,
     force: bool = False,
-) -> tuple[Settings, str]:
+) -> tuple[ConfigSettings, str]:
     """Return the settings, and the config, which is written unless the file is "-"."""
     wanted = Wanted(task, lang, layouts.asked(layout), goal, train, dev)
     check_output_file(output, train, dev, force=force)  # before any prompt
@@ -367,7 +367,7 @@ def make_config(
     return settings, text
 
 
-def left_out(settings: Settings) -> list[str]:
+def left_out(settings: ConfigSettings) -> list[str]:
     """Return what the config lacks because packages are not installed, with the commands that install them."""
     languages = LATIN if "ner" in settings.tasks else WITH_CLASSES
     if settings.goal == "small" or settings.lang not in languages or lookups_languages():

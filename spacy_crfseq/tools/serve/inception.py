@@ -15,9 +15,8 @@ from spacy.tokens import Doc
 
 from ...corpora.utf16 import units_of
 from ...errors import DataError
-from .schema import Label, Part, characters, parsed
-from .service import Annotated as AnnotatedDoc
-from .service import CharSpan, Service
+from .schema import Label, RequestPart, characters, parsed
+from .service import AnnotatedDoc, ScoredSpan, Service
 
 ID = "{http://www.omg.org/XMI}id"
 CAS = "{http:///uima/cas.ecore}"
@@ -35,34 +34,34 @@ def _checked_type(name: str) -> str:
     return ".".join(map(_checked_name, name.split(".")))
 
 
-class Metadata(Part):
+class Metadata(RequestPart):
     """The UIMA type that is predicted, and its feature."""
 
     layer: Annotated[str, AfterValidator(_checked_type)]
     feature: Annotated[str, AfterValidator(_checked_name)]
 
 
-class Document(Part):
+class CasDocument(RequestPart):
     """A document as a UIMA CAS in XMI."""
 
     xmi: str
 
 
-class PredictRequest(Part):
+class RecommenderRequest(RequestPart):
     """A request for predictions."""
 
     metadata: Metadata
-    document: Document
+    document: CasDocument
 
 
-class TrainRequest(Part):
+class TrainRequest(RequestPart):
     """Annotated documents to learn from."""
 
     metadata: Metadata
-    documents: list[Document]
+    documents: list[CasDocument]
 
 
-class FeatureValue(Part):
+class FeatureValue(RequestPart):
     """The label of an annotation."""
 
     value: Label
@@ -148,7 +147,7 @@ def doc_of(service: Service, cas: Cas) -> Doc:
 
 def predict(service: Service, body: Mapping[str, Any]) -> dict[str, Any]:
     """Answer /predict: the document with predictions.  RAISES DataError: If it cannot be read."""
-    request = parsed(PredictRequest, body)
+    request = parsed(RecommenderRequest, body)
     tag, feature, cas = tag_of(request.metadata.layer), request.metadata.feature, read_cas(request.document.xmi)
     old = [each for _, each in cas.annotations(tag) if each.get(PREDICTED) == "true"]
     gone, at = {each.get(ID) for each in old}, set(map(id, old))
@@ -183,7 +182,7 @@ def train(service: Service, body: Mapping[str, Any]) -> bool:
     for document in request.documents:
         cas = read_cas(document.xmi)
         made = [item for item in cas.annotations(tag) if item[1].get(PREDICTED) != "true" and item[1].get(feature)]
-        spans = [CharSpan(*bounds, parsed(FeatureValue, {"value": each.get(feature)}).value) for bounds, each in made]
+        spans = [ScoredSpan(*bounds, parsed(FeatureValue, {"value": each.get(feature)}).value) for bounds, each in made]
         last = max((span.end for span in spans), default=0)
         ends = [bounds[1] for bounds, _ in cas.annotations(f"{SEGMENTATION}Sentence")]
         known = min((end for end in ends if end >= last), default=len(cas.text)) if spans else 0

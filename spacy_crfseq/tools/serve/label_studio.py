@@ -15,8 +15,8 @@ from pydantic import BeforeValidator, Field
 
 from ...corpora.utf16 import units_of
 from ...errors import DataError
-from .schema import Label, Part, characters, parsed
-from .service import CharSpan, Kept, Key, Service
+from .schema import Label, RequestPart, characters, parsed
+from .service import Kept, Key, ScoredSpan, Service
 
 KEEP = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 FORGET = {"ANNOTATIONS_DELETED": "annotations", "TASKS_DELETED": "tasks", "PROJECT_DELETED": "project"}
@@ -30,7 +30,7 @@ START = "START_TRAINING"
 """The event of the button in the settings of a model."""
 
 
-class Task(Part):
+class Task(RequestPart):
     """A task to predict: its data by their keys."""
 
     data: dict[str, Any]
@@ -42,7 +42,7 @@ class TaskOfEvent(Task):
     id: int
 
 
-class Region(Part):
+class Region(RequestPart):
     """A part of an annotation: a span if its value has labels, else a choice, a relation or another kind."""
 
     from_name: str | None = None
@@ -50,7 +50,7 @@ class Region(Part):
     value: dict[str, Any] = Field(default_factory=dict)
 
 
-class Labelled(Part):
+class Labelled(RequestPart):
     """The value of a span."""
 
     start: int
@@ -58,7 +58,7 @@ class Labelled(Part):
     labels: Annotated[list[Label], Field(max_length=1)]
 
 
-class AnnotationOfTask(Part):
+class AnnotationOfTask(RequestPart):
     """An annotation; without its task, it is of the only one that comes with it."""
 
     id: int | None = None
@@ -67,7 +67,7 @@ class AnnotationOfTask(Part):
     result: list[Region] | None = None
 
 
-class ProjectOfTask(Part):
+class ProjectOfTask(RequestPart):
     """A project, with the labelling interface in XML."""
 
     id: int | None = None
@@ -78,20 +78,20 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-class PredictRequest(Part):
+class PredictRequest(RequestPart):
     """A request for predictions."""
 
     tasks: list[Task]
     label_config: str | None = None
 
 
-class SetupRequest(Part):
+class SetupRequest(RequestPart):
     """The labelling interface of a project that takes up the model."""
 
     schema_: str | None = Field(None, alias="schema")
 
 
-class Event(Part):
+class Event(RequestPart):
     """An event of a project; without `send_payload`, the action is all that comes."""
 
     action: str
@@ -105,7 +105,7 @@ class KeepEvent(Event):
     annotation: Annotated[list[Any], BeforeValidator(_listed)]
 
 
-class Deleted(Part):
+class Deleted(RequestPart):
     """What is left of something that is deleted."""
 
     id: int
@@ -231,7 +231,7 @@ def _text_of(task: Task, interface: Interface) -> str:
     return text
 
 
-def _regions(text: str, spans: Sequence[CharSpan], interface: Interface) -> list[dict[str, Any]]:
+def _regions(text: str, spans: Sequence[ScoredSpan], interface: Interface) -> list[dict[str, Any]]:
     names = {"from_name": interface.from_name, "to_name": interface.to_name, "type": "labels"}
     units, regions = units_of(text), []
     for number, (start, end, label, probability) in enumerate(spans):
@@ -240,9 +240,9 @@ def _regions(text: str, spans: Sequence[CharSpan], interface: Interface) -> list
     return regions
 
 
-def _spans(text: str, regions: Sequence[Region], interface: Interface) -> list[CharSpan]:
+def _spans(text: str, regions: Sequence[Region], interface: Interface) -> list[ScoredSpan]:
     """Return the spans of the tag of labels."""
-    units, spans, names = units_of(text), list[CharSpan](), (interface.from_name, interface.to_name)
+    units, spans, names = units_of(text), list[ScoredSpan](), (interface.from_name, interface.to_name)
     for region in regions:
         other = interface.given and names != (region.from_name or names[0], region.to_name or names[1])
         if not other and region.value.get("labels"):
@@ -250,5 +250,5 @@ def _spans(text: str, regions: Sequence[Region], interface: Interface) -> list[C
             start, end = characters(units, value.start, value.end)
             if start == end:
                 raise DataError(f"The span {value.labels[0]!r} at {value.start} is empty.")
-            spans.append(CharSpan(start, end, value.labels[0]))
+            spans.append(ScoredSpan(start, end, value.labels[0]))
     return spans

@@ -11,13 +11,13 @@ from ...corpora.utf16 import character_at
 from ...errors import DataError
 
 
-class Part(BaseModel):
+class RequestPart(BaseModel):
     """A part of a request; keys that it does not name may hold anything."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
 
-Request = TypeVar("Request", bound=Part)
+Request = TypeVar("Request", bound=RequestPart)
 
 
 def parsed(kind: type[Request], body: Any) -> Request:

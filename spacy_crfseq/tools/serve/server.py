@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from ...errors import CrfError
 from . import inception, label_studio
-from .schema import Part, parsed
+from .schema import RequestPart, parsed
 from .service import Service
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ class RequestTooLargeError(CrfError):
     """A request of more than `LARGEST` bytes."""
 
 
-class TextRequest(Part):
+class TextRequest(RequestPart):
     """A text to annotate."""
 
     text: str
 
 
-class TextsRequest(Part):
+class TextsRequest(RequestPart):
     """Texts to annotate."""
 
     texts: list[str]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...pipeline.component import CRFComponent
 
 
-class CharSpan(NamedTuple):
+class ScoredSpan(NamedTuple):
     """A labelled span of characters, and its probability."""
 
     start: int
@@ -31,11 +31,11 @@ class CharSpan(NamedTuple):
     probability: float = 1.0
 
 
-class Annotated(NamedTuple):
+class AnnotatedDoc(NamedTuple):
     """A tokenized text with spans of characters; tokens from `known` on are not annotated."""
 
     doc: Doc
-    spans: Sequence[CharSpan]
+    spans: Sequence[ScoredSpan]
     known: int
 
 
@@ -50,7 +50,7 @@ class Kept(NamedTuple):
     """An annotated text of a project."""
 
     text: str
-    spans: Sequence[CharSpan]
+    spans: Sequence[ScoredSpan]
     project: int | None = None
 
 
@@ -88,7 +88,7 @@ class Service:
         self._kept, self._changed = dict[Key, Kept](), False
         self._wake = threading.Lock()
 
-    def predict(self, docs: Sequence[Doc], *, alternatives: bool = False) -> list[list[CharSpan]]:
+    def predict(self, docs: Sequence[Doc], *, alternatives: bool = False) -> list[list[ScoredSpan]]:
         """Return the spans of Docs that earlier components have not seen yet.
 
         alternatives (bool): Add, after these, the `MOST` likeliest spans in the place of each doubtful one.
@@ -101,11 +101,11 @@ class Service:
         if alternatives and pipe.annotation.scheme is not None:
             found = [[*own, *_rivals(own, likely)] for own, likely in zip(found, answers.likely(LEAST), strict=True)]
         return [
-            [CharSpan(doc[s].idx, doc[e - 1].idx + len(doc[e - 1]), label, p) for s, e, label, p in spans]
+            [ScoredSpan(doc[s].idx, doc[e - 1].idx + len(doc[e - 1]), label, p) for s, e, label, p in spans]
             for doc, spans in zip(docs, found, strict=True)
         ]
 
-    def annotate(self, texts: Sequence[str]) -> list[list[CharSpan]]:
+    def annotate(self, texts: Sequence[str]) -> list[list[ScoredSpan]]:
         """Return the spans of texts.  RAISES DataError: If one is too long."""
         return self.predict([self.tokens(text) for text in texts])
 
@@ -130,7 +130,7 @@ class Service:
             kept = None  # a text without tags teaches a tagger nothing
         doc = None if kept is None else self.tokens(kept.text)
         if kept is not None and doc is not None and len(doc):
-            self._learner([Annotated(doc, kept.spans, len(doc))])
+            self._learner([AnnotatedDoc(doc, kept.spans, len(doc))])
         with self._wake:
             gone = self._kept.pop(key, None)
             if kept is not None:
@@ -166,7 +166,9 @@ class Service:
         while self._changed and self._training.acquire(blocking=False):
             try:
                 self._changed, failed = False, None
-                self._learn([Annotated(doc := self.tokens(text), spans, len(doc)) for text, spans, _ in self._last()])
+                self._learn(
+                    [AnnotatedDoc(doc := self.tokens(text), spans, len(doc)) for text, spans, _ in self._last()]
+                )
             except (ValueError, OSError) as error:  # those who come now must not lose their annotations
                 failed = error
             finally:
@@ -176,7 +178,7 @@ class Service:
 
     # Training
 
-    def train(self, texts: Sequence[Annotated]) -> bool:
+    def train(self, texts: Sequence[AnnotatedDoc]) -> bool:
         """Train from the weights of the pipeline; return False if another training is under way.
 
         RAISES DataError: If the texts cannot be learned from.
@@ -190,7 +192,7 @@ class Service:
             self._catch_up()
         return True
 
-    def _learn(self, texts: Sequence[Annotated]) -> None:
+    def _learn(self, texts: Sequence[AnnotatedDoc]) -> None:
         """Replace the model by one that has learned from texts; without any, by that of the pipeline."""
         texts, made = [text for text in texts if text.known], self._source
         if texts:
@@ -201,7 +203,7 @@ class Service:
             if self.output is not None:
                 replace_folder(self.output, self._write)
 
-    def _learner(self, texts: Sequence[Annotated]) -> CRFComponent:
+    def _learner(self, texts: Sequence[AnnotatedDoc]) -> CRFComponent:
         """Return a component before it learns from texts.  RAISES DataError: If it cannot learn from them."""
         docs = run_between(self.nlp, [text.doc.copy() for text in texts], None, self.name)
         examples = [Example(doc, self._gold(text)) for doc, text in zip(docs, texts, strict=True)]
@@ -214,7 +216,7 @@ class Service:
         self.nlp.to_disk(folder, exclude=[self.name])
         self.pipe.to_disk(folder / self.name)
 
-    def _gold(self, text: Annotated) -> Doc:
+    def _gold(self, text: AnnotatedDoc) -> Doc:
         doc, spans, task = text.doc.copy(), list[DocSpan](), self.pipe.annotation
         taken: set[int] = set()
         for start, end, label, _ in text.spans:

@@ -39,7 +39,7 @@ MIN_GAIN = 3e-5
 """A pass that raises the log-likelihood by a smaller part of it is the last one."""
 
 
-class Settings(NamedTuple):
+class ClassSettings(NamedTuple):
     """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
 
     sizes: tuple[int, ...]
@@ -75,7 +75,7 @@ def word_classes(
     """
     from .learning import BigramCounter, covered
 
-    settings = Settings(_numbers(sizes), passes, n_threads or threads.available())
+    settings = ClassSettings(_numbers(sizes), passes, n_threads or threads.available())
     most, checkpoint = settings.sizes[0], output.with_name(f".{output.name}.checkpoint")
     outputs = {n: output if n == most else output.with_stem(f"{output.stem}-{n}") for n in settings.sizes}
     coverage = coverage or []
@@ -114,7 +114,7 @@ def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[
                 bar.update(len(example.reference))
 
 
-def _learn(bigrams: Bigrams, settings: Settings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> None:
+def _learn(bigrams: Bigrams, settings: ClassSettings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> None:
     from .learning import Exchange, cut, merge
 
     identity = _digest(bigrams, settings.sizes)

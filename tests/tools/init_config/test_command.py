@@ -25,7 +25,7 @@ from spacy_crfseq.tools.init_config import (
     LANGUAGES,
     METHOD_BLOCKS,
     TASKS,
-    Settings,
+    ConfigSettings,
     Wanted,
     _ordered,
     complete,
@@ -72,8 +72,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def settings(tasks: tuple[str, ...], name: str, goal: str, *files: Path) -> Settings:
-    return Settings(tasks, "xx", GOLD[name], goal, *(files or (None, None)))
+def settings(tasks: tuple[str, ...], name: str, goal: str, *files: Path) -> ConfigSettings:
+    return ConfigSettings(tasks, "xx", GOLD[name], goal, *(files or (None, None)))
 
 
 def write_config(folder: Path, corpora: Path, tasks: tuple[str, ...], name: str, goal: str) -> Path:
@@ -199,7 +199,7 @@ def test_asks_for_what_is_missing_on_a_terminal(
     made = complete(Wanted(), ask)
     expected = ["Training", "Training", "Development", "Task chunker", "Language es", "Language es", "Goal fast"]
     assert asked == expected
-    assert made == Settings(("chunker",), "es", made.layout, "fast", train, None)
+    assert made == ConfigSettings(("chunker",), "es", made.layout, "fast", train, None)
     assert (made.layout.columns, made.layout.encoding) == (("word", "tag", "chunk"), "latin-1")
     said = capsys.readouterr().err
     assert "none: no such file" in said
@@ -347,7 +347,7 @@ def test_two_runs_at_once_learn_the_classes_of_a_text_once(tmp_path: Path, monke
 
 
 FORM = GOLD["xml"].form
-PLACES: dict[str, Callable[[Settings, str], Settings]] = {
+PLACES: dict[str, Callable[[ConfigSettings, str], ConfigSettings]] = {
     "train": lambda made, text: made._replace(train=Path(text)),
     "dev": lambda made, text: made._replace(dev=Path(text)),
     "raw": lambda made, text: made._replace(raw=Path(text)),
