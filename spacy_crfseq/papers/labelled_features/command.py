@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from wasabi.tables import table as text_table
+from wasabi.tables import table
 
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, print_json, printer
 from ...corpora.layouts import Asked
-from .proposals import propose_features
+from ...corpora.outputs import check_output_file
+from ...files import write_text
+from .proposals import as_file, propose_features
 
 
 @command("propose-features", "Raw text")
@@ -40,8 +42,8 @@ def propose_features_cli(
     raw_format: Annotated[str | None, typer.Option(help="Layout of the files of --raw")] = None,
     output: Annotated[Path | None, options.output("File of labelled features to write, for you to edit")] = None,
     force: options.Force = False,
-    code: options.Code = None,
     as_json: options.AsJson = False,
+    code: options.Code = None,
 ) -> None:
     """Propose features to label: words that predict a label and occur in texts without labels.
 
@@ -56,19 +58,13 @@ def propose_features_cli(
       python -m spacy crfseq propose-features training/model-best train.conll \\
           -p crf_ner -t LOWER -t SHAPE -n 4
     """
+    check_output_file(output, labelled, force=force)
     proposals = propose_features(
-        model,
-        labelled,
-        raw=raw,
-        component=component,
-        templates=templates,
-        number=number,
-        min_count=min_count,
-        layout=Asked(format, columns, scheme, encoding),
-        raw_format=raw_format,
-        output=output,
-        force=force,
-    )
+        model, labelled, raw or (), component=component, templates=templates or ("LOWER",), per_label=number,
+        min_count=min_count, layout=Asked(format, columns, scheme, encoding), raw_layout=raw_format,
+    )  # fmt: skip
+    if output is not None:
+        write_text(output, as_file(proposals))
     if as_json:
         print_json([proposal._asdict() for proposal in proposals])
         return
@@ -76,6 +72,6 @@ def propose_features_cli(
         (proposal.label, proposal.feature, f"{proposal.share:.0%}", f"{proposal.labelled:,}", f"{proposal.raw:,}")
         for proposal in proposals
     ]
-    print(text_table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r")))
+    print(table(rows, header=("Label", "Feature", "Share", "Labelled", "Raw"), aligns=("l", "l", "r", "r", "r")))
     if output is not None:
         printer().good(f"Saved {count_of(len(proposals), 'feature')} to {output}")

@@ -1,8 +1,7 @@
-"""Features whose labels a person may know, for the loss GeneralizedExpectation.
+"""Features whose labels a person may know: those that predict a label and occur in texts without labels.
 
-What predicts a label in a few labelled texts, and occurs in texts without labels, is worth a look.  Druck, Mann &
-McCallum (2008), "Learning from labeled features using generalized expectation criteria", section 5: the features of
-highest mutual information with a label (Sokolovska 2010, eq. 6.3).
+Druck, Mann & McCallum (2008), "Learning from labeled features using generalized expectation criteria", section 5: the
+features of highest mutual information with a label (Sokolovska 2010, eq. 6.3).
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from spacy.util import minibatch
 from tqdm import tqdm
 
 from ...cli.options import gold_tags_of, layout_of, read_file
 from ...corpora.layouts import Format
-from ...corpora.outputs import check_output_file
 from ...errors import DataError
-from ...files import write_text
 from ...pipeline.select import load_pipeline, one_crf_of
 from ...schemes import split_tag
 
@@ -34,27 +32,45 @@ BATCH = 200
 _WORD = "LOWER[0]="
 
 
+class Proposal(NamedTuple):
+    """A feature that predicts a label.
+
+    share (float): Share of the label among the labelled tokens with the feature.
+    safe_share (float): The same with one more token, which has the label as often as all tokens do.
+    labelled, raw (int): Labelled tokens with the feature, and tokens of texts without labels.
+    information (float): Mutual information of feature and label, in nats.
+    """
+
+    feature: str
+    label: str
+    share: float
+    safe_share: float
+    labelled: int
+    raw: int
+    information: float
+
+
 def propose_features(
-    model: str,
+    model: str | Path,
     labelled: Path,
-    raw: list[Path] | None = None,
+    raw: Sequence[Path] = (),
+    *,
     component: str | None = None,
-    templates: list[str] | None = None,
-    number: int = 6,
+    templates: Sequence[str] = ("LOWER",),
+    per_label: int = 6,
     min_count: int = 3,
     layout: Format = None,
-    raw_format: str | None = None,
-    output: Path | None = None,
-    force: bool = False,
+    raw_layout: Format = None,
 ) -> list[Proposal]:
-    """Return candidates for labelled features, `number` for each label, and write them if there is an output.
+    """Return candidates for labelled features, those of files; the other arguments are those of `propose`.
 
-    model (str): A config, or a trained pipeline, whose component the features are for.
+    model (str | Path): A config, or a trained pipeline, whose component the features are for.
+    labelled, raw: A file with labels, and files without.
+    layout, raw_layout (Format): Layouts of both.
     RAISES CrfError: If there is no such component, a file cannot be read, or no feature occurs `min_count` times.
     """
     from ...pipeline.readers import read_gold
 
-    check_output_file(output, labelled, force=force)
     nlp = _pipeline(model)
     _, pipe = one_crf_of(nlp, component, str(model), spans_first=True)
     examples = read_gold(nlp, labelled, layout_of(labelled, layout, nlp)).examples
@@ -62,13 +78,10 @@ def propose_features(
     if not any(tags):
         raise DataError(f"{labelled} holds no labels for the component {pipe.name!r}. Choose another with --component.")
     labels = [tag and (split_tag(tag)[1] or tag) for tag in tags] if pipe.annotation.scheme else tags
-    docs = [example.predicted for example in examples]
-    texts = _raw_docs(nlp, raw or [], raw_format)
-    proposals = propose(docs, labels, texts, templates=templates or ["LOWER"], per_label=number, min_count=min_count)
+    docs, texts = [example.predicted for example in examples], _raw_docs(nlp, raw, raw_layout)
+    proposals = propose(docs, labels, texts, templates=templates, per_label=per_label, min_count=min_count)
     if not proposals:
         raise DataError(f"No feature occurs {min_count} times and predicts a label. Give more text, or --min-count 1.")
-    if output is not None:
-        write_text(output, as_file(proposals))
     return proposals
 
 
@@ -90,22 +103,18 @@ def _raw_docs(nlp: Language, files: Sequence[Path], layout: Format) -> Iterator[
             bar.update(len(batch))
 
 
-class Proposal(NamedTuple):
-    """A feature that predicts a label.
+class FeatureCounts(NamedTuple):
+    """Counts of F features: tokens of labelled texts with each label [F, L], and tokens of texts without labels [F].
 
-    share (float): Share of the label among the labelled tokens with the feature.
-    safe_share (float): The same with one more token, which has the label as often as all tokens do.
-    labelled, raw (int): Labelled tokens with the feature, and tokens of texts without labels.
-    information (float): Mutual information of feature and label, in nats.
+    has_raw (bool): Whether there are texts without labels.
     """
 
-    feature: str
-    label: str
-    share: float
-    safe_share: float
-    labelled: int
-    raw: int
-    information: float
+    names: list[str]
+    labels: list[str]
+    labelled: NDArray[np.float64]
+    of_labels: NDArray[np.float64]
+    raw: NDArray[np.int64]
+    has_raw: bool
 
 
 def propose(
@@ -125,13 +134,32 @@ def propose(
     min_count (int): Labelled tokens that a feature has at least; also tokens without labels, if there are any.
     RAISES ConfigError: On a template that cannot be used.
     """
+    counts = _count(labelled, labels, raw, templates)
+    totals, information = counts.labelled.sum(1), _information(counts)
+    prior = counts.of_labels / max(1.0, counts.of_labels.sum())
+    best = np.argmax(counts.labelled, axis=1) if counts.labels else np.zeros(len(totals), np.int64)
+    proposals: dict[str, list[Proposal]] = {label: [] for label in counts.labels}
+    for number in np.lexsort((counts.names, -information[np.arange(len(totals)), best])).tolist():
+        label, total, name = int(best[number]), int(totals[number]), counts.names[number]
+        with_label = counts.labelled[number, label]
+        share, in_raw = with_label / max(1, total), int(counts.raw[number])
+        frequent = total >= min_count and (not counts.has_raw or in_raw >= min_count)
+        if frequent and share > prior[label] and not any(map(str.isspace, name)):
+            safe, text = (with_label + prior[label]) / (total + 1), counts.labels[label]
+            proposals[text].append(Proposal(name, text, share, safe, total, in_raw, float(information[number, label])))
+    return [proposal for of_label in proposals.values() for proposal in of_label[:per_label]]
+
+
+def _count(
+    labelled: Sequence[Doc], labels: Sequence[str | None], raw: Iterable[list[Doc]], templates: Sequence[str]
+) -> FeatureCounts:
+    """Return the counts of the features of labelled Docs; arguments as of `propose`."""
     from ...features.attributes import BUILT_IN
     from ...features.encoder import GrowingEncoder, new_lexicon
     from ...features.templates import lexical_names, make_plan, parse
     from ...pipeline.feature_names import text_of
     from ...pipeline.prediction import Place, lexeme_reader, read_docs
     from ...potentials.linear import listed
-    from ...training.selection import Counts, mutual_information
 
     plan, strings, vocab = make_plan(parse(templates, BUILT_IN)), dict[int, str](), labelled[0].vocab
     nothing, read = make_plan([]), lexeme_reader(Place(vocab), lexical_names(plan), {}, strings)
@@ -147,25 +175,22 @@ def propose(
     of_token = np.repeat(gold, np.diff(ptr))
     both = np.zeros((len(names), len(known)))
     np.add.at(both, (ids[of_token >= 0], of_token[of_token >= 0]), 1.0)
-    counts, total = both.sum(1), np.bincount(gold[gold >= 0], minlength=len(known)).astype(np.float64)
-    in_raw, seen = np.zeros(len(names), np.int64), False
+    in_raw, has_raw = np.zeros(len(names), np.int64), False
     for docs in raw:
-        seen = True
+        has_raw = True
         in_raw += frozen.encode(read_docs(docs, frozen.columns).text).unigrams.counts(len(names))
-    flat = Counts(both.ravel(), np.repeat(counts, len(known)), np.tile(total, len(names)), float(total.sum()))
-    information = mutual_information(flat).reshape(both.shape)
-    prior = total / max(1.0, total.sum())
-    best = np.argmax(both, axis=1) if len(known) else np.zeros(len(names), np.int64)
-    proposals: list[Proposal] = []
-    for number in np.lexsort((names, -information[np.arange(len(names)), best])).tolist():
-        label, count, name = int(best[number]), int(counts[number]), names[number]
-        share = both[number, label] / max(1, count)
-        enough = count >= min_count and (not seen or in_raw[number] >= min_count)
-        if enough and share > prior[label] and not any(map(str.isspace, name)):
-            safe = (both[number, label] + prior[label]) / (count + 1)
-            information_here = float(information[number, label])
-            proposals.append(Proposal(name, known[label], share, safe, count, int(in_raw[number]), information_here))
-    return [proposal for label in known for proposal in [each for each in proposals if each.label == label][:per_label]]
+    of_labels = np.bincount(gold[gold >= 0], minlength=len(known)).astype(np.float64)
+    return FeatureCounts(names, known, both, of_labels, in_raw, has_raw)
+
+
+def _information(counts: FeatureCounts) -> NDArray[np.float64]:
+    """Return the mutual information of each feature and each label [F, L], in nats."""
+    from ...training.selection import Counts, mutual_information
+
+    both, of_labels = counts.labelled, counts.of_labels
+    tables = np.repeat(both.sum(1), len(of_labels)), np.tile(of_labels, len(both)), float(of_labels.sum())
+    information: NDArray[np.float64] = mutual_information(Counts(both.ravel(), *tables)).reshape(both.shape)
+    return information
 
 
 def _short(name: str) -> str:

@@ -56,7 +56,7 @@ class WeightedReader:
         if not self._weights.keys() >= set(texts):
             # of the Docs without gold labels, as a reader of raw text has nothing else
             target = [words_of(example.predicted) for example in self._target(nlp)]
-            weights = weigh(self._weighting, texts, target)
+            weights = weigh_texts(self._weighting, texts, target)
             logger.info(
                 "Weights of %d texts: effective sample size %.1f; %s", len(texts), weights.effective_size, weights.note
             )
@@ -73,7 +73,7 @@ def words_of(doc: Doc) -> tuple[str, ...]:
     return tuple(token.text for token in doc)
 
 
-def weigh(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Weights:
+def weigh_texts(weighting: Weighting, labelled: Sequence[Sequence[str]], target: Sequence[Sequence[str]]) -> Weights:
     """Return the weights of labelled texts; warn if few of them carry nearly all of the weight.
 
     RAISES DataError: As `Weighting` does, and if what it returns is not one weight for each text.

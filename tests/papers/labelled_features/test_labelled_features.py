@@ -12,7 +12,8 @@ from spacy.tokens import Doc
 
 from spacy_crfseq.errors import ConfigError, FormatError
 from spacy_crfseq.papers.labelled_features.expectation import Expectation
-from spacy_crfseq.papers.labelled_features.loss import FeatureSets, GeneralizedExpectation, read_features
+from spacy_crfseq.papers.labelled_features.feature_file import FeatureSets, read_features
+from spacy_crfseq.papers.labelled_features.loss import GeneralizedExpectation
 from tests import reference
 from tests.problems import Problem, problems
 
