@@ -22,8 +22,8 @@ def hierarchy(options: Options) -> list[Row]:
     """Return a row for each threshold: how many weights of (y,x) remain, and of how many words and tags."""
     import spacy
 
-    settings, corpus, nlp = _harness.config("hierarchy"), _harness.config("chunks"), spacy.blank("en")
-    train, test = (read(nlp, options, corpus, part, options.few(300)) for part in ("train", "test"))
+    settings, nlp = _harness.config("hierarchy"), spacy.blank("en")
+    train, test = (read(nlp, options, settings, part, options.few(300)) for part in ("train", "test"))
     component = dict(settings["component"])
     task = Task(nlp, component, settings["features"], train, {"test": test}, quick=options.quick)
     theta = task.fit(settings["methods"]["SGD"]).theta

@@ -318,7 +318,7 @@ class Task:
         from spacy_crfseq.training.objective import Term
         from spacy_crfseq.types import TextLoss
 
-        data, loss = join(self.pipe.training.present().compile(self.pipe.doc_model, examples)), resolve({"": block})[""]
+        data, loss = join(self.pipe.training.compile(examples)), resolve({"": block})[""]
         if isinstance(loss, TextLoss):
             docs = [[getattr(example, side) for example in examples] for side in ("predicted", "reference")]
             data = data._replace(inputs=loss.read(*docs))

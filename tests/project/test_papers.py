@@ -24,6 +24,7 @@ from scripts.papers import (
     proper_nouns,
     raw_text,
     semi,
+    sparsity,
     synthetic,
     tasks,
 )
@@ -248,6 +249,18 @@ def test_a_part_of_the_weights_is_trained() -> None:
     weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
     assert not result.theta[:weights][np.abs(whole.theta[:weights]) < bound].any()
     assert result.objective > whole.objective
+
+
+def test_weights_of_words_and_tags_are_counted_by_threshold(tmp_path: Path) -> None:
+    (tmp_path / "conll2000").mkdir()
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / "conll2000" / name).write_text(20 * "He PRP B-NP\nsaw VBD B-VP\nhim PRP B-NP\n. . O\n\n")
+    rows = sparsity.hierarchy(Options(tmp_path, quick=True))
+    assert [row["threshold"] for row in rows] == [0.0, 1.0, 2.0, 3.0]
+    assert (rows[0]["F1"], rows[0]["words"]["observations"], rows[0]["tags"]["observations"]) == (100, 4, 3)
+    counts = [row[name]["weights"] for name in ("words", "tags") for row in rows]
+    assert counts[:4] == sorted(counts[:4], reverse=True)
+    assert counts[4:] == sorted(counts[4:], reverse=True)
 
 
 @pytest.fixture
