@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib.metadata import version
-from inspect import cleandoc, signature
+from inspect import cleandoc
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, TypeVar
@@ -72,7 +72,7 @@ class Command(TyperCommand):
     """
 
     def __init__(self, *arguments: Any, help: str | None = None, **settings: Any) -> None:
-        blocks = cleandoc(help or "").partition("\f")[0].replace("\b\n", "").split("\n\n")
+        blocks = cleandoc(help or "").split("\n\n")
         text = "\n\n".join(block if "\n " in block else block.replace("\n", " ") for block in blocks)
         # brackets of the text are no markup
         super().__init__(*arguments, help=escape(text), **{**settings, "rich_markup_mode": RICH})
@@ -93,10 +93,7 @@ class Command(TyperCommand):
 crfseq_cli = typer.Typer(name="crfseq", cls=Sections, help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def command(
-    name: str, section: str, *meant: str, calls: Callable[..., Any] | None = None,
-    as_json: Callable[[Any], Any] | None = None, **settings: Any,
-) -> Callable[[Function], Function]:  # fmt: skip
+def command(name: str, section: str, *meant: str, **settings: Any) -> Callable[[Function], Function]:
     """Make a function a command in a section of the help, with the names that it has in other programs.
 
     Entry points ``spacy_crfseq_commands`` name the modules of `papers` and `tools`, and of other distributions.
@@ -105,20 +102,7 @@ def command(
     """
     SECTIONS.setdefault(section, []).append(name)
     MEANT.update(dict.fromkeys(meant, name))
-
-    def register(function: Function) -> Function:
-        if calls is None:
-            crfseq_cli.command(name, cls=Command, rich_help_panel=section, **settings)(function)
-        else:
-            from .options import OVERRIDES, as_command
-
-            if "overrides" in signature(calls).parameters:
-                settings["context_settings"] = OVERRIDES
-            shown = as_command(calls, function, as_json)
-            crfseq_cli.command(name, cls=Command, rich_help_panel=section, **settings)(shown)
-        return function
-
-    return register
+    return crfseq_cli.command(name, cls=Command, rich_help_panel=section, **settings)
 
 
 def _show_versions(wanted: bool) -> None:

@@ -6,13 +6,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
-from inspect import Parameter, Signature, signature
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from spacy import util
@@ -20,8 +18,8 @@ from spacy.cli._util import parse_config_overrides
 
 from ..corpora import Preset, layouts
 from ..errors import ConfigError, DataError
-from ..pipeline.texts import GIVEN_HELP, Text, read_texts
-from .console import print_json, printer
+from ..pipeline.texts import Text, read_texts
+from .console import printer
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -34,15 +32,18 @@ OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Folder or package name of a trained pipeline")]
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file, or - for stdin", allow_dash=True)]
 GoldFile = Annotated[Path, typer.Argument(metavar="DEV", help="Annotated file that the model was not trained on")]
-TextOrFile = Annotated[str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file of texts")]
-RENAME_HELP = "Of XML: new names of labels, as in name=author,ref=O; one for several merges them"
+TEXTS_FILE = (
+    'File of texts: one per line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy), or a corpus, where '
+    "only words are read"
+)
+"""Help of an argument."""
 _LAYOUT = "Layout of the file"
 GoldFormat = Annotated[
     str | None,
     typer.Option(
         "--format",
         "-f",
-        help=layouts.FORMAT_HELP,
+        help=f"Layout of the file: {', '.join(layouts.NAMES)}",
         show_default="by its ending, else as in training, else its first lines",
         rich_help_panel=_LAYOUT,
     ),
@@ -52,18 +53,42 @@ TextFormat = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help=layouts.TEXTS_HELP,
+        help=f"Layout of the file: {', '.join(layouts.TEXTS)}",
         show_default="by its ending, else its first lines",
         rich_help_panel=_LAYOUT,
     ),
 ]
-Columns = Annotated[str | None, typer.Option(help=layouts.COLUMNS_HELP, rich_help_panel=_LAYOUT)]
-Scheme = Annotated[str | None, typer.Option(help=layouts.SCHEME_HELP, show_default="IOB2", rich_help_panel=_LAYOUT)]
-Encoding = Annotated[str | None, typer.Option(help=layouts.ENCODING_HELP, show_default="utf8", rich_help_panel=_LAYOUT)]
-Rename = Annotated[str | None, typer.Option(help=RENAME_HELP, rich_help_panel=_LAYOUT)]
-LAYOUT: dict[str, Any] = {"columns": Columns, "scheme": Scheme, "encoding": Encoding, "rename": Rename}
-"""Options on the layout of a file beside its format."""
-Given = Annotated[str | None, typer.Option(help=GIVEN_HELP)]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help='What each column holds, such as "word,_,ent", instead of --format; known: ' + ", ".join(layouts.COLUMNS),
+        rich_help_panel=_LAYOUT,
+    ),
+]
+Scheme = Annotated[
+    str | None,
+    typer.Option(
+        help="Tags of spans, with --columns: IOB2, IOB1 or BILUO", show_default="IOB2", rich_help_panel=_LAYOUT
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Encoding of the file, such as latin-1 or utf-16", show_default="utf8", rich_help_panel=_LAYOUT),
+]
+Rename = Annotated[
+    str | None,
+    typer.Option(
+        help="Of XML: new names of labels, as in name=author,ref=O; one for several merges them",
+        rich_help_panel=_LAYOUT,
+    ),
+]
+Given = Annotated[
+    str | None,
+    typer.Option(
+        help="Columns that the pipeline may see, separated by commas",
+        show_default="those that its features read and no component sets",
+    ),
+]
 Components = Annotated[
     list[str] | None,
     typer.Option("--component", "-p", help="CRF component; repeat it for several", show_default="all"),
@@ -108,30 +133,6 @@ OF_SPACY_TRAIN = {
 """Settings of `spacy train` that have no effect here, and what to change instead."""
 
 
-class LayoutOptions(NamedTuple):
-    """Stands for the options on the layout of a file where a command takes a `Format`."""
-
-    format: Any
-    others: tuple[str, ...] = ("columns", "scheme", "encoding")
-
-    @property
-    def kinds(self) -> dict[str, Any]:
-        """The options by the fields of `Asked`."""
-        return {"name": self.format, **{name: LAYOUT[name] for name in self.others}}
-
-    def parameters(self) -> list[Parameter]:
-        """Return what they are in the signature of a command."""
-        return [_keyword(name, kind) for name, kind in self.kinds.items()]
-
-    def taken(self, said: dict[str, Any]) -> layouts.Asked:
-        """Return the options, taken out of what was said."""
-        return layouts.Asked(**{name: said.pop(name) for name in self.kinds})
-
-
-GoldLayout = Annotated[layouts.Format, LayoutOptions(GoldFormat)]
-TextLayout = Annotated[layouts.Format, LayoutOptions(TextFormat)]
-
-
 def config_overrides(ctx: typer.Context, config: Path | None) -> dict[str, Any]:
     """Return the overrides of a command's config, its arguments of the form ``--section.key value``.
 
@@ -157,68 +158,6 @@ def _show_debugging(wanted: bool) -> None:
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-V", callback=_show_debugging, help="Show spaCy's messages for debugging")
 ]
-
-
-def as_command(
-    function: Callable[..., Any], show: Callable[..., int | None], as_json: Callable[[Any], Any] | None = None
-) -> Callable[..., None]:
-    """Return a function for typer that reads options, calls a function, and shows its result.
-
-    The options are the annotated parameters of both functions, and --code.  One that takes config `overrides` has
-    --verbose, too, and its config is `config_path`.  Its help is its docstring up to a form feed.
-
-    show (Callable): Called with the result and the options that it names; returns the exit code, None for 0.
-    as_json (Callable | None): Returns the values that the option --json prints instead.
-    """
-    own, shown = _options_of(function), _options_of(show, 1)
-    overridden = "overrides" in signature(function).parameters
-    extra: dict[str, Any] = {"as_json": AsJson} if as_json else {}
-    extra |= {"code": Code, **({"verbose": Verbose} if overridden else {})}
-    parameters = [Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)] if overridden else []
-    for name, option in {**own, **shown}.items():
-        several = _several_options(option)
-        parameters += [_keyword(name, option.annotation, option.default)] if several is None else several.parameters()
-    parameters += [_keyword(name, kind, None) for name, kind in extra.items() if name not in own]
-
-    def call(**said: Any) -> None:
-        for name, option in own.items():
-            if (several := _several_options(option)) is not None:
-                said[name] = several.taken(said)
-        more = {"overrides": config_overrides(said["ctx"], said.get("config_path"))} if overridden else {}
-        result = function(**{name: said[name] for name in own}, **more)
-        if as_json is not None and said["as_json"]:
-            print_json(as_json(result))
-            return
-        status = show(result, **{name: said[name] for name in list(signature(show).parameters)[1:]})
-        if status:
-            raise typer.Exit(status)
-
-    call.__name__, call.__doc__, call.__module__ = f"{function.__name__}_cli", function.__doc__, function.__module__
-    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    call.__wrapped__ = function  # type: ignore[attr-defined]
-    return call
-
-
-def _keyword(name: str, annotation: Any, default: Any = None) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def _options_of(function: Callable[..., Any], first: int = 0) -> dict[str, Parameter]:
-    """Return the parameters with an annotation for typer, with its value; keyword-only ones are for other callers.
-
-    RAISES NameError: If an annotation uses a name that is not imported when the program runs.
-    """
-    parameters = list(signature(function).parameters.values())[first:]
-    known = {one.name: one for one in parameters if one.kind is not one.KEYWORD_ONLY}
-    stand_in: Any = SimpleNamespace(__annotations__={name: one.annotation for name, one in known.items()})
-    kinds = get_type_hints(stand_in, function.__globals__, include_extras=True)
-    return {name: known[name].replace(annotation=kind) for name, kind in kinds.items() if hasattr(kind, "__metadata__")}
-
-
-def _several_options(option: Parameter) -> LayoutOptions | None:
-    info = get_args(option.annotation)[1]
-    return info if isinstance(info, LayoutOptions) else None
 
 
 def show_layout(path: Path, layout: layouts.Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:

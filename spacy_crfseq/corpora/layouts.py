@@ -136,14 +136,7 @@ GOLD = {DOCBIN: DOCS, **PRESETS, ANNOTATIONS.name: ANNOTATIONS}
 NAMES = tuple(GOLD)
 ENDINGS = {"txt": ".txt", "jsonl": ".jsonl", DOCBIN: ".spacy", "conllu": ".conllu", "xml": ".xml"}
 """Layouts that have an ending of their own."""
-FORMAT_HELP = f"Layout of the file: {', '.join(NAMES)}"
-TEXTS_HELP = f"Layout of the file: {', '.join(TEXTS)}"
-_FILE = 'File of texts: one per line (.txt), JSON with "text" in each line (.jsonl), DocBin (.spacy)'
-TEXTS_FILE_HELP = f"{_FILE}, or a corpus, where only words are read"
 COLUMNS = ("word", "tag", "pos", "lemma", "morph", *SPAN_COLUMNS, "weight", "_")
-COLUMNS_HELP = f'What each column holds, such as "word,_,ent", instead of --format; known: {", ".join(COLUMNS)}'
-SCHEME_HELP = "Tags of spans, with --columns: IOB2, IOB1 or BILUO"
-ENCODING_HELP = "Encoding of the file, such as latin-1 or utf-16"
 SCHEMES = ("IOB2", "IOB1", "BILUO")
 
 

@@ -26,9 +26,6 @@ _ASSIGNED = {
     "token.tag": "tag", "token.pos": "pos", "token.morph": "morph", "token.lemma": "lemma",
     "doc.ents": "ent", "doc.spans": "chunk",
 }  # fmt: skip
-GIVEN_HELP = (
-    "Columns that the pipeline may see, separated by commas [those that its features read and no component sets]"
-)
 
 
 class Document(NamedTuple):

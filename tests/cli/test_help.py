@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
+import typer
 
 from spacy_crfseq import __version__
 from spacy_crfseq.cli.app import MEANT, SECTIONS
@@ -30,6 +32,13 @@ def test_help_shows_an_example_and_fits_into_80_columns(command: str, run: Run) 
     assert "Example" in text
     assert f"python -m spacy crfseq {command}" in text
     assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", typer.main.get_command(crfseq_cli).commands.values(), ids=lambda each: each.name)
+def test_help_of_options_has_no_brackets_that_rich_takes_for_markup(command: Any) -> None:
+    for parameter in command.params:
+        text = f"{getattr(parameter, 'help', '')} {parameter.show_default}"
+        assert not re.search(r"\[[a-z#/@]", text), parameter.name
 
 
 @pytest.mark.parametrize("command", ["evaluate", "tag"])

@@ -15,7 +15,7 @@ from wasabi.tables import table
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, cut, printer
-from ...corpora.layouts import TEXTS_FILE_HELP, Asked
+from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest
 from .files import WeighedTexts, weigh, write_weighted
@@ -55,7 +55,7 @@ def make_weighting(by: str, settings: dict[str, Any]) -> Weighting:
 @command("weigh", "Raw text")
 def weigh_cli(
     train: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled texts; each sentence or Doc gets a weight")],
-    target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {TEXTS_FILE_HELP}")],
+    target: Annotated[Path, typer.Option("--target", "-t", help=f"Texts of the target. {options.TEXTS_FILE}")],
     by: Annotated[str, typer.Option(help=BY_HELP)] = "ratio",
     k: Annotated[list[int] | None, typer.Option("--k", "-k", min=1, help=K_HELP, show_default="10")] = None,
     observation: Annotated[

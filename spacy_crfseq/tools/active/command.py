@@ -11,7 +11,6 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import INTERRUPTED, printer
-from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import Asked
 from ...corpora.outputs import STDOUT, check_output_file
 from ...files import write_text
@@ -21,7 +20,7 @@ from . import active, as_lines
 @command("active", "Use")
 def active_cli(
     model: options.Model,
-    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=HELP)],
+    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help=options.TEXTS_FILE)],
     format: options.TextFormat = None,
     columns: options.Columns = None,
     scheme: options.Scheme = None,

@@ -16,7 +16,6 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import advise, printer
-from ...corpora.layouts import TEXTS_FILE_HELP as HELP
 from ...corpora.layouts import Asked, Format, asked
 from ...corpora.lines import check_file
 from ...errors import ConfigError, suggest
@@ -94,7 +93,7 @@ def annotate(
 
 @command("annotate", "Begin")
 def annotate_cli(
-    texts: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=HELP)],
+    texts: Annotated[list[Path], typer.Argument(metavar="TEXTS", help=options.TEXTS_FILE)],
     output: Annotated[Path, options.output("Folder of the project; the same command goes on there")],
     labels: Annotated[str | None, typer.Option(help="Labels, separated by commas; the page can add more")] = None,
     format: options.TextFormat = None,

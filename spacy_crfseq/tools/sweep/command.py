@@ -22,12 +22,15 @@ _CHOICE = "What to train"
 @command("sweep", "Train", "grid", "search", context_settings=options.OVERRIDES)
 def sweep_cli(
     ctx: typer.Context,
-    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file with a section [sweep]")],
+    config_path: Annotated[Path, typer.Argument(metavar="CONFIG", help="Config file with a section sweep")],
     output: Annotated[Path, options.output(f"Folder for {BEST}, {PAGE} and {JOURNAL}")],
     component: Annotated[
         str | None,
         typer.Option(
-            "--component", "-p", help="CRF component to train", show_default="that of [sweep], or the only one"
+            "--component",
+            "-p",
+            help="CRF component to train",
+            show_default="that of the section, or the only one",
         ),
     ] = None,
     sampler: Annotated[

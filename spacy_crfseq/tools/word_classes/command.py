@@ -9,14 +9,14 @@ import typer
 
 from ...cli import options
 from ...cli.app import command
-from ...corpora.layouts import TEXTS_FILE_HELP, Asked
+from ...corpora.layouts import Asked
 from . import word_classes
 
 
 @command("word-classes", "Raw text", "cluster", "brown")
 def word_classes_cli(
     raw: Annotated[
-        list[Path], typer.Argument(metavar="RAW", help=f"{TEXTS_FILE_HELP}; or a folder of such files; also .gz")
+        list[Path], typer.Argument(metavar="RAW", help=f"{options.TEXTS_FILE}; or a folder of such files; also .gz")
     ],
     output: Annotated[Path, options.output("File for the classes: path, word and count, tab-separated")],
     sizes: Annotated[str, typer.Option(help="Comma-separated numbers of classes, such as 100,320,1000")] = "500",
