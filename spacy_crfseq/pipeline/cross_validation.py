@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.training import Example
 
-from ..training.dataset import folds
 from ..types import Offsets
 from .examples import Corpus
 from .pipeline_training import PipelineTraining
@@ -40,6 +39,8 @@ def each_fold(
     does not depend on the others.
     RAISES CrfError: If k folds are impossible, or a component has been trained before.
     """
+    from ..training.dataset import folds
+
     training.refuse_trained("--cross-validate")
     examples = list(training.corpus)
     parts = folds([example.reference.text for example in examples], k, training.settings["seed"] or 0)
