@@ -263,7 +263,8 @@ def _fields(options: Options, corpus: str, file: str) -> list[Row]:
 
 def _sequences(path: Path) -> list[Gold]:
     """Return the sequences of a file with tags, shuffled; runs of a tag are spans."""
-    from spacy_crfseq.corpora.layouts import find_layout, read_layout
+    from spacy_crfseq.corpora.guessing import find_layout
+    from spacy_crfseq.corpora.layouts import read_layout
     from spacy_crfseq.schemes import Span
 
     texts = []

@@ -17,6 +17,7 @@ from spacy import util
 from spacy.cli._util import parse_config_overrides
 
 from ..corpora import Preset, layouts
+from ..corpora.guessing import find_layout
 from ..errors import ConfigError, DataError
 from ..pipeline.texts import Text, read_texts
 from .console import printer
@@ -162,7 +163,7 @@ Verbose = Annotated[
 
 def show_layout(path: Path, layout: layouts.Format, trained: Preset | None = None, *, texts: bool = False) -> Preset:
     """Return the layout of a file, as `find_layout` does; one that was guessed is shown on stderr."""
-    result = layouts.find_layout(path, layout, trained, texts=texts)
+    result = find_layout(path, layout, trained, texts=texts)
     if result.guessed:
         print(result.notice(path), file=sys.stderr)
     return result.layout

@@ -2,6 +2,7 @@
 
 from .columns import check_columns, check_scheme, read_columns, sentence_lines, write_columns
 from .conllu import UPOS, read_conllu
+from .guessing import guess
 from .layouts import (
     CRFSUITE,
     CUSTOM,
@@ -11,7 +12,6 @@ from .layouts import (
     TOKEN_COLUMNS,
     Preset,
     get_preset,
-    guess,
     read,
     read_preset,
 )  # fmt: skip

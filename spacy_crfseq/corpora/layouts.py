@@ -1,40 +1,28 @@
-"""The layouts of files: named ones, which replace six settings by one word, and one rule to find that of a file.
-
-In this order: the options of the user, the ending of the file, the layout that the model was trained on if the file
-fits it, and a guess from the first lines, which commands show.
-"""
+"""The layouts of files: named ones, which replace six settings by one word, and those that a user or a config gives."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
-from itertools import islice
 from operator import getitem
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from ..errors import ConfigError, FormatError, suggest
-from ..schemes import OUTSIDE, decode_lenient, find_invalid, is_tag
-from .columns import DOCSTART, IGNORED, WORD, check_columns, parse_columns
+from .columns import DOCSTART, check_columns, parse_columns
 from .conllu import COLUMNS as CONLLU_COLUMNS
 from .conllu import parse_conllu
 from .lines import (
-    STDIN,
-    ZIPPED,
     OnError,
     Sentence,
     check_encoding,
     check_file,
     checked,
     lines_of,
-    probable_encoding,
     read_lines,
 )  # fmt: skip
-from .splitting import SPACES, WORDS, Splitter
-from .xml import XMLForm, check_corpus, likely_sequence, parse_xml, read_xml, xml_files
+from .xml import XMLForm, parse_xml
 
 
 class Preset(NamedTuple):
@@ -203,70 +191,11 @@ def _scored(columns: Sequence[str]) -> str:
     return next((name for name in ("ent", "chunk", "tag", "pos") if name in columns), "word")
 
 
-class Found(NamedTuple):
-    """A layout; `guessed` if it comes from the first lines of the file, which is to be shown to the user."""
-
-    layout: Preset
-    guessed: bool = False
-
-    def notice(self, path: Path) -> str:
-        """Return a line on how the file is read."""
-        holds = "" if self.layout.name == CUSTOM else f" ({' '.join(self.layout.columns)})"
-        return f"{path}: detected {as_options(self.layout)}{holds}."
-
-
 def layout_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
     """Return the known layout that has the ending of a file, if any."""
     if path.suffix == ".json" and ANNOTATIONS.name in known:  # exports of Label Studio
         return ANNOTATIONS.name
     return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
-
-
-def find_layout(path: Path, layout: Format = None, trained: Preset | None = None, *, texts: bool = False) -> Found:
-    """Return the layout of a file, which must exist.
-
-    layout: Options of the user.
-    trained: The layout that a model was trained on.
-    texts: Whether texts are asked for, so that raw text will do; standard input is that by default.
-    RAISES FormatError: If the file does not exist, or its layout cannot be found.
-    RAISES ConfigError: If the options are invalid.
-    """
-    said, known = asked(layout), TEXTS if texts else GOLD
-    if path != STDIN:
-        check_corpus(path)
-    chosen = known["xml"] if path.is_dir() else said.layout(known)
-    if chosen is None and path == STDIN:
-        chosen = RAW["txt"]
-    unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
-    if chosen is None and (name := layout_by_ending(unpacked, known)) is not None:
-        chosen = known[name]
-    if trained is not None and trained.form is not None:  # which only XML can have
-        chosen, trained = (trained if chosen is not None and chosen.form is not None else chosen), None
-    elif (
-        chosen is not None and chosen.form is not None and (seems := guess(path)) is not None and seems.form is not None
-    ):
-        chosen = chosen._replace(form=chosen.form._replace(pattern=seems.form.pattern))  # as `init-config` does
-    if (
-        chosen is None
-        and trained is not None
-        and trained.name not in (DOCBIN, ANNOTATIONS.name)
-        and fits(path, trained)
-    ):
-        chosen = trained
-    if (settled := said.encoded(chosen)) is not None:
-        return Found(settled)
-    if (seems := guess(path)) is None:
-        if path != STDIN and not path.stat().st_size:
-            raise FormatError(path, 0, "the file is empty.")
-        ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
-        if separated := separator_of(path):
-            raise FormatError(path, 1, f"the columns are separated by {separated}. Separate them by spaces or tabs.")
-        advice = f"Give --format, in a config format ({', '.join(known)}), or --columns."
-        raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
-    seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for
-    # other bytes than UTF-8 raise an error with a proposal
-    seems = seems._replace(encoding=seems.encoding and "utf8")
-    return Found(said.encoded(seems) or seems, guessed=True)
 
 
 def trained_layout(config: Mapping[str, Any]) -> Preset | None:
@@ -331,138 +260,3 @@ def check_choice(option: str, value: str, known: Iterable[str], what: str = "") 
     """Raise ConfigError if the value of an option is unknown; `what` follows "unknown" in the message."""
     if value not in known:
         raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
-
-
-# Guesses
-
-LINES = 5000
-"""Lines that are read."""
-CHUNK_TYPES = frozenset({"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"})
-"""Chunks of CoNLL-2000; other types of spans count as entities."""
-SPAN_TAGS = 0.95
-"""Share of the values of a column that are tags of spans, from which the others are mistakes."""
-_SPAN_TAG = re.compile(r"O|-|[BILU]-\S+")
-_CONLLU_FIELDS = 10
-_XML = re.compile(r"\s*<[?!A-Za-z_]")
-_JSON = re.compile(r"""\s*\[?\s*\{\s*"\w+"\s*:""")
-
-
-def guess(path: Path) -> Preset | None:
-    """Return the layout that the first lines of a file suggest, if any; unclear columns become "_"."""
-    path = next(iter(xml_files(path)), path)
-    lines, encoding = _first_lines(path) or ([], "")
-    if _JSON.match("\n".join(lines[:100])):
-        return ANNOTATIONS
-    if lines and _XML.match(lines[0]) and (sequence := likely_sequence("\n".join(lines))):
-        # white space does not separate tokens where segments end before a comma
-        sequences = islice(read_xml(path, XMLForm(sequence), lambda _: None), LINES)
-        cut = [Splitter()(text.text)[0] != text.words for text in sequences]
-        pattern = SPACES if sum(cut) <= 0.05 * len(cut) else WORDS
-        return PRESETS["xml"]._replace(form=XMLForm(sequence, pattern=pattern))
-    sentences = _sentences(lines)
-    rows = [row for sentence in sentences for row in sentence]
-    if rows and all(len(row) == _CONLLU_FIELDS and row[0][:1].isdecimal() for row in rows):
-        return PRESETS["conllu"]
-    if (width := _width(rows)) is None:
-        return None
-    whole = [sentence for sentence in sentences if all(len(row) == width for row in sentence)]
-    names = _names([[row[i] for sentence in whole for row in sentence] for i in range(width)])
-    if names is None:
-        return None
-    places = [i for i, name in enumerate(names) if name in SPAN_COLUMNS]
-    scheme = _scheme([[row[i] for row in sentence] for i in places for sentence in whole]) if places else "plain"
-    return _named(names, scheme, encoding)
-
-
-def separator_of(path: Path) -> str:
-    """Return the name of the sign between the columns of a file where that is no white space, else an empty string."""
-    lines = [line for line in (_first_lines(path) or ([], ""))[0] if line.strip()]
-    for sign, name in ((",", "commas"), (";", "semicolons"), ("|", "vertical bars")):
-        (count, number), *_ = Counter(line.count(sign) for line in lines).most_common(1) or [(0, 0)]
-        if count and number > 0.9 * len(lines) > 1:
-            return name
-    return ""
-
-
-def fits(path: Path, layout: Preset) -> bool:
-    """Whether the first lines of a file fit a layout: number of columns, and columns of spans where they are clear."""
-    rows = [row for sentence in _sentences((_first_lines(path) or ([], ""))[0]) for row in sentence]
-    if _width(rows) != len(layout.columns):
-        return False
-    if (seems := guess(path)) is ANNOTATIONS:
-        return False
-    pairs = zip(layout.columns, seems.columns, strict=True) if seems is not None else ()
-    return all(IGNORED in (one, other) or (one in SPAN_COLUMNS) == (other in SPAN_COLUMNS) for one, other in pairs)
-
-
-def _width(rows: Sequence[Sequence[str]]) -> int | None:
-    # the number of columns; None if it varies or there is only one
-    width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (0, 0)
-    return None if width < 2 or count < 0.9 * len(rows) else width
-
-
-def _first_lines(path: Path) -> tuple[list[str], str] | None:
-    # the first lines and their encoding; None if they are not text
-    try:
-        with path.open("rb") as file:
-            raw = list(islice(file, LINES))
-    except OSError:
-        return None
-    data = b"".join(raw)
-    encoding = probable_encoding(data)
-    text = data.decode(encoding, "replace").removeprefix("\ufeff")
-    return None if not text or "\0" in text else (text.split("\n"), encoding)
-
-
-def _sentences(lines: Sequence[str]) -> list[list[list[str]]]:
-    sentences: list[list[list[str]]] = [[]]
-    tabs = any("\t" in line for line in lines)
-    for line in lines:
-        fields = line.rstrip("\r").split("\t") if tabs and "\t" in line else line.split()
-        if line.startswith("# ") or (fields and fields[0] == DOCSTART):
-            continue
-        if any(fields):
-            sentences[-1].append(fields)
-        elif sentences[-1]:
-            sentences.append([])
-    return [sentence for sentence in sentences if sentence]
-
-
-def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
-    # the first column holds words, then come a tag and at most one of each kind of spans; None without annotation
-    names, few = [WORD], max(20, len(set(columns[0])) // 4)
-    for values in columns[1:]:
-        kinds = Counter(values)
-        n_tags = sum(number for kind, number in kinds.items() if _SPAN_TAG.fullmatch(kind))
-        if n_tags >= SPAN_TAGS * len(values):
-            types = {kind[2:] for kind in kinds if kind[1:2] == "-" and _SPAN_TAG.fullmatch(kind)}
-            name = "chunk" if types and types <= CHUNK_TYPES else "ent"
-        else:
-            # a lemma takes as many values as words do, a tag few
-            name = "tag" if len(kinds) <= few else IGNORED
-        names.append(IGNORED if name in names else name)
-    if set(names) <= {WORD, IGNORED, "tag"}:  # without spans, tags must come again to be taken for tags
-        if 1 < len(set(columns[-1])) <= few:  # CRF++ and Wapiti have the labels in the last column
-            names = [WORD, *[IGNORED] * (len(names) - 2), "tag"]
-        tags = columns[names.index("tag")] if "tag" in names else ()
-        return tuple(names) if tags and 2 * len(set(tags)) <= len(tags) else None
-    return tuple(names)
-
-
-def _scheme(sequences: Sequence[Sequence[str]]) -> str:
-    known = [[tag if is_tag(tag) else OUTSIDE for tag in tags] for tags in sequences]
-    if any(tag[:2] in ("L-", "U-") for tags in known for tag in tags):
-        return "BILUO"
-    with_spans = [tags for tags in known if decode_lenient(tags)]
-    broken = sum(find_invalid(tags, "IOB2") is not None for tags in with_spans)
-    return "IOB1" if 2 * broken > len(with_spans) else "IOB2"  # single ones are mistakes in IOB2
-
-
-def _named(names: tuple[str, ...], scheme: str, encoding: str) -> Preset:
-    # under the name of the preset that reads it the same way
-    for preset in PRESETS.values():
-        same = scheme == preset.scheme or (scheme == "IOB2" and preset.scheme == "IOB1")
-        if preset.columns == names and same and encoding == preset.encoding:
-            return preset
-    score = next(name for name in ("ent", "chunk", "tag") if name in names)
-    return Preset(CUSTOM, names, scheme, encoding, score)

@@ -39,7 +39,8 @@ from ..corpora import (
 from ..corpora.annotations import Notes, Tokenize, read_annotations
 from ..corpora.columns import DOCSTART
 from ..corpora.crfsuite import WORD, read_crfsuite
-from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, find_layout, layout_by_ending
+from ..corpora.guessing import find_layout
+from ..corpora.layouts import ANNOTATIONS, COLUMNS, TEXTS, Asked, layout_by_ending
 from ..corpora.lines import FilePart, check_file, checked, cut, files_of, in_bytes
 from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, check_corpus

@@ -12,7 +12,7 @@ from spacy.cli.train import train
 from spacy.tokens import DocBin
 
 from spacy_crfseq.cli.fit import fit
-from spacy_crfseq.corpora.layouts import find_layout
+from spacy_crfseq.corpora.guessing import find_layout
 from spacy_crfseq.pipeline.readers import read_gold
 from spacy_crfseq.tools.active import active
 from spacy_crfseq.tools.calibrate import calibrate

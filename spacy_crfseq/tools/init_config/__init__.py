@@ -30,6 +30,7 @@ from thinc.api import Config
 from ... import processes
 from ...corpora import DOCBIN, Preset, check_file, guess, layouts
 from ...corpora.annotations import INCORRECT, read_annotations
+from ...corpora.guessing import find_layout
 from ...corpora.layouts import Format
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.word_classes import PARTS, lookups_languages
@@ -158,10 +159,10 @@ def _layout(train: Path | None, ask: Ask | None) -> Preset:
     names = ", ".join(layouts.NAMES)
     if train is not None:
         ending = layouts.layout_by_ending(train)
-        # unlike `layouts.find_layout`, with the guessed encoding
+        # unlike `find_layout`, with the guessed encoding
         seems = guess(train) if ending in (None, "xml") else layouts.GOLD[ending]
         if seems is not None or ask is None:
-            return seems or layouts.find_layout(train).layout  # which raises
+            return seems or find_layout(train).layout  # which raises
     if ask is None:
         raise ConfigError(f"Give --format ({names}), --columns, or --train with a file to guess it from.")
     answer = ask(f"Format of the corpus ({names}) or its columns, with commas", (), "conll2003")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
 from spacy_crfseq.corpora import PRESETS
-from spacy_crfseq.corpora.layouts import Asked, Preset, find_layout
+from spacy_crfseq.corpora.guessing import find_layout
+from spacy_crfseq.corpora.layouts import Asked, Preset
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.white_space import words_of
 from spacy_crfseq.schemes import Span, encode
