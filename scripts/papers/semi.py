@@ -336,7 +336,7 @@ def _documents(options: Options) -> tuple[Any, NDArray[np.int64]]:
     """Return the reports of CoNLL-2003 without headlines, as bags, and their labels: 1 for sports, -1 for others."""
     from scripts.papers.shift import is_sport
     from spacy_crfseq.corpora import read_preset
-    from spacy_crfseq.papers.weighting.weightings import make_bags
+    from spacy_crfseq.papers.weighting.weightings import count_words
 
     texts: list[list[str]] = []
     labels: list[int] = []
@@ -349,7 +349,7 @@ def _documents(options: Options) -> tuple[Any, NDArray[np.int64]]:
                 texts.append([])
                 continue
             texts[-1] += sentence.words
-    bags = make_bags(texts)
+    bags = count_words(texts)
     frequent = np.argsort(-bags.per_word(bags.counts), kind="stable")[:VOCABULARY]
     number = np.full(bags.n_words, -1)
     number[frequent] = np.arange(len(frequent))

@@ -96,6 +96,7 @@ def _make_steps(first: int, last: int, text: BoostedText, chains: Chains) -> Ste
     theta, with_pairs, n = chains.theta, text.pair_ptr.shape[0] > 0, chains.local.shape[1]
     size, shared = last - first if with_pairs else 1, text.cols.shape[0] - n * (n + 2)
     logs, powers, base = np.empty((size, n, n)), np.empty((size, n, n)), np.empty(size)
+    # transitions, which all steps share, and then the weights of the label-pair features of the token
     for s in range(size):
         flat = logs[s].reshape(n * n)
         for k in range(n * n):
@@ -138,10 +139,12 @@ def _advance(before: Numbers, logs: Numbers, powers: Numbers, base: float, row: 
     n = row.shape[0]
     weights, sums = np.empty(n), np.zeros(n)
     shift = _exponentials(before, weights)
+    # sums_j = sum_i exp(before_i + step_ij - shift - base), in the order of memory
     for i in range(n):
         weight = weights[i]
         for j in range(n):
             sums[j] += weight * powers[i, j]
+    # sums that may lack terms are computed again from logarithms
     for j in range(n):
         if row[j] == -np.inf:
             continue
@@ -159,6 +162,7 @@ def _retreat(ahead: Numbers, logs: Numbers, powers: Numbers, base: float, row: N
     n = row.shape[0]
     exponentials, terms = np.empty(n), np.empty(n)
     shift = _exponentials(ahead, exponentials)
+    # the same from the right, a row of the matrix for each label before
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -178,18 +182,20 @@ def _recursions(s: int, clamped: int, text: BoostedText, chains: Chains, steps: 
     forward, backward = chains.forward[clamped], chains.backward[clamped]
     ahead, nothing, log_z = np.empty(local.shape[1]), np.zeros(local.shape[1]), 0.0
     logs, powers, base = steps
-    each = 0 if logs.shape[0] == 1 else 1
+    stride = 0 if logs.shape[0] == 1 else 1  # all tokens share one matrix, or each has its own
+    # forward scores of each token, shifted so that they sum to one; the shifts add up to log Z
     for t in range(first, last):
         _ahead(local[t], nothing, gold[t] if clamped else -1, forward[t])
         if t > first:
-            k = each * (t - first)
+            k = stride * (t - first)
             _advance(forward[t - 1], logs[k], powers[k], base[k], forward[t])
         log_z += _shift(forward[t], log_sum(forward[t]))
     for k in range(local.shape[1]):
         backward[last - 1, k] = 0
+    # backward scores, shifted so that the largest is zero
     for t in range(last - 1, first, -1):
         _ahead(local[t], backward[t], gold[t] if clamped else -1, ahead)
-        k = each * (t - first)
+        k = stride * (t - first)
         _retreat(ahead, logs[k], powers[k], base[k], backward[t - 1])
         _shift(backward[t - 1], largest(backward[t - 1]))
     return log_z
@@ -246,6 +252,7 @@ def _at_step(forward: Numbers, logs: Numbers, powers: Numbers, ahead: Numbers, o
     left, right, flat = np.empty(n), np.empty(n), out.reshape(n * n)
     _exponentials(forward, left)
     _exponentials(ahead, right)
+    # products of exponentials, and where they are too small, sums of logarithms
     for i in range(n):
         for j in range(n):
             out[i, j] = left[i] * powers[i, j] * right[j]
@@ -309,6 +316,7 @@ def _count_labels(
     """Add the parts of the labels of a sequence to the sums."""
     n, forward, backward = chains.local.shape[1], chains.forward, chains.backward
     p, q, d = np.empty(n), np.empty(n), np.empty((n, 2))
+    # to the rows of each token; those of the first and the last token to start and end scores, too
     for t in range(first, last):
         _at_token(forward[0, t], backward[0, t], p)
         if partial:
@@ -340,6 +348,7 @@ def _count_pairs(
     forward, backward = chains.forward, chains.backward
     p, q, d, ahead = np.empty((n, n)), np.empty((n, n)), np.zeros((n * n, 2)), np.empty(n)
     logs, powers, _ = _make_steps(first, last, text, chains)
+    # to the transitions and, where there are any, to the label-pair rows of each token
     for t in range(first + 1, last):
         step, known = t - first if with_pairs else 0, gold[t - 1] * n + gold[t]
         _ahead(chains.local[t], backward[0, t], -1, ahead)
@@ -416,6 +425,7 @@ def count_occurrences(
         mass[:] = 0
         if begin > first:
             _exponentials(chains.forward[0, begin - 1], mass[:, 0])
+        # where the feature is on, a label, or a step that it scores moves mass to one occurrence more
         for t in range(begin, last + 1):
             on = t == positions[at]
             at += on
@@ -433,6 +443,7 @@ def count_occurrences(
             _divide(new.reshape(n * most))
             mass, new = new, mass
         _exponentials(chains.backward[0, last], exponentials)
+        # what follows the last position does not depend on the number of occurrences
         for c in range(most):
             out[s, c] = 0
             for j in range(n):
@@ -467,6 +478,7 @@ def reach(
     for r in range(row_ptr.shape[0] - 1):
         a = first_row + r
         i, end = row_ptr[r], row_ptr[r + 1]
+        # one sequence after another of those with the row
         while i < end:
             n, begin, missing = owner[tokens[i]], i, 0
             while i < end and owner[tokens[i]] == n:
@@ -585,6 +597,7 @@ def minimise(
     becomes a bisection.
     """
     left, right, x = -limit, limit, 0.0
+    # an interval with the minimum
     if not clip:  # intervals grow until they contain a finite minimum
         downs, ups = 0.0, 0.0
         for n in range(a.shape[0]):
@@ -598,6 +611,7 @@ def minimise(
         x, right = left, left
     elif _slope(a, low, b, high, right)[0] <= 0:
         x, left = right, right
+    # steps of Newton's method or bisections, each of which makes the interval smaller
     while right - left > 1e-10:
         slope, bend = _slope(a, low, b, high, x)
         if slope > 0:

@@ -27,10 +27,10 @@ from .sparse_chains import (
     LANES,
     NOTHING,
     PARTLY,
-    Chains,
+    ChainBuffers,
     Lattices,
-    Rows,
-    Work,
+    RowOccurrences,
+    SparseChains,
     compile_matrix,
     exponentiate,
     marginals,
@@ -78,7 +78,9 @@ def _add(g: Floats, h: Floats, column: int, w: float, p: float) -> None:
 
 
 @inlined
-def _count_labels(lattices: Lattices, t: int, place: int, sound: bool, log_z: float, w: float, work: Work) -> None:
+def _count_labels(
+    lattices: Lattices, t: int, place: int, sound: bool, log_z: float, w: float, work: ChainBuffers
+) -> None:
     """Add w P(label) of token t, number `place` of its sequence, to g, and if w > 0 w P (1 - P) to h."""
     n, alpha, beta, total = lattices.emissions.shape[1], work.alpha[place], work.beta[place], 0.0
     for k in range(n):
@@ -89,7 +91,16 @@ def _count_labels(lattices: Lattices, t: int, place: int, sound: bool, log_z: fl
 
 @inlined
 def _count_pairs(
-    lattices: Lattices, s: int, t: int, place: int, sound: bool, log_z: float, w: float, work: Work, m: int, gold: int
+    lattices: Lattices,
+    s: int,
+    t: int,
+    place: int,
+    sound: bool,
+    log_z: float,
+    w: float,
+    work: ChainBuffers,
+    m: int,
+    gold: int,
 ) -> None:
     """Do the same for the label pairs of the step to token t, of which the first m of work.cols are wanted.
 
@@ -103,6 +114,7 @@ def _count_pairs(
         factor = work.stretch[place] / total
         weigh(beta, lattices.potentials[t], gold, mass)
     if m * LANES < n * n or not sound:
+        # few pairs are wanted, or alpha and beta are logarithms: one pair after another
         for e in range(m):
             i, j = work.cols[e] // n, work.cols[e] % n
             p = before[i] * factor * matrix[i, j] * mass[j]
@@ -112,6 +124,7 @@ def _count_pairs(
             _add(work.g, work.h, work.cols[e], w, p)
         return
     curved = w if w > 0 else 0.0
+    # many pairs: all of them, in the order of memory
     for i in range(n):
         a, line, g, h = before[i] * factor, matrix[i], work.g[i * n : (i + 1) * n], work.h[i * n : (i + 1) * n]
         for j in range(n):
@@ -121,16 +134,19 @@ def _count_pairs(
 
 
 @inlined
-def _gold_column(gold: Ints, rows: Rows, t: int, n: int) -> int:
+def _gold_column(gold: Ints, rows: RowOccurrences, t: int, n: int) -> int:
     """Return the column of the gold label, or of the pair of gold labels, at token t."""
     return gold[t - 1] * n + gold[t] if rows.pairs else gold[t]
 
 
 @inlined
-def _count(chains: Chains, lattices: Lattices, rows: Rows, begin: int, end: int, m: int, work: Work) -> None:
+def _count(
+    chains: SparseChains, lattices: Lattices, rows: RowOccurrences, begin: int, end: int, m: int, work: ChainBuffers
+) -> None:
     """Add gradient and curvature on one sequence, whose tokens with the feature are rows.tokens[begin:end]."""
     s = chains.sequences[rows.tokens[begin]]
     first, n, w = chains.offsets[s], lattices.emissions.shape[1], chains.weights[s]
+    # expected counts, less those given the gold labels where some are missing
     for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
         factor = -w if clamped else w
         log_z = lattices.gold[s] if clamped else lattices.log_z[s]
@@ -143,13 +159,14 @@ def _count(chains: Chains, lattices: Lattices, rows: Rows, begin: int, end: int,
             else:
                 _count_labels(lattices, t, t - first, sound, log_z, factor, work)
     if chains.kinds[s] == LABELLED:
+        # less the counts of the gold labels where all are known
         for p in range(begin, end):
             t = rows.tokens[p]
             work.g[_gold_column(chains.gold, rows, t, n)] -= w
 
 
 @kernel
-def _list_weights(rows: Rows, r: int, theta: Floats, zeros: bool, places: Ints, cols: Ints) -> int:
+def _list_weights(rows: RowOccurrences, r: int, theta: Floats, zeros: bool, places: Ints, cols: Ints) -> int:
     """Write places and columns of the weights of row r, those that are zero if `zeros`; return their number."""
     m = 0
     for p in range(rows.ptr[r], rows.ptr[r + 1]):
@@ -160,10 +177,11 @@ def _list_weights(rows: Rows, r: int, theta: Floats, zeros: bool, places: Ints, 
 
 
 @internal
-def _move(lattices: Lattices, rows: Rows, r: int, m: int, factor: float, work: Work) -> None:
+def _move(lattices: Lattices, rows: RowOccurrences, r: int, m: int, factor: float, work: ChainBuffers) -> None:
     """Add factor times d to the scores of row r, at the columns work.cols[:m]."""
     n = lattices.emissions.shape[1]
     if rows.pairs:
+        # the matrices of all sets that have the row
         for q in range(lattices.set_ptr[r], lattices.set_ptr[r + 1]):
             s = lattices.sets[q]
             for e in range(m):
@@ -173,6 +191,7 @@ def _move(lattices: Lattices, rows: Rows, r: int, m: int, factor: float, work: W
                 lattices.factors[s, i, j] = np.exp(lattices.steps[s, i, j])
             compile_matrix(lattices, s)
         return
+    # the tokens that have the row; all potentials of a token anew where one outgrows the shift
     for p in range(rows.row_ptr[r], rows.row_ptr[r + 1]):
         t = rows.tokens[p]
         fits = True
@@ -188,7 +207,7 @@ def _move(lattices: Lattices, rows: Rows, r: int, m: int, factor: float, work: W
 
 
 @internal
-def _next_sequence(chains: Chains, rows: Rows, begin: int, end: int) -> int:
+def _next_sequence(chains: SparseChains, rows: RowOccurrences, begin: int, end: int) -> int:
     """Return where the tokens of the sequence of rows.tokens[begin] end in that list."""
     s, p = chains.sequences[rows.tokens[begin]], begin + 1
     while p < end and chains.sequences[rows.tokens[p]] == s:
@@ -197,13 +216,16 @@ def _next_sequence(chains: Chains, rows: Rows, begin: int, end: int) -> int:
 
 
 @inlined
-def _change(chains: Chains, lattices: Lattices, rows: Rows, r: int, work: Work) -> tuple[float, float]:
+def _change(
+    chains: SparseChains, lattices: Lattices, rows: RowOccurrences, r: int, work: ChainBuffers
+) -> tuple[float, float]:
     """Return (change of the loss with the moved scores, size of the numbers it was computed from).
 
     The new log Z and gold score of each sequence go to work.new_z and work.new_gold.
     """
     n, change, size = lattices.emissions.shape[1], 0.0, 0.0
     begin, stop = rows.row_ptr[r], rows.row_ptr[r + 1]
+    # one sequence after another of those with the row
     while begin < stop:
         end, s = _next_sequence(chains, rows, begin, stop), chains.sequences[rows.tokens[begin]]
         if chains.kinds[s] != NOTHING:
@@ -229,7 +251,7 @@ def _shrink(x: float, by: float) -> float:
 
 @inlined
 def _propose(
-    theta: Floats, m: int, factor: float, bound: float, strengths: Strengths, work: Work
+    theta: Floats, m: int, factor: float, bound: float, strengths: Strengths, work: ChainBuffers
 ) -> tuple[float, float, float]:
     """Write the step to d, no number of which exceeds `bound`; return (g d, sum of h d^2, change of the penalty)."""
     slope, curvature, penalty, (l1, l2) = 0.0, 0.0, 0.0, strengths
@@ -246,11 +268,19 @@ def _propose(
 
 @inlined
 def _step(
-    chains: Chains, lattices: Lattices, rows: Rows, r: int, m: int, theta: Floats, factor: float, strengths: Strengths,
-    work: Work,
-) -> float:  # fmt: skip
+    chains: SparseChains,
+    lattices: Lattices,
+    rows: RowOccurrences,
+    r: int,
+    m: int,
+    theta: Floats,
+    factor: float,
+    strengths: Strengths,
+    work: ChainBuffers,
+) -> float:
     """Move the first m weights that are listed, g and h of which are known; return the factor for the next visit."""
     bound = BOUND
+    # shorter and shorter steps until the objective falls enough
     for _ in range(TRIALS):
         slope, curvature, penalty = _propose(theta, m, factor, bound, strengths, work)
         if slope == 0 and penalty == 0:
@@ -260,6 +290,7 @@ def _step(
         noise = 1e-14 * size
         seen = 2.2 * (change - slope) / curvature if curvature > 1e4 * noise else factor  # 10 % more
         if change + penalty <= ENOUGH * (slope + penalty) + noise:
+            # the step is kept, and so are the sums that it changed
             for e in range(m):
                 theta[work.places[e]] += work.d[work.cols[e]]
             for p in range(rows.row_ptr[r], rows.row_ptr[r + 1]):
@@ -273,7 +304,7 @@ def _step(
 
 
 @kernel
-def _measure(chains: Chains, lattices: Lattices, rows: Rows, r: int, m: int, work: Work) -> int:
+def _measure(chains: SparseChains, lattices: Lattices, rows: RowOccurrences, r: int, m: int, work: ChainBuffers) -> int:
     """Compute g and h of the first m columns that are listed; return the number of sequences it took."""
     n = lattices.emissions.shape[1]
     if not rows.pairs or m * LANES >= n * n:
@@ -292,7 +323,7 @@ def _measure(chains: Chains, lattices: Lattices, rows: Rows, r: int, m: int, wor
 
 
 @inlined
-def _violation(theta: Floats, m: int, strengths: Strengths, work: Work) -> float:
+def _violation(theta: Floats, m: int, strengths: Strengths, work: ChainBuffers) -> float:
     """Return the squared norm of the smallest subgradient."""
     square, (l1, l2) = 0.0, strengths
     for e in range(m):
@@ -305,7 +336,13 @@ def _violation(theta: Floats, m: int, strengths: Strengths, work: Work) -> float
 
 @kernel
 def sweep(
-    chains: Chains, lattices: Lattices, rows: Rows, visit: Visit, theta: Floats, factors: Floats, strengths: Strengths
+    chains: SparseChains,
+    lattices: Lattices,
+    rows: RowOccurrences,
+    visit: Visit,
+    theta: Floats,
+    factors: Floats,
+    strengths: Strengths,
 ) -> tuple[float, int]:
     """Visit some rows once; return (squared norm of the gradient as it was met, sequences passed through).
 
@@ -316,28 +353,30 @@ def sweep(
     violation, visited = 0.0, 0
     for r in visit.order:
         listed = _list_weights(rows, r, theta, visit.zeros, places, cols)
-        each = 1 if visit.single else max(1, listed)
-        for first in range(0, listed, each):
+        size = 1 if visit.single else max(1, listed)
+        # all weights of the row at once, or one after another
+        for first in range(0, listed, size):
             if visit.single and not (visit.low <= cols[first] < visit.high):
                 continue
-            work.places[:each], work.cols[:each] = places[first : first + each], cols[first : first + each]
-            visited += _measure(chains, lattices, rows, r, each, work)
-            violation += _violation(theta, each, strengths, work)
+            work.places[:size], work.cols[:size] = places[first : first + size], cols[first : first + size]
+            visited += _measure(chains, lattices, rows, r, size, work)
+            violation += _violation(theta, size, strengths, work)
             k = places[first] if visit.single else r
-            factors[k] = _step(chains, lattices, rows, r, each, theta, factors[k], strengths, work)
-            for e in range(each):
+            factors[k] = _step(chains, lattices, rows, r, size, theta, factors[k], strengths, work)
+            for e in range(size):
                 work.d[work.cols[e]] = 0
     return violation, visited
 
 
 @kernel
-def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
+def add_scores(lattices: Lattices, rows: RowOccurrences, theta: Floats) -> None:
     """Add the scores of all rows to the emissions or to the steps."""
     n = lattices.emissions.shape[1]
     places, cols = np.empty(rows.width, np.int32), np.empty(rows.width, np.int32)
     zeros = bool(np.bool_(False))  # for a bare False, numba would compile `_list_weights` once more
     for r in range(rows.row_ptr.shape[0] - 1):
         m = _list_weights(rows, r, theta, zeros, places, cols)
+        # to the steps of all sets with the row, or to the emissions of all its tokens
         if rows.pairs:
             for q in range(lattices.set_ptr[r], lattices.set_ptr[r + 1]):
                 for e in range(m):
@@ -349,9 +388,10 @@ def add_scores(lattices: Lattices, rows: Rows, theta: Floats) -> None:
 
 
 @kernel
-def begin(chains: Chains, lattices: Lattices) -> None:
+def begin(chains: SparseChains, lattices: Lattices) -> None:
     """Compute potentials, log Z and gold scores from the emissions and steps."""
     n = lattices.emissions.shape[1]
+    # matrices of exponentials of the steps
     for s in range(lattices.steps.shape[0]):
         for i in range(n):
             for j in range(n):
@@ -360,6 +400,7 @@ def begin(chains: Chains, lattices: Lattices) -> None:
     for t in range(lattices.emissions.shape[0]):
         exponentiate(lattices, t)
     work = workspace(chains, lattices, 0)
+    # log Z and the score of the gold labels
     for s in range(chains.kinds.shape[0]):
         if chains.kinds[s] == NOTHING:
             continue

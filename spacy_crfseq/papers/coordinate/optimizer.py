@@ -61,7 +61,7 @@ class CoordinateState(StoredState):
 
     factors (NDArray): What multiplies the curvature of each row, or of each weight; empty before the first sweep.
     full (bool): The next sweep visits zeros too.
-    work (Work | None): Indices and scores.
+    work (Descent | None): Indices and scores.
     """
 
     derived: ClassVar[frozenset[str]] = frozenset({"work"})
@@ -72,7 +72,7 @@ class CoordinateState(StoredState):
     value: float = float("inf")
     full: bool = True
     last: StepReport | None = None
-    work: Work | None = None
+    work: Descent | None = None
 
     def kinds(self, blocks: Sequence[RowBlock]) -> Mapping[str, Kinds]:
         """Return the kinds of `factors` and `last`, see `StoredState`."""
@@ -132,7 +132,7 @@ class BlockCoordinateDescent:
             return state.last._replace(evaluations=0)
         strengths, theta = objective.regularizer.strengths or NONE, state.theta
         if state.work is None or state.work.objective is not objective:
-            state.work = Work(objective)
+            state.work = Descent(objective)
         work = state.work
         before = work.begin(theta) + objective.regularizer.value(theta)
         full = state.full or state.iterations % self.revisit == 0
@@ -181,7 +181,7 @@ class CoordinateDescent(BlockCoordinateDescent):
     _single: ClassVar[bool] = True
 
 
-class Work:
+class Descent:
     """Indices of the sequences and their features, and their scores."""
 
     def __init__(self, objective: IndexedObjective) -> None:
@@ -202,7 +202,7 @@ class Work:
         self.n_rows = self.n_state_rows + len(self.pair.row_ptr) - 1
         sets, members = _sets(on, inner)
         owners = np.repeat(np.arange(len(lengths)), lengths)
-        self.chains = sparse_chains.Chains(batch.offsets, batch.gold, batch.weights, _kinds(batch), owners, sets)
+        self.chains = sparse_chains.SparseChains(batch.offsets, batch.gold, batch.weights, _kinds(batch), owners, sets)
         self.lattices = _lattices(batch.n_tokens, len(lengths), n, members, pair.n_rows)
 
     def begin(self, theta: NDArray[np.float64]) -> float:
@@ -222,7 +222,7 @@ class Work:
 
     def visits(
         self, rng: np.random.Generator | None, single: bool, zeros: bool
-    ) -> Iterator[tuple[sparse_chains.Rows, kernels.Visit]]:
+    ) -> Iterator[tuple[sparse_chains.RowOccurrences, kernels.Visit]]:
         """Yield what single kernel calls visit, in a random order if there is a generator."""
         for rows in (self.state, self.pair):
             costs = np.diff(rows.row_ptr) * (rows.width if single else 1)
@@ -246,7 +246,7 @@ def _kinds(batch: Batch) -> NDArray[np.int8]:
 
 def _rows(
     block: RowBlock, on: Occurrences, wanted: Bools | None, more: list[tuple[Offsets, int, Bools]]
-) -> sparse_chains.Rows:
+) -> sparse_chains.RowOccurrences:
     """Return the rows of a group at their tokens that are wanted [T].
 
     more: Rows without a feature: their tokens, the place of column 0 in theta, and which columns are trained.
@@ -256,7 +256,7 @@ def _rows(
     sizes = np.full(block.n_rows, block.width) if full else np.diff(block.ptr)
     cols = np.tile(np.arange(block.width), block.n_rows) if full else block.cols
     places = [begin + own for (_, begin, _), own in zip(more, columns, strict=True)]
-    return sparse_chains.Rows(
+    return sparse_chains.RowOccurrences(
         block.width,
         _pointers([*sizes, *map(len, columns)]),
         np.concatenate([np.arange(block.begin, block.end), *places]).astype(np.int32),

@@ -41,7 +41,7 @@ LANES = 4
 """Rows of potentials are padded to a multiple of this."""
 
 
-class Chains(NamedTuple):
+class SparseChains(NamedTuple):
     """The sequences.
 
     offsets, gold, weights: As in `types.Batch`.
@@ -58,8 +58,8 @@ class Chains(NamedTuple):
     sets: Offsets
 
 
-class Rows(NamedTuple):
-    """Rows of one kind: those of a group of parameters, and others of scores that all positions share.
+class RowOccurrences(NamedTuple):
+    """Rows of one kind and the tokens where they are on: those of a group, and of scores that all positions share.
 
     width (int): C, labels or label pairs.
     ptr (Offsets): [R + 1] row r has the weights ``ptr[r]:ptr[r + 1]``.
@@ -107,7 +107,7 @@ class Lattices(NamedTuple):
     gold: Floats
 
 
-class Work(NamedTuple):
+class ChainBuffers(NamedTuple):
     """Work arrays: alpha, beta [longest, P], stretch [longest], mass [P]; by column g, h, d; places and columns [C]."""
 
     alpha: Floats
@@ -124,12 +124,12 @@ class Work(NamedTuple):
 
 
 @inlined
-def workspace(chains: Chains, lattices: Lattices, width: int) -> Work:
+def workspace(chains: SparseChains, lattices: Lattices, width: int) -> ChainBuffers:
     """Return work arrays for the longest sequence and rows of some width."""
     length, padded = max(1, longest(chains.offsets)), lattices.potentials.shape[1]
     tables, by_column = np.zeros((2, length, padded)), np.zeros((3, width))
     lists, by_sequence = np.zeros((2, width), np.int32), np.zeros((2, chains.offsets.shape[0] - 1))
-    return Work(
+    return ChainBuffers(
         tables[0], tables[1], np.zeros(length), np.zeros(padded), by_column[0], by_column[1], by_column[2],
         lists[0], lists[1], by_sequence[0], by_sequence[1],
     )  # fmt: skip
@@ -145,6 +145,7 @@ def compile_matrix(lattices: Lattices, s: int) -> None:
     steps, n = lattices.steps[s], lattices.steps.shape[1]
     rows, cols, values = lattices.rows[s], lattices.cols[s], lattices.values[s]
     size, extreme = 0, 0.0
+    # a diagonal that leaves the matrix on the right goes on at its left edge
     for diagonal in range(n):
         for i in range(n):
             j = i + diagonal if i + diagonal < n else i + diagonal - n
@@ -165,11 +166,13 @@ def _from_left(row: Floats, total: float, sparse: bool, entries: Entries, matrix
     """Write row [P], whose sum is `total`, times a matrix to out [P]."""
     rows, cols, values = entries
     if sparse:
+        # row M = total 1 + row (M - 1)
         for j in range(out.shape[0]):
             out[j] = total
         for p in range(rows.shape[0]):
             out[cols[p]] += row[rows[p]] * values[p]
     else:
+        # four rows of the matrix at once, so that out is read and written a quarter as often
         for j in range(out.shape[0]):
             out[j] = 0
         for i in range(0, out.shape[0], LANES):
@@ -183,6 +186,7 @@ def _from_right(column: Floats, total: float, sparse: bool, entries: Entries, ma
     """Write a matrix times column [P], whose sum is `total`, to out [P]."""
     rows, cols, values = entries
     if sparse:
+        # M column = total 1 + (M - 1) column
         for i in range(out.shape[0]):
             out[i] = total
         for p in range(rows.shape[0]):
@@ -213,7 +217,7 @@ def _divide(row: Floats, by: float) -> None:
 
 @internal
 def _forward(
-    chains: Chains, lattices: Lattices, s: int, stop: int, clamped: int, alpha: Floats, stretch: Floats
+    chains: SparseChains, lattices: Lattices, s: int, stop: int, clamped: int, alpha: Floats, stretch: Floats
 ) -> tuple[float, bool]:
     """Fill alpha up to token stop - 1 of sequence s; return (log of the sum of the last one, whether it is sound).
 
@@ -223,6 +227,7 @@ def _forward(
     sizes, rows, cols, values = lattices.sizes, lattices.rows, lattices.cols, lattices.values
     potentials, shift, gold = lattices.potentials, lattices.shift, chains.gold
     logarithm, total = 0.0, 0.0
+    # alpha_t = (alpha_{t-1} M_t) e_t; scales and shifts that are taken out add up to the logarithm
     for t in range(first, stop):
         row = alpha[t - first]
         if t == first:
@@ -250,7 +255,7 @@ def _forward(
 
 @inlined
 def _backward(
-    chains: Chains, lattices: Lattices, s: int, start: int, at: int, clamped: int, beta: Floats, mass: Floats
+    chains: SparseChains, lattices: Lattices, s: int, start: int, at: int, clamped: int, beta: Floats, mass: Floats
 ) -> tuple[float, bool]:
     """Fill beta down to token `start` of sequence s; return (log of the factor taken out of beta[at], soundness)."""
     first, end, n = chains.offsets[s], chains.offsets[s + 1], lattices.steps.shape[1]
@@ -260,6 +265,7 @@ def _backward(
     logarithm, wanted = 0.0, 0.0
     for k in range(n):
         beta[end - 1 - first, k] = 1
+    # beta_{t-1} = M_t (e_t beta_t)
     for t in range(end - 1, start, -1):
         q = sets[t]
         if kinds[q] == FAR:
@@ -281,16 +287,18 @@ def _backward(
 
 
 @internal
-def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
+def in_log_space(chains: SparseChains, lattices: Lattices, s: int, clamped: int, alpha: Floats, beta: Floats) -> float:
     """Fill log alpha (emission included) and log beta (excluded) of sequence s; return log Z."""
     first, length, n = chains.offsets[s], chains.offsets[s + 1] - chains.offsets[s], lattices.steps.shape[1]
     local, terms, steps = lattices.emissions[first : first + length].copy(), np.empty(n), lattices.steps
+    # labels other than known ones are impossible where the recursion is clamped
     for t in range(length):
         for k in range(n):
             if clamped and chains.gold[first + t] >= 0 and chains.gold[first + t] != k:
                 local[t, k] = -np.inf
     for k in range(n):
         alpha[0, k], beta[length - 1, k] = local[0, k], 0
+    # both recursions, with sums of exponentials in the place of products
     for t in range(1, length):
         for j in range(n):
             for i in range(n):
@@ -307,7 +315,7 @@ def in_log_space(chains: Chains, lattices: Lattices, s: int, clamped: int, alpha
 
 
 @internal
-def partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[float, float]:
+def partitions(chains: SparseChains, lattices: Lattices, s: int, work: ChainBuffers) -> tuple[float, float]:
     """Return log Z of sequence s and, if gold labels are missing, that of the labellings that agree with the others."""
     sums = 0.0, 0.0
     for clamped in range(2 if chains.kinds[s] == PARTLY else 1):
@@ -319,7 +327,9 @@ def partitions(chains: Chains, lattices: Lattices, s: int, work: Work) -> tuple[
 
 
 @inlined
-def marginals(chains: Chains, lattices: Lattices, s: int, t: int, last: int, clamped: int, work: Work) -> bool:
+def marginals(
+    chains: SparseChains, lattices: Lattices, s: int, t: int, last: int, clamped: int, work: ChainBuffers
+) -> bool:
     """Fill alpha up to token `last` and beta down to token t of sequence s; False: they are logarithms."""
     first = chains.offsets[s]
     log_z = lattices.gold[s] if clamped else lattices.log_z[s]

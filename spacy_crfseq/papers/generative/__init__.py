@@ -71,7 +71,7 @@ class EMState(StoredState):
         return {"counts": (None, self.theta), "values": ([0.0, ...],), "report": (None, NO_REPORT)}
 
 
-class Counts(NamedTuple):
+class LabelCounts(NamedTuple):
     """Expected counts: features [F, L], pairs of labels [L, L], first and last labels [L]."""
 
     features: Array
@@ -166,13 +166,13 @@ class HMM:
         n, begin = objective.blocks[0].width, objective.blocks[2].begin
         features, shared = flat[:begin].astype(np.float64), flat[begin:].astype(np.float64)
         steps, start, end = shared[: n * n].reshape(n, n), shared[n * n : -n], shared[-n:]
-        counts = Counts(features.reshape(-1, n), steps, start, end)
+        counts = LabelCounts(features.reshape(-1, n), steps, start, end)
         weights, none, prior = self._values(counts, objective.templates)
         log_labels, begins, ends, prior_of_labels = self._labels(counts)
         parts = weights, log_labels + none, begins + none, ends
         return np.concatenate([part.ravel() for part in parts]), self.smoothing * (prior + prior_of_labels)
 
-    def _values(self, counts: Counts, templates: Numbers) -> tuple[Array, Array, float]:
+    def _values(self, counts: LabelCounts, templates: Numbers) -> tuple[Array, Array, float]:
         """Return the weights [F, L], the sum over templates of log P(none | label) [L], and - sum log p."""
         sizes = np.bincount(templates)
         valued = np.stack([np.bincount(templates, column, len(sizes)) for column in counts.features.T], 1)
@@ -189,7 +189,7 @@ class HMM:
         prior = -float(log_values.sum() + log_none.sum())
         return log_values - log_none[templates], log_none.sum(0), prior
 
-    def _labels(self, counts: Counts) -> tuple[Array, Array, Array, float]:
+    def _labels(self, counts: LabelCounts) -> tuple[Array, Array, Array, float]:
         """Return log P of the next label [L, L], of the first [L], and of the end [L], and - sum log p."""
         following = self._log_shares(np.column_stack([counts.steps, counts.end]))
         begins = self._log_shares(counts.start)
@@ -210,7 +210,7 @@ class NaiveBayes(HMM):
     tolerance (float): Stop when the objective falls by less than this fraction in an iteration.
     """
 
-    def _labels(self, counts: Counts) -> tuple[Array, Array, Array, float]:
+    def _labels(self, counts: LabelCounts) -> tuple[Array, Array, Array, float]:
         labels = self._log_shares(counts.tokens)
         return np.tile(labels, (len(labels), 1)), labels, np.zeros_like(labels), -float(labels.sum())
 

@@ -59,7 +59,7 @@ class Weighting(Protocol):
         """
 
 
-class Bags(NamedTuple):
+class WordCounts(NamedTuple):
     """Texts as counts of words: text ``texts[i]`` has word ``words[i]`` ``counts[i]`` times, for each entry i.
 
     texts, words (NDArray): [M] numbers of texts, ascending, and of words.
@@ -73,11 +73,11 @@ class Bags(NamedTuple):
     n_texts: int
     n_words: int
 
-    def of(self, chosen: NDArray[np.bool_]) -> Bags:
+    def of(self, chosen: NDArray[np.bool_]) -> WordCounts:
         """Return the chosen texts [N], renumbered."""
         entries, numbers = chosen[self.texts], np.cumsum(chosen) - 1
         texts = numbers[self.texts[entries]]
-        return Bags(texts, self.words[entries], self.counts[entries], int(chosen.sum()), self.n_words)
+        return WordCounts(texts, self.words[entries], self.counts[entries], int(chosen.sum()), self.n_words)
 
     def per_text(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sums [N] over each text of a value [M] for each entry."""
@@ -88,7 +88,7 @@ class Bags(NamedTuple):
         return np.bincount(self.words, values, self.n_words).astype(np.float64, copy=False)
 
 
-def make_bags(texts: Texts) -> Bags:
+def count_words(texts: Texts) -> WordCounts:
     """Count the words of texts, in lower case and with 0 for each digit."""
     numbers: dict[str, int] = {}
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -97,7 +97,7 @@ def make_bags(texts: Texts) -> Bags:
     cells = np.repeat(np.arange(len(texts)), sizes) * max(1, len(numbers)) + tokens
     cells, counts = np.unique(cells, return_counts=True)
     place, word = np.divmod(cells, max(1, len(numbers)))
-    return Bags(place, word, counts.astype(np.float64), len(texts), len(numbers))
+    return WordCounts(place, word, counts.astype(np.float64), len(texts), len(numbers))
 
 
 def length_class(text: Sequence[str]) -> int:
@@ -226,7 +226,7 @@ class Mixture(NamedTuple):
     log_prior: NDArray[np.float64]
     log_words: NDArray[np.float64]
 
-    def joint(self, bags: Bags) -> NDArray[np.float64]:
+    def joint(self, bags: WordCounts) -> NDArray[np.float64]:
         """Return log P(text, component) [K, N] without the multinomial coefficients."""
         # one component at a time: all entries times all components would not fit into memory
         rows = [
@@ -237,7 +237,7 @@ class Mixture(NamedTuple):
 
 
 def fit_mixture(
-    bags: Bags, k: int, smoothing: float, rng: np.random.Generator, max_iterations: int, tolerance: float
+    bags: WordCounts, k: int, smoothing: float, rng: np.random.Generator, max_iterations: int, tolerance: float
 ) -> tuple[Mixture, float]:
     """Return a mixture fitted by EM from random memberships, and its log-likelihood per text.
 
@@ -300,13 +300,13 @@ class Clusters(_Weighting):
         return list(self.k) if isinstance(self.k, list | tuple) else [self.k]
 
     def _ratio(self, labelled: Texts, target: Texts) -> tuple[NDArray[np.float64], str]:
-        bags = make_bags([*labelled, *target])
+        bags = count_words([*labelled, *target])
         k, how = self._choose(bags)
         clusters = self._fit(bags, k).joint(bags).argmax(axis=0)
         ratio, note = by_class(clusters[: len(labelled)], clusters[len(labelled) :], "clusters")
         return ratio, f"k = {k}{how}; {note}"
 
-    def _choose(self, bags: Bags) -> tuple[int, str]:
+    def _choose(self, bags: WordCounts) -> tuple[int, str]:
         if len(self._sizes) == 1:
             return self._sizes[0], ""
         held = np.random.default_rng(self.seed).permutation(bags.n_texts) % HELD_OUT == 0
@@ -314,7 +314,7 @@ class Clusters(_Weighting):
         score = {k: _posterior(self._fit(fitted, k).joint(tested))[1].sum() for k in self._sizes}
         return max(score, key=lambda k: score[k]), f" of {', '.join(map(str, score))}"
 
-    def _fit(self, bags: Bags, k: int) -> Mixture:
+    def _fit(self, bags: WordCounts, k: int) -> Mixture:
         """Return the best of several fits; as all have k and the seed, so are their starts."""
         fits = (
             fit_mixture(
@@ -326,10 +326,10 @@ class Clusters(_Weighting):
         return max(fits, key=lambda fit: fit[1])[0]
 
 
-def _features(texts: Texts) -> Bags:
+def _features(texts: Texts) -> WordCounts:
     """Return the words that each text has, and the class of its length."""
     # the class joins the words under a name that no word has, and that has neither digits nor case
-    return make_bags([[*text, "\0" * (1 + length_class(text))] for text in texts])
+    return count_words([[*text, "\0" * (1 + length_class(text))] for text in texts])
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ class DensityRatio(_Weighting):
         return np.exp(np.clip(odds[: len(labelled)], -50, 50)), note
 
     def _held_out(
-        self, bags: Bags, sign: NDArray[np.float64], mass: NDArray[np.float64], parts: NDArray[np.int64]
+        self, bags: WordCounts, sign: NDArray[np.float64], mass: NDArray[np.float64], parts: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Return the log odds [N] of the target for each text, by the model that was fitted to the other parts.
 

@@ -42,7 +42,7 @@ class Case:
         n_tokens, n = self.emissions.shape
         batch = Batch(self.offsets, self.gold, np.ones(len(self.offsets) - 1))
         owners = np.repeat(np.arange(len(batch.weights)), np.diff(self.offsets))
-        chains = sparse_chains.Chains(*batch[:3], optimizers._kinds(batch), owners, self.sets)
+        chains = sparse_chains.SparseChains(*batch[:3], optimizers._kinds(batch), owners, self.sets)
         lattices = optimizers._lattices(n_tokens, len(batch.weights), n, [np.zeros(0, np.int32)] * 3, 0)
         places = np.zeros((3, most), np.uint16)
         lattices = lattices._replace(rows=places, cols=places.copy(), values=np.zeros((3, most)))
@@ -66,7 +66,7 @@ def gradient(chains: Any, lattices: Any) -> tuple[np.ndarray, np.ndarray]:
     found = []
     for width, on in ((n, tokens), (n * n, inner)):
         columns = np.arange(width, dtype=np.int32)
-        rows = sparse_chains.Rows(
+        rows = sparse_chains.RowOccurrences(
             width, np.array([0, width]), columns, columns, np.array([0, len(on)]), on, len(found) == 1,
         )  # fmt: skip
         work = sparse_chains.workspace(chains, lattices, width)

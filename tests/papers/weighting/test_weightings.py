@@ -15,6 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import registry as registry_of_reader
 
+import spacy_crfseq.pipeline.factories  # noqa: F401  (makes the registries known to spaCy)
 from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.papers.weighting.reader import create_weighted_reader
@@ -24,9 +25,9 @@ from spacy_crfseq.papers.weighting.weightings import (
     ExactCounts,
     Weighting,
     Weights,
+    count_words,
     fit_mixture,
     length_class,
-    make_bags,
     normalised,
 )
 
@@ -122,7 +123,7 @@ def test_weights_are_flattened_and_capped() -> None:
 
 
 def test_em_raises_the_likelihood_and_finds_the_kinds() -> None:
-    bags = make_bags(SPORT * 5 + PROSE * 5)
+    bags = count_words(SPORT * 5 + PROSE * 5)
     runs = [fit_mixture(bags, 2, 1e-3, np.random.default_rng(1), n, 0.0)[1] for n in range(1, 12)]
     assert all(after >= before - 1e-9 for before, after in pairwise(runs))
     found = Clusters(k=[1, 2])(SPORT * 9 + PROSE, SPORT + PROSE * 9)
