@@ -76,7 +76,7 @@ class LinearChainCRF:
         )
 
     def set_theta(self, theta: Floats) -> None:
-        """Use these parameters from now on, and drop sums of the old ones."""
+        """Use these parameters from now on, and drop the sums of earlier parameters."""
         self.theta, self.views = theta, self.layout.views(theta[: self.layout.size])
         self._tables = list(map(CachedSums, self.linear.rows, self.views))
 
@@ -132,7 +132,7 @@ class LinearChainCRF:
         return Posterior(source, source.offsets, constraints, allowed, temperature, rules)
 
     def with_labels(self, labels: Sequence[str], transitions: bool = True) -> LinearChainCRF:
-        """Return a model with more labels, all of this model's among them; the weights of new ones are zero.
+        """Return a model with more labels, all of this model's among them; the weights of new labels are zero.
 
         transitions (bool): Whether transitions from and to new labels are trained.  Parameters of a `TokenPotential`
             start at zero.
