@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -70,42 +70,53 @@ def find_layout(
     RAISES FormatError: If the file does not exist, or its layout cannot be found.
     RAISES ConfigError: If the options are invalid.
     """
-    said, known = asked(layout), TEXTS if texts else GOLD
+    said, layouts = asked(layout), TEXTS if texts else GOLD
     if path != STDIN:
         check_corpus(path)
-    chosen = known["xml"] if path.is_dir() else said.layout(known)
+    unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
+    chosen = layouts["xml"] if path.is_dir() else said.layout(layouts)
     if chosen is None and path == STDIN:
         chosen = RAW["txt"]
-    unpacked = Path(path.name.removesuffix(ZIPPED)) if texts else path
-    if chosen is None and (name := layout_by_ending(unpacked, known)) is not None:
-        chosen = known[name]
-    if trained is not None and trained.form is not None:  # which only XML can have
-        chosen, trained = (trained if chosen is not None and chosen.form is not None else chosen), None
-    elif (
-        chosen is not None and chosen.form is not None and (seems := guess(path)) is not None and seems.form is not None
-    ):
-        chosen = chosen._replace(form=chosen.form._replace(pattern=seems.form.pattern))  # as `init-config` does
-    if (
-        chosen is None
-        and trained is not None
-        and trained.name not in (DOCBIN, ANNOTATIONS.name)
-        and fits(path, trained)
-    ):
+    if chosen is None and (ending := layout_by_ending(unpacked, layouts)) is not None:
+        chosen = layouts[ending]
+    if chosen is None and trained is not None and _may_be(path, trained):
         chosen = trained
+    elif chosen is not None and chosen.form is not None:
+        chosen = _xml_layout(path, chosen, trained)
     if (settled := said.encoded(chosen)) is not None:
         return FoundLayout(settled)
-    if (seems := guess(path)) is None:
-        if path != STDIN and not path.stat().st_size:
-            raise FormatError(path, 0, "the file is empty.")
-        ending = f"Neither its ending {unpacked.suffix!r} nor" if unpacked.suffix else "It has no ending, and not even"
-        if separated := separator_of(path):
-            raise FormatError(path, 1, f"the columns are separated by {separated}. Separate them by spaces or tabs.")
-        advice = f"Give --format, in a config format ({', '.join(known)}), or --columns."
-        raise FormatError(path, 0, f"the layout of this file is unknown. {ending} its first lines show it. {advice}")
-    seems = known.get(seems.name, seems)  # of exports, the raw text if texts are asked for
+    if (guessed := guess(path)) is None:
+        raise _unknown_layout(path, unpacked.suffix, layouts)
+    guessed = layouts.get(guessed.name, guessed)  # of exports, the raw text if texts are asked for
     # other bytes than UTF-8 raise an error with a proposal
-    seems = seems._replace(encoding=seems.encoding and "utf8")
-    return FoundLayout(said.encoded(seems) or seems, guessed=True)
+    guessed = guessed._replace(encoding=guessed.encoding and "utf8")
+    return FoundLayout(said.encoded(guessed) or guessed, guessed=True)
+
+
+def _may_be(path: Path, trained: Preset) -> bool:
+    """Whether a file may have the layout that a model was trained on: one of columns that fits its first lines."""
+    return trained.form is None and trained.name not in (DOCBIN, ANNOTATIONS.name) and fits(path, trained)
+
+
+def _xml_layout(path: Path, layout: Preset, trained: Preset | None) -> Preset:
+    """Return the layout of an XML file: that of a model which has read XML, else with a likely way to split tokens."""
+    if trained is not None and trained.form is not None:
+        return trained
+    guessed = guess(path)
+    if guessed is None or guessed.form is None or layout.form is None:
+        return layout
+    return layout._replace(form=layout.form._replace(pattern=guessed.form.pattern))  # as `init-config` does
+
+
+def _unknown_layout(path: Path, ending: str, layouts: Iterable[str]) -> FormatError:
+    """Return the error on a file whose layout neither its ending nor its first lines show."""
+    if path != STDIN and not path.stat().st_size:
+        return FormatError(path, 0, "the file is empty.")
+    if separated := separator_of(path):
+        return FormatError(path, 1, f"the columns are separated by {separated}. Separate them by spaces or tabs.")
+    neither = f"Neither its ending {ending!r} nor" if ending else "It has no ending, and not even"
+    advice = f"Give --format, in a config format ({', '.join(layouts)}), or --columns."
+    return FormatError(path, 0, f"the layout of this file is unknown. {neither} its first lines show it. {advice}")
 
 
 def guess(path: Path) -> Preset | None:

@@ -31,7 +31,6 @@ from ... import processes
 from ...corpora import DOCBIN, Preset, check_file, guess, layouts
 from ...corpora.annotations import INCORRECT, read_annotations
 from ...corpora.guessing import find_layout
-from ...corpora.layouts import Format
 from ...corpora.outputs import STDOUT, check_output_file, locked
 from ...corpora.word_classes import PARTS, lookups_languages
 from ...corpora.xml import check_corpus
@@ -341,20 +340,17 @@ def _places(text: str) -> Iterator[tuple[str, str]]:
 
 
 def make_config(
-    output: Path,
-    task: str | None = None,
-    lang: str | None = None,
-    layout: Format = None,
-    goal: str | None = None,
-    train: Path | None = None,
-    dev: Path | None = None,
-    raw: list[Path] | None = None,
-    lists: Path | None = None,
-    force: bool = False,
+    output: Path, wanted: Wanted, *, raw: Sequence[Path] = (), lists: Path | None = None, force: bool = False
 ) -> tuple[ConfigSettings, str]:
-    """Return the settings, and the config, which is written unless the file is "-"."""
-    wanted = Wanted(task, lang, layouts.asked(layout), goal, train, dev)
-    check_output_file(output, train, dev, force=force)  # before any prompt
+    """Return the settings, and the config, which is written unless the file is "-".
+
+    wanted (Wanted): What the user asks for; on a terminal, prompts ask for the rest.
+    raw (Sequence[Path]): Texts to learn classes of words from, which are written next to the config.
+    lists (Path | None): A folder of lists of phrases.
+    force (bool): Replace a file.
+    RAISES CrfError: If settings exclude each other, or a file cannot be read or written.
+    """
+    check_output_file(output, wanted.train, wanted.dev, force=force)  # before any prompt
     settings = complete(wanted, _ask if sys.stdin.isatty() else None)._replace(lists=lists)
     if lists is not None:
         from ...features.phrases import Phrases

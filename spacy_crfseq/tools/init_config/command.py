@@ -14,7 +14,7 @@ from ...cli.console import printer
 from ...corpora import layouts
 from ...corpora.layouts import Asked
 from ...corpora.outputs import STDOUT
-from . import GOALS, left_out, make_config
+from . import GOALS, Wanted, left_out, make_config
 
 
 @command("init-config", "Begin", "init", "new")
@@ -82,18 +82,8 @@ def init_config_cli(
       python -m spacy crfseq init-config - --task all --format conll2003 \\
           --goal accurate
     """
-    settings, text = make_config(
-        output,
-        task=task,
-        lang=lang,
-        layout=Asked(format, columns, scheme, encoding, rename),
-        goal=goal,
-        train=train,
-        dev=dev,
-        raw=raw,
-        lists=lists,
-        force=force,
-    )
+    wanted = Wanted(task, lang, Asked(format, columns, scheme, encoding, rename), goal, train, dev)
+    settings, text = make_config(output, wanted, raw=raw or (), lists=lists, force=force)
     if str(output) == STDOUT:
         print(text, end="")
         return

@@ -40,45 +40,54 @@ MIN_GAIN = 3e-5
 
 
 class ClassSettings(NamedTuple):
-    """How to learn classes; see the help of the command.  sizes: From the largest to the smallest."""
+    """How to learn classes.
 
-    sizes: tuple[int, ...]
-    passes: int
-    n_threads: int
+    sizes: Numbers of classes, from the largest to the smallest.
+    min_count: The least number of times that a word with a class occurs.
+    max_words: The most words with a class.
+    passes: The most passes over the words for each number of classes.
+    n_threads: Threads; 0 is one for each core.
+    """
+
+    sizes: tuple[int, ...] = (500,)
+    min_count: int = 5
+    max_words: int = 1_000_000
+    passes: int = 20
+    n_threads: int = 0
 
 
-def _numbers(sizes: str) -> tuple[int, ...]:
+def sizes_of(sizes: str) -> tuple[int, ...]:
+    """Return comma-separated numbers of classes, the largest first; RAISES ConfigError: If they are no numbers."""
     if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", sizes) or min(every := set(map(int, sizes.split(",")))) < 2:
         raise ConfigError(f"--sizes {sizes}: give whole numbers from 2, comma-separated, such as 100,320,1000.")
     return tuple(sorted(every, reverse=True))
 
 
 def word_classes(
-    raw: list[Path],
+    raw: Sequence[Path],
     output: Path,
-    sizes: str = "500",
-    min_count: int = 5,
-    max_words: int = 1_000_000,
-    passes: int = 20,
-    coverage: list[Path] | None = None,
+    settings: ClassSettings,
+    *,
+    coverage: Sequence[Path] = (),
     lang: str = "en",
     layout: Format = None,
-    n_threads: int = 0,
     resume: bool = False,
     force: bool = False,
 ) -> list[Path]:
     """Learn classes of the words of some files, write them, and return the paths.
 
+    coverage (Sequence[Path]): Files whose coverage is shown.
+    lang (str): The language whose rules split the texts.
+    resume (bool): Continue a run that was stopped.
+    force (bool): Replace outputs, and begin anew where a run was stopped.
     RAISES KeyboardInterrupt: At Ctrl-C, after the classes so far are written.
     RAISES CrfError: If a file cannot be read, the text has too few words, an output exists without `force`, or there
         is no run to resume, or one of other texts or settings.
     """
     from .learning import BigramCounter, covered
 
-    settings = ClassSettings(_numbers(sizes), passes, n_threads or threads.available())
     most, checkpoint = settings.sizes[0], output.with_name(f".{output.name}.checkpoint")
     outputs = {n: output if n == most else output.with_stem(f"{output.stem}-{n}") for n in settings.sizes}
-    coverage = coverage or []
     for path in coverage:  # before hours of work
         if not path.is_dir():
             check_file(path)
@@ -91,10 +100,10 @@ def word_classes(
     nlp, counter = spacy.blank(lang), BigramCounter()
     for words in _read(nlp, raw, asked(layout)):
         counter.add(words)
-    bigrams = counter.bigrams(min_count, max_words)
+    bigrams = counter.bigrams(settings.min_count, settings.max_words)
     del counter
     if len(bigrams.words) <= most:
-        there = f"Words that occur {min_count} times or more: {len(bigrams.words):,}"
+        there = f"Words that occur {settings.min_count} times or more: {len(bigrams.words):,}"
         raise DataError(f"{most:,} classes are too many. {there}. Give more text, or lower --sizes or --min-count.")
     rows = [("RAW", bigrams.coverage)]
     rows += [(str(path), covered(_read(nlp, [path], asked(layout)), bigrams.words)) for path in coverage]
@@ -117,7 +126,7 @@ def _read(nlp: Language, paths: Sequence[Path], layout: Asked) -> Iterator[list[
 def _learn(bigrams: Bigrams, settings: ClassSettings, outputs: dict[int, Path], checkpoint: Path, resume: bool) -> None:
     from .learning import Exchange, cut, merge
 
-    identity = _digest(bigrams, settings.sizes)
+    identity, n_threads = _digest(bigrams, settings.sizes), settings.n_threads or threads.available()
     size, done, start = settings.sizes[0], 0, None
     if resume:
         size, done, start = _load(checkpoint, identity, len(bigrams.words))
@@ -129,7 +138,7 @@ def _learn(bigrams: Bigrams, settings: ClassSettings, outputs: dict[int, Path], 
             for number in range(done, settings.passes):
                 began, before = perf_counter(), exchange.objective
                 with _bar(len(bigrams.words), f"pass {number + 1}", " words") as bar:
-                    moves = exchange.pass_over(settings.n_threads, bar.update)
+                    moves = exchange.pass_over(n_threads, bar.update)
                 _save(checkpoint, identity, n_classes, number + 1, exchange.classes)
                 seconds = f"{perf_counter() - began:.1f}"
                 rows.add([str(n_classes), str(number + 1), f"{moves:,}", f"{exchange.perplexity:.2f}", seconds])
@@ -140,7 +149,7 @@ def _learn(bigrams: Bigrams, settings: ClassSettings, outputs: dict[int, Path], 
             print("\nThe classes so far are kept; --resume continues.", file=sys.stderr)
             raise
         with _bar(n_classes, "merging", " classes") as bar:
-            tree = merge(exchange, settings.n_threads, bar.update)
+            tree = merge(exchange, n_threads, bar.update)
         _write(outputs[n_classes], exchange, tree)
         done, smaller = 0, [n for n in settings.sizes if n < n_classes]
         start = cut(tree, smaller[0])[exchange.classes[:-2]] if smaller else None

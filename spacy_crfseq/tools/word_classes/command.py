@@ -10,7 +10,7 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...corpora.layouts import Asked
-from . import word_classes
+from . import ClassSettings, sizes_of, word_classes
 
 
 @command("word-classes", "Raw text", "cluster", "brown")
@@ -54,17 +54,6 @@ def word_classes_cli(
       python -m spacy crfseq word-classes news/ --sizes 100,320,1000 \\
           --coverage dev.conll --output classes.tsv
     """
-    word_classes(
-        raw,
-        output,
-        sizes=sizes,
-        min_count=min_count,
-        max_words=max_words,
-        passes=passes,
-        coverage=coverage,
-        lang=lang,
-        layout=Asked(format, columns, encoding=encoding),
-        n_threads=n_threads,
-        resume=resume,
-        force=force,
-    )
+    settings = ClassSettings(sizes_of(sizes), min_count, max_words, passes, n_threads)
+    layout = Asked(format, columns, encoding=encoding)
+    word_classes(raw, output, settings, coverage=coverage or (), lang=lang, layout=layout, resume=resume, force=force)
