@@ -117,7 +117,7 @@ def move(
     words: Ints, proposed: Ints, neighbours: Neighbours, counts: Offsets, classes: Ints, both: Ints, sizes: Offsets,
     table: Floats,
 ) -> tuple[int, float]:  # fmt: skip
-    """Move words [W] to the proposed classes [W] if the objective still gains by it, and change all counts.
+    """Move words [W] to their classes in proposed [W] if the objective still gains by it, and change all counts.
 
     A word whose own class is only a context is moved in any case.  Returns the number of moves and the gain.
     """
