@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -51,8 +52,8 @@ def test_the_project_runs_from_end_to_end(project: tuple[Path, str]) -> None:
     assert scores["tag_acc"] > 0.93
     assert scores["spans_chunks_f"] > 0.89
     assert scores["ents_f"] > 0.80
-    assert "Ruth Calder" in printed
-    for page in ("text.html", "confidence.html", "report.html"):
+    assert re.search(r"^Calder[\t ].*PER", printed, re.MULTILINE)
+    for page in ("confidence.html", "report.html"):
         assert "<mark" in read(folder / "output" / page)
     assert len(list((folder / "packages").glob("*/setup.py"))) == 1
 

@@ -20,7 +20,8 @@ from spacy_crfseq.pipeline.readers import read_examples
 from spacy_crfseq.schemes import Span
 from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.report import report
-from spacy_crfseq.tools.report.findings import (
+from spacy_crfseq.tools.report.findings import Findings
+from spacy_crfseq.tools.report.kinds import (
     BOTH,
     BOUNDARY,
     LABEL,
@@ -28,7 +29,6 @@ from spacy_crfseq.tools.report.findings import (
     NOTHING,
     RIGHT,
     SPURIOUS,
-    Findings,
     Pair,
     confusion,
     kinds_by_label,
@@ -191,7 +191,7 @@ def test_a_model_without_probabilities(corpus: Corpus, local: Path, tmp_path: Pa
     assert one.as_json()["calibration"] is None
 
 
-def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None:
+def test_a_file_in_which_nothing_is_found(run: Run, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "dull.conll").write_text("the DT O\ndog NN O\n\n. . O\n\n")
     model, page = trained / "model-best", tmp_path / "page.html"
     (one,) = report(model, tmp_path / "dull.conll", page, "conll2002", component=["crf_ner"], samples=20)
@@ -200,10 +200,10 @@ def test_a_file_in_which_nothing_is_found(trained: Path, tmp_path: Path) -> None
     assert (one.labels, one.worst, one.confusions) == ({}, [], [])
     json.dumps(one.as_json(), allow_nan=False)
     assert not re.search(r"\bnan\b", page.read_text())
-    done = evaluate(model, tmp_path / "dull.conll", "conll2002", against=str(model), component=["crf_ner"], html=page)
-    same = done.metrics["against"]["components"]["crf_ner"]
-    assert same["all"]["difference"] is None
-    json.dumps(same, allow_nan=False)
+    compared = "--json --format conll2002 --component crf_ner --against", model, "--html", page
+    result = worked(run("evaluate", model, tmp_path / "dull.conll", *compared))
+    assert json.loads(result.stdout)["against"]["components"]["crf_ner"]["all"]["difference"] is None
+    assert "NaN" not in result.stdout
     assert not re.search(r"\bnan\b", page.read_text())
 
 
