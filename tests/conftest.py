@@ -18,11 +18,12 @@ from hypothesis import settings
 from spacy.lang.xx import MultiLanguage
 from xdist.scheduler import LoadFileScheduling
 
-from spacy_crfseq import kernels
+from spacy_crfseq import kernels, threads
 from spacy_crfseq.kernels import jit
 from tests import shapes
 
 jit.Kernel = shapes.CheckedKernel  # type: ignore[misc] # before files of kernels are imported
+threads.available = lambda: 1  # the processes of tests share the cores; tests of threads ask for them
 
 COMPILING = (
     # large kernels of their own, while another process compiles what most tests need
@@ -51,11 +52,13 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 logging.getLogger("spacy_crfseq").setLevel(logging.ERROR)
 
 
+# Tests make some thousand pipelines, in half the time thanks to the next three changes, about which no test is.
+
+
 class GroupedEntryPoints:
     """Installed entry points, each group looked up once.
 
-    They never change, but for each function that a config names importlib looks through those of all packages, which
-    is half the time that it takes to make a pipeline.
+    For each function that a config names, importlib looks through those of all packages.
     """
 
     def __init__(self) -> None:
@@ -105,14 +108,15 @@ def pytest_collection_finish() -> None:
 
 
 class KernelTestsTogether(LoadFileScheduling):
-    """A file's tests stay in one process, and those that compile most kernels in the same one: few compile twice."""
+    """A file's tests stay in one process, as do those of a folder that compiles many kernels: few compile twice."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         config.option.loadscopereorder = False  # files stay in the order above
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        return "kernels" if nodeid.startswith(COMPILING) else super()._split_scope(nodeid)
+        together = (start for start in COMPILING if nodeid.startswith(start))
+        return next(together, super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> KernelTestsTogether:
