@@ -35,7 +35,16 @@ from .corpora.saved_models import (
 from .decoders.viterbi import Viterbi
 from .errors import ConfigError, DataError, ModelFileError, NotFittedError, suggest
 from .features.entries import attribute_of, entries_in, shown
-from .features.interned import MOST_BAGS, Attributes, Bags, Text, group, joined
+from .features.interned import (
+    MOST_BAGS,
+    AttributeCodes,
+    AttributeText,
+    Bags,
+    FixedAttributes,
+    GrowingAttributes,
+    group,
+    joined,
+)
 from .files import replacing
 from .inference.posterior import Posterior
 from .model import LinearChainCRF
@@ -196,15 +205,15 @@ class CRF:
         RAISES ConfigError: On settings out of range, or that do not fit together.
         RAISES DataError: On data of a wrong shape or type, with the place.
         """
-        settings, attributes = self.get_params(), Attributes()
+        settings, growing = self.get_params(), GrowingAttributes()
         method = _method(settings)
         if (X_dev is None) != (y_dev is None):
             raise DataError("Pass both X_dev and y_dev, or none of them.")
-        text, offsets = _read(attributes, X, "X")
+        text, offsets = _read(growing, X, "X")
         gold = _labels(y, offsets, "y")
         if not gold:
             raise DataError("X has no tokens, so there is nothing to learn from.")
-        attributes.frozen, evaluate, held_out = True, None, list[str]()
+        attributes, evaluate, held_out = growing.fixed(), None, list[str]()
         if X_dev is not None and y_dev is not None:
             dev = _read(attributes, X_dev, "X_dev")
             held_out = _labels(y_dev, dev[1], "y_dev")
@@ -213,7 +222,8 @@ class CRF:
                 return float(np.mean(np.array(training.model(theta).labels(*dev)) == held_out))
 
         labels = list(map(str, dict.fromkeys([*gold, *held_out])))
-        training = _Training(settings, attributes, text, offsets, gold, labels)
+        bags = Bags(group(text, growing.kinds))
+        training = _Training(settings, attributes, bags, text, offsets, gold, labels)
         loss, regularizer, optimizer = method
         terms = [Term(training.data, loss)]
         objective = Objective(training.potential, terms, regularizer, n_threads=settings["n_threads"])
@@ -284,18 +294,18 @@ class CRF:
         return self._fitted
 
 
-_NAMES = {each.name: each.default for each in fields(CRF) if each.init}
+_NAMES = {setting.name: setting.default for setting in fields(CRF) if setting.init}
 """The settings and their defaults."""
 
 
 class _Model(NamedTuple):
     """A linear model of attributes; row a of its weights belongs to attribute a."""
 
-    attributes: Attributes
+    attributes: FixedAttributes
     bags: Bags
     crf: LinearChainCRF
 
-    def posterior(self, text: Text, offsets: Offsets) -> Posterior:
+    def posterior(self, text: AttributeText, offsets: Offsets) -> Posterior:
         """Return the distribution of the labels of a text."""
         free = np.ones(len(self.crf.labels), np.bool_)
         step = np.ones((len(free), len(free)), np.bool_)
@@ -312,7 +322,7 @@ class _Model(NamedTuple):
             posterior.source.add(ListedValues(np.ones(weights.shape, np.bool_)), weights.ravel(), inputs)
         return posterior
 
-    def labels(self, text: Text, offsets: Offsets, n_threads: int = 1) -> list[str]:
+    def labels(self, text: AttributeText, offsets: Offsets, n_threads: int = 1) -> list[str]:
         """Return the most probable label of each token [T]."""
         numbers = self.posterior(text, offsets).decode(Viterbi(), n_threads)
         return list(map(self.crf.labels.__getitem__, numbers.tolist()))
@@ -341,7 +351,7 @@ class _Model(NamedTuple):
         crf, kept = self.crf.compact(), np.zeros(len(self.attributes.names), np.bool_)
         kept[crf.keys[0].astype(np.int64)] = True
         names = compress(self.attributes.names, kept.tolist())
-        return _Model(Attributes(names, frozen=True), Bags(self.bags.groups[kept]), crf)
+        return _Model(FixedAttributes(names), Bags(self.bags.groups[kept]), crf)
 
     def to_bytes(self) -> bytes:
         """Return the model as msgpack."""
@@ -366,7 +376,7 @@ class _Model(NamedTuple):
         theta = np.concatenate([values, transitions.ravel(), np.zeros(2 * n)])
         keys = np.arange(n_rows).astype(np.uint64), np.zeros(0, np.uint64)
         crf = LinearChainCRF(labels, Layout(n, rows, DenseRows(0, n * n), None, False), theta, keys)
-        return cls(Attributes(weights.names, frozen=True), Bags(np.zeros(n_rows, np.int32)), crf)
+        return cls(FixedAttributes(weights.names), Bags(np.zeros(n_rows, np.int32)), crf)
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str) -> _Model:
@@ -379,7 +389,7 @@ class _Model(NamedTuple):
                 raise ValueError(f"{len(names)} attributes of {crf.layout.unigrams.n_rows}")
         except Exception as error:  # msgpack raises many kinds on foreign bytes
             raise ModelFileError(f"{source}: no model of spacy_crfseq.CRF or CRFsuite ({error}).") from error
-        return cls(Attributes(names, frozen=True), Bags(groups), crf)
+        return cls(FixedAttributes(names), Bags(groups), crf)
 
 
 class _Training:
@@ -389,12 +399,12 @@ class _Training:
     """
 
     def __init__(
-        self, settings: Settings, attributes: Attributes, text: Text, offsets: Offsets, gold: list[str],
-        labels: list[str],
+        self, settings: Settings, attributes: FixedAttributes, bags: Bags, text: AttributeText, offsets: Offsets,
+        gold: list[str], labels: list[str],
     ) -> None:  # fmt: skip
         number, n = {label: i for i, label in enumerate(labels)}, len(labels)
         tags = np.fromiter(map(number.__getitem__, gold), np.int32, len(gold))
-        self._attributes, self._labels, self._bags = attributes, labels, Bags(group(text, attributes))
+        self._attributes, self._labels, self._bags = attributes, labels, bags
         observed, steps = _observed(settings, text, tags, (len(attributes.names), n), bigram_columns(tags, offsets, n))
         rows: Rows = DenseRows(*observed.shape)
         if not observed.all():
@@ -416,7 +426,7 @@ class _Training:
 
 
 def _observed(
-    settings: Settings, text: Text, tags: Ints, shape: tuple[int, int], following: Ints
+    settings: Settings, text: AttributeText, tags: Ints, shape: tuple[int, int], following: Ints
 ) -> tuple[Bools, Bools]:
     """Return which weights [F, L] and which transitions [L, L] the model has; `following` [T] are those of the text."""
     (n_attributes, n), least = shape, settings["min_freq"] or 0
@@ -439,7 +449,7 @@ def _note(iterations: list[dict[str, Any]], verbose: bool, progress: Progress) -
     entry = {
         "num": progress.iteration, "loss": report.value, "error_norm": report.grad_norm,
         "active_features": progress.active, "linesearch_trials": report.evaluations,
-        "time": progress.seconds - sum(each["time"] for each in iterations),
+        "time": progress.seconds - sum(iteration["time"] for iteration in iterations),
     }  # fmt: skip
     if progress.score is not None:
         entry["item_accuracy_float"] = progress.score
@@ -507,12 +517,12 @@ def _crfsuite_method(algorithm: str, given: Settings) -> tuple[Any, Any, Any]:
     return part("losses", loss), part("regularizers", kind, **penalty), part("optimizers", str(name), **run)
 
 
-def _read(attributes: Attributes, sequences: Iterable[Any], name: str) -> tuple[Text, Offsets]:
+def _read(attributes: AttributeCodes, sequences: Iterable[Any], name: str) -> tuple[AttributeText, Offsets]:
     """Return the attributes of the tokens, and the starts of the sequences [N + 1]; `name` is for errors.
 
     Few sequences are in memory at a time, so that an iterator may make them.
     """
-    texts, sizes, first = list[Text](), [0], 0
+    texts, sizes, first = list[AttributeText](), [0], 0
     for chunk in _chunks(sequences, name):
         try:
             with _READING:

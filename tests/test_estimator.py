@@ -23,7 +23,7 @@ from spacy_crfseq import CRF, estimator
 from spacy_crfseq.errors import ConfigError, DataError, ModelFileError, NotFittedError
 from spacy_crfseq.features import interned
 from spacy_crfseq.features.entries import attribute_of, entries_in
-from spacy_crfseq.features.interned import Attributes, Bags, group
+from spacy_crfseq.features.interned import AttributeCodes, Bags, GrowingAttributes, group
 from spacy_crfseq.optimizers.adagrad import AdaGrad
 from spacy_crfseq.regularizers.l1 import L1
 from tests.features.test_token_sets import ENTRIES
@@ -220,18 +220,18 @@ def test_entries_mean_what_they_mean_in_python_crfsuite(entries: dict[str, Any])
     (expected,) = pycrfsuite.ItemSequence([entries]).items()
     found = list(map(attribute_of, entries_in(entries)))
     assert dict(found) == expected
-    attributes = Attributes()
+    attributes = GrowingAttributes()
     numbers, values = attributes.read([[entries]]).decoded()
     assert [(list(attributes.names)[a], value) for a, value in zip(numbers, values, strict=True)] == found
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), min_size=1, max_size=6), st.integers(1, 3))
 def test_the_sets_of_a_token_have_its_attributes(tokens: list[list[str]], most: int) -> None:
-    attributes = Attributes()
+    attributes = GrowingAttributes()
     text = attributes.read([tokens])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interned, "MOST_KINDS", most)
-        bags = Bags(group(text, attributes))
+        bags = Bags(group(text, attributes.kinds))
     names = list(attributes.names)
     for _ in range(2):
         ids = bags.encode(text, np.array([0, len(tokens)])).unigrams
@@ -368,7 +368,7 @@ def test_sets_of_attributes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     assert 20 <= max(sizes) <= 25
 
 
-@pytest.mark.parametrize(("kind", "callee"), [(Bags, "encode"), (Attributes, "read")])
+@pytest.mark.parametrize(("kind", "callee"), [(Bags, "encode"), (AttributeCodes, "read")])
 def test_texts_are_read_by_a_thread_at_a_time(kind: Any, callee: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Because estimators remember what they read."""
     crf, method, inside, most, second = CRF(max_iterations=3).fit(X, Y), getattr(kind, callee), [0], [0], Event()

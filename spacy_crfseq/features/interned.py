@@ -35,8 +35,8 @@ ROW_COST = 0.7
 """Cost of one more row for each token, relative to one more member of a set."""
 
 
-class Text(NamedTuple):
-    """Attributes of T tokens.
+class AttributeText(NamedTuple):
+    """The attributes of T tokens.
 
     sizes (Offsets): [T] number of entries of each token.
     codes (Ints): [E] code of each entry: the number of an attribute with the value 1, or see `NOTHING`.
@@ -77,36 +77,36 @@ class Text(NamedTuple):
         return attributes, out
 
 
-class Attributes(dict[Any, int]):
-    """The code of each entry.
+class AttributeCodes(dict[Any, int]):
+    """The code of each entry of tokens.
 
     names (dict[str, int]): The number of each attribute.
-    kinds (list[str]): [F] the name of each attribute without its text, while attributes are added.
-    frozen (bool): Whether unknown attributes stay unknown.
+    collects (bool): Whether new attributes get numbers, so that all entries are remembered.
     """
 
-    def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
+    collects = False
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
         self.names = {name: number for number, name in enumerate(names)}
-        self.kinds, self.frozen = list[str](), frozen
         self._numbers, self._values = list[int](), list[float]()
 
     def __missing__(self, entry: Any) -> int:
         name, value = attribute_of(entry)
-        names, code = self.names, NOTHING
-        number = names.get(name)
-        if number is None and not self.frozen:
-            number = names[name] = len(names)
-            self.kinds.append(entry[0] if type(entry) is tuple else name.partition("=")[0])
+        number, code = self._number_of(name, entry), NOTHING
         if number is not None:
             code = number if value == 1.0 else VALUED if value else ZERO - number
         if code == VALUED:
-            self._numbers.append(names[name])
+            self._numbers.append(self.names[name])
             self._values.append(value)
-        elif not self.frozen or (value in (0.0, 1.0) and len(self) < MOST_CACHED):
+        elif self.collects or (value in (0.0, 1.0) and len(self) < MOST_CACHED):
             self[entry] = code
         return code
 
-    def read(self, sequences: Iterable[Iterable[Any]]) -> Text:
+    def _number_of(self, name: str, entry: Any) -> int | None:
+        """Return the number of an attribute, None if it is unknown."""
+        raise NotImplementedError
+
+    def read(self, sequences: Iterable[Iterable[Any]]) -> AttributeText:
         """Return the attributes of the tokens of some sequences.
 
         RAISES DataError: If a token is not a dictionary or a list, or has other contents than python-crfsuite reads.
@@ -123,27 +123,62 @@ class Attributes(dict[Any, int]):
         except TypeError as error:
             raise DataError(f"a value is neither a string nor a number ({error}).") from None
 
-    def _read(self, tokens: Sequence[Any], entries: Iterable[Any]) -> Text:
+    def _read(self, tokens: Sequence[Any], entries: Iterable[Any]) -> AttributeText:
         self._numbers, self._values = [], []
         sizes = np.fromiter(map(len, tokens), np.int64, len(tokens))
         codes = np.fromiter(map(self.__getitem__, entries), np.int32, int(sizes.sum()))
-        return Text(sizes, codes, np.array(self._numbers, np.int32), np.array(self._values, np.float64))
+        return AttributeText(sizes, codes, np.array(self._numbers, np.int32), np.array(self._values, np.float64))
 
 
-def joined(texts: Sequence[Text]) -> Text:
+class GrowingAttributes(AttributeCodes):
+    """The codes of entries while attributes are collected: new ones get the next numbers.
+
+    kinds (list[str]): [F] the name of each attribute without its text.
+    """
+
+    collects = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = list[str]()
+
+    def fixed(self) -> FixedAttributes:
+        """Return the codes of these attributes for texts whose other attributes are unknown."""
+        attributes = FixedAttributes()
+        attributes.names = dict(self.names)
+        attributes.update(self)
+        return attributes
+
+    def _number_of(self, name: str, entry: Any) -> int | None:
+        number = self.names.get(name)
+        if number is None:
+            number = self.names[name] = len(self.names)
+            self.kinds.append(entry[0] if type(entry) is tuple else name.partition("=")[0])
+        return number
+
+
+class FixedAttributes(AttributeCodes):
+    """The codes of entries for the attributes of a model; others are unknown."""
+
+    def _number_of(self, name: str, entry: Any) -> int | None:
+        return self.names.get(name)
+
+
+def joined(texts: Sequence[AttributeText]) -> AttributeText:
     """Return texts as one."""
-    return Text(*map(np.concatenate, zip(*texts, strict=True)))
+    return AttributeText(*map(np.concatenate, zip(*texts, strict=True)))
 
 
-def group(text: Text, attributes: Attributes) -> Ints:
+def group(text: AttributeText, kinds_of: Sequence[str]) -> Ints:
     """Return the group [F] of each attribute, by which names determine each other in a sample of the text.
 
     Attributes with values other than 0 and 1 are in no group, -1.  Merging two groups saves a row of weights for each
     token, and makes more and larger sets.  Names are merged one at a time, where that adds least.
+    kinds_of (Sequence[str]): [F] the name of each attribute without its text.
     """
-    known = {kind: number for number, kind in enumerate(dict.fromkeys(attributes.kinds))}
-    kinds = np.array([known[kind] for kind in attributes.kinds], np.int64)
-    ranks = np.argsort(np.argsort(-np.bincount(kinds, minlength=len(known)), kind="stable"))
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds_of))}
+    kinds = np.array([numbers[kind] for kind in kinds_of], np.int64)
+    ranks = np.argsort(np.argsort(-np.bincount(kinds, minlength=len(numbers)), kind="stable"))
     home, step = np.minimum(ranks, MOST_KINDS)[kinds], max(1, len(text.sizes) // SAMPLE)
     used = (np.repeat(np.arange(len(text.sizes)) % step == 0, text.sizes)) & (text.codes >= 0) & (text.codes < VALUED)
     codes, tokens = text.codes[used], text.tokens[used] // step
@@ -152,7 +187,7 @@ def group(text: Text, attributes: Attributes) -> Ints:
     # of each group: the set of each token as a sum, number of names
     groups_so_far: list[tuple[NDArray[np.uint64], int]] = []
     place = np.full(MOST_KINDS + 1, -1)
-    for kind, column in enumerate(table[: min(len(known), MOST_KINDS)]):
+    for kind, column in enumerate(table[: min(len(numbers), MOST_KINDS)]):
         alone = ROW_COST * len(column) + len(np.unique(column)) if len(groups_so_far) < MOST_GROUPS else np.inf
         costs = [len(np.unique(sets + column)) * (n + 1) - len(np.unique(sets)) * n for sets, n in groups_so_far]
         best = int(np.argmin([*costs, alone]))
@@ -185,7 +220,7 @@ class Bags:
         """Start with empty caches."""
         self.store = BagStore()
 
-    def encode(self, text: Text, offsets: Offsets) -> Encoded:
+    def encode(self, text: AttributeText, offsets: Offsets) -> Encoded:
         """Return the sets of the tokens; a set has the attributes with the value 1, repeated ones as often."""
         n, tokens, n_groups = len(text.sizes), text.tokens, int(self._group_of.max()) + 1
         numbers = np.minimum(text.codes.view(np.uint32), len(self.groups)).astype(np.int32)  # negative ones are large

@@ -16,7 +16,7 @@ from .token_sets import TokenSets
 
 
 class Attributes(Protocol):
-    """What both kinds share.  `block` is the name of the block of the config, in upper case."""
+    """The templates of a plug-in.  `block` is the name of its block of the config, in upper case."""
 
     def templates(self, block: str) -> Sequence[str]:
         """Return the templates that are added to those of the feature set."""

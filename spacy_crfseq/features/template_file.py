@@ -93,9 +93,10 @@ class TemplateFile:
         own = {*self._own[0], *self._own[1]}
         for name in self.columns:
             if name not in ("word", UNUSED, *own) and name.upper() not in BUILT_IN:
-                known = ("word", UNUSED, *own, *(attribute.lower() for attribute in BUILT_IN))
-                what = f"columns: {name!r} is neither known nor a function"
-                raise ConfigError(f"TemplateFile: {what}. {suggest(name, known)}")
+                names = ("word", UNUSED, *own, *(attribute.lower() for attribute in BUILT_IN))
+                raise ConfigError(
+                    f"TemplateFile: columns: {name!r} is neither known nor a function. {suggest(name, names)}"
+                )
 
     @cached_property
     def lines(self) -> list[TemplateLine]:
@@ -118,7 +119,7 @@ class TemplateFile:
         return self.imported.features.with_attributes(attributes)
 
     def check_transitions(self, component: str, transitions: bool) -> None:
-        """Raise ConfigError if a component's setting contradicts the file."""
+        """RAISES ConfigError: If a component's setting contradicts the file."""
         if transitions == self.imported.transitions:
             return
         if transitions:
@@ -359,8 +360,8 @@ def _reader(name: str) -> TokenFunction:
     if function is not None:
         return lambda sequence, i: function(sequence[i].text) or ""
     if name.upper() not in BUILT_IN:
-        known = ("word", "_", *sorted(each.lower() for each in BUILT_IN))
-        raise ConfigError(f"WapitiPatterns: columns: {name!r} is not known. {suggest(name, known)}")
+        names = ("word", "_", *sorted(attribute.lower() for attribute in BUILT_IN))
+        raise ConfigError(f"WapitiPatterns: columns: {name!r} is not known. {suggest(name, names)}")
     flag = name.upper() in LEXEME_FLAGS or name == "morph"  # others have their text under a name that ends in _
     read = attrgetter(name if flag else "whitespace_" if name == "spacy" else f"{name}_")
     return lambda sequence, i: read(sequence[i])

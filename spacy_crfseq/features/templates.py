@@ -54,19 +54,19 @@ class Template(NamedTuple):
         return "|".join(f"{part.attribute}[{part.offset}]" for part in self.parts)
 
 
-def parse(texts: Iterable[str], known: Collection[str]) -> list[Template]:
+def parse(texts: Iterable[str], attributes: Collection[str]) -> list[Template]:
     """Return the templates of all `texts`, with expanded windows, in order and without repetition.
 
-    known (Collection[str]): Attribute names that may be used.
+    attributes (Collection[str]): Names of attributes that may be used.
     RAISES ConfigError: On a syntax error, an unknown attribute or an offset beyond `MAX_OFFSET`.
     """
-    return list(dict.fromkeys(template for text in texts for template in _parse_one(text, known)))
+    return list(dict.fromkeys(template for text in texts for template in _parse_one(text, attributes)))
 
 
-def _parse_one(text: str, known: Collection[str]) -> list[Template]:
+def _parse_one(text: str, attributes: Collection[str]) -> list[Template]:
     if not isinstance(text, str):
         raise ConfigError(f"A template must be a string such as 'LOWER[-1]', but {text!r} was given.")
-    windows = [_parse_part(part, text, known) for part in text.split("|")]
+    windows = [_parse_part(part, text, attributes) for part in text.split("|")]
     if len(windows) == 1:
         return [Template((part,)) for part in windows[0]]
     if any(len(window) > 1 for window in windows):
@@ -77,7 +77,7 @@ def _parse_one(text: str, known: Collection[str]) -> list[Template]:
     return [Template(tuple(window[0] for window in windows))]
 
 
-def _parse_part(part: str, text: str, known: Collection[str]) -> list[Part]:
+def _parse_part(part: str, text: str, attributes: Collection[str]) -> list[Part]:
     match = _PART.fullmatch(part)
     if match is None:
         raise ConfigError(
@@ -85,8 +85,8 @@ def _parse_part(part: str, text: str, known: Collection[str]) -> list[Part]:
             "joined by '|', for example 'LOWER[-1]', 'ORTH[-2..2]' or 'TAG[-1]|TAG[0]'."
         )
     name, first, last = match[1], int(match[2] or 0), int(match[3] or match[2] or 0)
-    if name not in known:
-        raise ConfigError(f"Template {text!r}: unknown attribute {name!r}. {suggest(name, known)}")
+    if name not in attributes:
+        raise ConfigError(f"Template {text!r}: unknown attribute {name!r}. {suggest(name, attributes)}")
     if first > last:
         raise ConfigError(f"Template {text!r}: the window [{first}..{last}] is empty; write the smaller offset first.")
     if max(abs(first), abs(last)) > MAX_OFFSET:
@@ -108,7 +108,7 @@ def pad_values(width: int) -> Hashes:
 class Slot(NamedTuple):
     """Templates with common bags.
 
-    key (int): The offset of their word; or that of them whose parts are those of all.
+    key (int): The offset of their word; or the number of the template that has the parts of all.
     """
 
     key: int
@@ -166,9 +166,9 @@ def seeds_of(plan: Plan) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def plan_of(texts: tuple[str, ...], known: frozenset[str], functions: frozenset[str]) -> Plan:
+def plan_of(texts: tuple[str, ...], attributes: frozenset[str], functions: frozenset[str]) -> Plan:
     """Return the plan of templates; arguments and errors as of `parse` and `make_plan`."""
-    return make_plan(parse(texts, known), functions)
+    return make_plan(parse(texts, attributes), functions)
 
 
 def make_plan(templates: Iterable[Template], functions: Collection[str] = ()) -> Plan:

@@ -16,7 +16,7 @@ from ..types import Hashes, Offsets
 
 
 class TokenSets(NamedTuple):
-    """The set of each of T tokens: hashes of names, ``values[ptr[t]:ptr[t + 1]]``.
+    """The sets of T tokens: hashes of names, ``values[ptr[t]:ptr[t + 1]]``.
 
     keys (Hashes): [T] a key for each distinct set, 0 for the empty one.
     """

@@ -62,14 +62,14 @@ class ClassTable:
         """Return the class of a word, if it has one."""
         key = hash_of(word)
         place = bisect_left(self.hashes, key)
-        known = place < len(self.hashes) and self.hashes[place] == key
-        return self.names[self.numbers[place]] if known else None
+        has_class = place < len(self.hashes) and self.hashes[place] == key
+        return self.names[self.numbers[place]] if has_class else None
 
     def part(self, hashes: Iterable[int]) -> ClassTable:
         """Return the table of the words with these hashes."""
-        every = np.array(self.hashes)
-        kept = np.isin(every, np.fromiter(hashes, np.uint32))
-        return ClassTable(every[kept], np.array(self.numbers)[kept], self.names)
+        own = np.array(self.hashes)
+        kept = np.isin(own, np.fromiter(hashes, np.uint32))
+        return ClassTable(own[kept], np.array(self.numbers)[kept], self.names)
 
     def to_state(self) -> dict[str, Any]:
         """Return the table as few bytes: about 3 for a word of a thousand classes."""

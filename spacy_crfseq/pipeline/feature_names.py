@@ -175,7 +175,7 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
     """Return the features, sorted, with the largest weights of each label and template: unigram, bigram block."""
     n, base = crf.layout.n_labels, crf.layout.unigrams.n_rows
     owners = crf.templates or ()
-    ends = np.cumsum([n, *(int(one.max(initial=0)) + 1 for one in owners)]).tolist()
+    ends = np.cumsum([n, *(int(templates.max(initial=0)) + 1 for templates in owners)]).tolist()
     numbers = np.full(2 * ends[-1], NAMED_OF_TEMPLATE)  # of each group: labels, then templates; the same, negative
     numbers[:n] = numbers[ends[-1] :][:n] = max(1, min(NAMED_OF_LABEL, MOST_NAMED // (2 * n)))
     least, values = np.zeros(len(numbers)), np.zeros(0)

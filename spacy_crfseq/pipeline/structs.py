@@ -1,7 +1,7 @@
 """The tokens and spans of many Docs, each attribute read or written by one NumPy operation on spaCy's C structs.
 
-spaCy's methods take microseconds for a Doc and a third of one for a Span; without them, a component is twice as fast,
-and a pipeline on raw text by a quarter.  What they work on is the interface of spaCy for compiled code
+spaCy's methods take microseconds for a Doc and a third of a microsecond for a Span; without them, a component is twice
+as fast, and a pipeline on raw text by a quarter.  The structs are the interface of spaCy for compiled code
 (``spacy/structs.pxd``).  Its layout is verified on a Doc made for this purpose before the first use.  Where it differs,
 in releases of spaCy after `TESTED`, in interpreters other than CPython, and with SPACY_CRFSEQ_PLAIN_SPACY=1 in the
 environment, spaCy's methods do the work.
@@ -52,7 +52,7 @@ _TOKEN_FIELDS = ("POS", "TAG", "LEMMA", "DEP", "SENT_START", "ENT_IOB", "ENT_TYP
 READABLE = (*_TOKEN_FIELDS, "NORM", "ORTH", "LENGTH", "IS_SPACE")
 
 
-class Layout(NamedTuple):
+class StructLayout(NamedTuple):
     """Which 8-byte words of the objects Doc and SpanGroup hold the addresses of their first token and span."""
 
     tokens: int
@@ -83,7 +83,7 @@ def _set(struct: Any, field: str, places: Addresses, values: NDArray[Any]) -> No
 
 
 def _pointers(objects: Sequence[Any], word: int) -> Addresses:
-    """Return what a word of each object points to."""
+    """Return the address that a word of each object holds."""
     memory, shift = _MEMORY["<u8"]
     places = np.fromiter(map(id, objects), np.int64, len(objects)) + (8 * word - BASE)
     pointers: Addresses = memory[places >> shift].view(np.int64)
@@ -98,7 +98,7 @@ def _lists(first: Addresses, sizes: Offsets, struct: Any) -> Addresses:
 
 
 @cache
-def layout() -> Layout | None:
+def layout() -> StructLayout | None:
     """Return where Docs and SpanGroups have their structs; None if these are not as declared above."""
     if sys.implementation.name != "cpython" or sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return None
@@ -115,7 +115,7 @@ def layout() -> Layout | None:
         words = [int(_pointers([thing], word)[0]) for word in range(type(thing).__basicsize__ // 8)]
         return words.index(id(member)) + 1 if id(member) in words else 0
 
-    layout_ = Layout(after(doc, doc.spans), after(group, group.attrs))
+    layout_ = StructLayout(after(doc, doc.spans), after(group, group.attrs))
     first, (begin, end) = _pointers([doc], layout_.tokens)[0], (_pointers([group], layout_.spans + i) for i in range(2))
     # what may be no address of a struct is not followed
     room = [n for a, n in doc.mem.addresses.items() if a <= first < a + n]
@@ -127,11 +127,11 @@ def layout() -> Layout | None:
     return layout_ if same and read == [tuple(getattr(span, name) for name in _SPAN_FIELDS) for span in group] else None
 
 
-def _usable(docs: Sequence[Doc]) -> Layout | None:
+def _usable(docs: Sequence[Doc]) -> StructLayout | None:
     return layout() if set(map(type, docs)) == {Doc} else None
 
 
-def _tokens(docs: Sequence[Doc], where: Layout) -> Addresses:
+def _tokens(docs: Sequence[Doc], where: StructLayout) -> Addresses:
     """Return the addresses of the tokens [T] of Docs."""
     return _lists(_pointers(docs, where.tokens), np.fromiter(map(len, docs), np.int64, len(docs)), _TOKEN)
 
@@ -194,9 +194,9 @@ def write_spans(docs: Sequence[Doc], key: str, doc_offsets: Offsets, spans: Span
     sizes = np.diff(bounds)
     where = _usable(docs) if doc_offsets[-1] >= FEWEST else None
     if where is None:
-        each = list(zip(starts.tolist(), ends.tolist(), labels.tolist(), strict=True))
+        rows = list(zip(starts.tolist(), ends.tolist(), labels.tolist(), strict=True))
         for doc, (first, last) in zip(docs, pairwise(bounds.tolist()), strict=True):
-            doc.spans[key] = [Span(doc, *span) for span in each[first:last]]
+            doc.spans[key] = [Span(doc, *span) for span in rows[first:last]]
         return
     groups = []
     for doc, size in zip(docs, sizes.tolist(), strict=True):  # a group copies a span as often as it is given

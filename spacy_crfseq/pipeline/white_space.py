@@ -1,4 +1,4 @@
-"""White space is no position of a chain: Docs without its tokens for all that reads, and answers for all tokens.
+"""White space is no position of a chain: Docs without its tokens for those who read, and answers for all tokens.
 
 A line break inside a name changes nothing then: features, attributes of documents, neighbours and transitions are those
 of the words alone.  `read_docs` leaves white space out of columns, `Gaps` out of Docs, `gold_tags` out of gold labels;
@@ -168,12 +168,12 @@ def _without_space(doc: Doc, spaces: Bools) -> Doc:
     number = np.append(0, np.cumsum(~spaces)).tolist()
     for key, group in doc.spans.items():
         try:
-            each = [(number[span.start], number[span.end], span) for span in group]
+            moved = [(number[span.start], number[span.end], span) for span in group]
         except IndexError:  # there are fewer tokens now
             continue
         result.spans[key] = [
             Span(result, start, end, span.label, kb_id=span.kb_id, span_id=span.id)
-            for start, end, span in each
+            for start, end, span in moved
             if start < end
         ]
     return result

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from ...errors import ConfigError
-from ...features.phrases import Phrases, Table, make_table
+from ...features.phrases import Phrases, PhraseTable, make_table
 from ...threads import cached_property
 
 PACKAGE = "faker"
@@ -46,7 +46,7 @@ class NameLists(Phrases):
         super().__init__(None, {name: [] for name in LISTS}, lower, window)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> PhraseTable:
         """The names, read once for all components and trainings; ConfigError without Faker."""
         return _table(self.lower)
 
@@ -65,5 +65,5 @@ class NameLists(Phrases):
 
 
 @lru_cache(maxsize=2)
-def _table(lower: bool) -> Table:
+def _table(lower: bool) -> PhraseTable:
     return make_table(NameLists(lower).entries(), lower)
