@@ -480,6 +480,15 @@ class FrozenEncoder(Encoder[FrozenBlock]):
         """Return an encoder of the same features with a lexicon and tables of its own, which are empty."""
         return FrozenEncoder(*self._plans, lexicon, self._index, self.words, joins=joins)
 
+    def with_room(self) -> FrozenEncoder:
+        """Return this encoder, or one of the same features with empty tables if its own are full."""
+        return self.anew(self._lexicon.emptied(), joins=self._joins) if self._is_full else self
+
+    @property
+    def _is_full(self) -> bool:
+        sizes = self._lexicon.size, self.unigrams.tables.store.size, self.bigrams.tables.store.size
+        return max(sizes) > self.MAX_CACHED
+
     def has_features_of(self, other: GrowingEncoder | FrozenEncoder) -> bool:
         """Whether another encoder was made by `anew` of this one, or this one of it."""
         return isinstance(other, FrozenEncoder) and self._index is other._index
@@ -495,8 +504,7 @@ class FrozenEncoder(Encoder[FrozenBlock]):
             raise
 
     def _make_room(self, limits: CacheLimits | None) -> None:
-        sizes = self._lexicon.size, self.unigrams.tables.store.size, self.bigrams.tables.store.size
-        if max(sizes) > self.MAX_CACHED or (limits is not None and self._lexicon.n_bytes > limits.words):
+        if self._is_full or (limits is not None and self._lexicon.n_bytes > limits.words):
             self._begin(self._lexicon.emptied())
         elif limits is not None and sum(tables.n_bytes for tables in self.tables) > limits.bags:
             self._begin(self._lexicon)

@@ -34,7 +34,7 @@ class Unaligned:
         self.counts, self.first = Counter[str](), ""
 
     def add(self, annotation: Annotation, example: Example, tags: Tags) -> None:
-        """Count what is lost of an example whose Docs have other tokens; `tags` are those of its predicted tokens."""
+        """Count the lost annotation of an example whose Docs have other tokens, given the tags of predicted tokens."""
         to_predicted = example.alignment.y2x
         for span, label in _gold_spans(annotation, example):
             places = to_predicted[span.start : span.end]
@@ -42,16 +42,16 @@ class Unaligned:
                 self.counts[label] += 1
                 self.first = self.first or _described(example, span, label, places)
 
-    def message(self, known: Collection[str]) -> str:
-        """Return what is lost, by label, with an example and what to do; `known` are labels that something is left of.
+    def message(self, left: Collection[str]) -> str:
+        """Return a message that counts lost annotation by label, gives an example and advice; empty if none is lost.
 
-        It is empty if nothing is lost.
+        left (Collection[str]): The labels that the predicted tokens have.
         """
         if not self.counts:
             return ""
         counts = [f"{label} {count:,}" for label, count in self.counts.most_common(SHOWN)]
         more = [f"{len(self.counts) - SHOWN:,} more labels"] if len(self.counts) > SHOWN else []
-        gone = self.gone(known)
+        gone = self.gone(left)
         names = ", ".join([*map(repr, gone[:SHOWN]), *(["..."] if len(gone) > SHOWN else [])])
         return " ".join([
             "the pipeline's tokenizer joins or cuts tokens of the corpus so that they cannot hold this annotation:",
@@ -60,9 +60,9 @@ class Unaligned:
             f"{self.first} The tokens there count as not annotated. {ADVICE}",
         ])  # fmt: skip
 
-    def gone(self, known: Collection[str]) -> list[str]:
+    def gone(self, left: Collection[str]) -> list[str]:
         """Return the labels of which nothing is left."""
-        return [label for label in self.counts if label not in known]
+        return [label for label in self.counts if label not in left]
 
 
 def _gold_spans(annotation: Annotation, example: Example) -> list[tuple[DocSpan, str]]:

@@ -32,8 +32,8 @@ class BuiltModel(NamedTuple):
 def build_model(model: DocModel, collected: CollectedTexts, source: DocModel | None) -> BuiltModel:
     """Return a model for the tags that were set.
 
-    source (DocModel | None): A trained model whose features are the encoder's first ones: the new one has its weights
-        and its tag dictionary, too.
+    source (DocModel | None): A trained model whose features have the encoder's first numbers; its weights and its tag
+        dictionary are taken over.
     """
     method, tags = model.method, model.labels.tags
     collected, old = collected.numbered(model), None if source is None else aligned(source, model)

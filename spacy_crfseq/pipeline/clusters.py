@@ -30,7 +30,7 @@ class Cluster(Protocol):
     """Other processes that annotate and train."""
 
     def map(self, function: Callable[[Item], Result], items: Iterator[Item]) -> Iterator[Result]:
-        """Yield the results for all items in their order; what a worker has begun is done by another if it dies.
+        """Yield the results for all items in their order; another worker does the work of one that dies.
 
         RAISES ClusterError: If the cluster is lost.
         """
@@ -80,7 +80,7 @@ class Remote(Protocol):
         """Return an optimizer for this objective."""
 
     def facts(self) -> dict[str, str]:
-        """Return what must be the same where a run continues."""
+        """Return the facts that must be the same where a run continues."""
 
     def finish(self, model: DocModel) -> None:
         """Give the names of features to a trained model, and release the texts."""

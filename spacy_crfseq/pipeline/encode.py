@@ -90,7 +90,7 @@ def has_space(columns: DocColumns, examples: Sequence[Example]) -> bool:
 
 
 def read_inputs(loss: TextLoss, columns: DocColumns, examples: Sequence[Example], component: str) -> NDArray[Any]:
-    """Return what a loss reads from texts [T, ...], given the columns of their predicted Docs.
+    """Return the inputs [T, ...] that a loss reads from texts, given the columns of their predicted Docs.
 
     RAISES ConfigError: If it does not have a row for each token.
     RAISES DataError: If it cannot learn from them.
@@ -108,7 +108,7 @@ def sequence_weights(examples: Sequence[Example], columns: DocColumns) -> NDArra
 
 
 def content_key(model: DocModel, example: Example) -> int:
-    """Return a hash of what training reads of an example: words, token columns, gold labels and weight."""
+    """Return a hash of the content of an example: words, token columns, gold labels and weight."""
     evidence, weight = read_evidence(example.reference, model.name, ("user",)), weight_of(example.reference)
     example = wordwise(example)
     reference = example.reference

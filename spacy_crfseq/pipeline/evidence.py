@@ -69,7 +69,7 @@ class Partial:
 
 
 Tags = list[str | Partial | None]
-"""One gold tag per token: None if nothing is known, a `Partial` if it is known in part."""
+"""A gold tag for each token: None if nothing is known, a `Partial` if it is known in part."""
 
 
 def register_extensions() -> None:
@@ -88,7 +88,7 @@ def weight_of(doc: Doc) -> float:
 
 
 def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | None) -> DocEvidence:
-    """Return what a user says about a Doc.  RAISES DataError: If a label is given in the place of a list of labels."""
+    """Return the knowledge of a user about a Doc.  RAISES DataError: If a label is not in a list of labels."""
     labels_of: dict[int, list[str]] = {}
     for token, labels in (allowed or {}).items():
         if isinstance(labels, str):
@@ -100,7 +100,10 @@ def make_evidence(spans: Iterable[Any], allowed: Mapping[int, Iterable[str]] | N
 def of_docs(
     docs: Sequence[Doc], spans: Iterable[Span], allowed: Mapping[int, Iterable[str]] | None, component: str
 ) -> dict[int, DocEvidence]:
-    """Return what a user says about Docs, by number.  RAISES DataError: If they are no Docs, or a span is in none."""
+    """Return the knowledge of a user about Docs, by number.
+
+    RAISES DataError: If they are no Docs, or a span is in none of them.
+    """
     if any(not isinstance(doc, Doc) for doc in docs):
         raise DataError(
             f"{component}: posterior takes a list of Docs, such as [doc]; marginals and nbest take one Doc. Make "
@@ -115,7 +118,7 @@ def of_docs(
 
 
 def write_evidence(doc: Doc, component: str, evidence: DocEvidence, kind: str = "user") -> None:
-    """Note what is known about a Doc for a component, replacing an earlier note of that kind ("user" or "preset")."""
+    """Note knowledge about a Doc for a component, replacing an earlier note of that kind ("user" or "preset")."""
     notes = {name: dict(kinds) for name, kinds in doc.user_data.get(KEY, {}).items()}
     kinds = notes.setdefault(component, {})
     kinds.pop(kind, None)
@@ -152,10 +155,10 @@ def crosses_sentences(doc: Doc, start: int, end: int) -> bool:
     return any(token.is_sent_start for token in doc[start + 1 : end])
 
 
-def about(doc: Doc, what: str = "The document") -> str:
+def about(doc: Doc, subject: str = "The document") -> str:
     """Return the start of a message about a Doc."""
     text = doc.text.strip()
-    return f"{what} {text if len(text) < 60 else text[:57] + '...'!r}"
+    return f"{subject} {text if len(text) < 60 else text[:57] + '...'!r}"
 
 
 # Scores of components
@@ -263,7 +266,7 @@ def token_score(token: Token) -> float | None:
 
 def _components_of(doc: Doc, suits: Callable[[Any], Any]) -> list[Any]:
     """Return the trained components that suit and have annotated a Doc; if there are none, those that use its vocab."""
-    pipes = [pipe for each in ANNOTATED.get(doc, ()) if (pipe := each()) is not None and pipe.tags and suits(pipe)]
+    pipes = [pipe for alive in ANNOTATED.get(doc, ()) if (pipe := alive()) is not None and pipe.tags and suits(pipe)]
     return pipes or [pipe for pipe in list(_alive) if pipe.works_on(doc.vocab) and pipe.tags and suits(pipe)]
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -130,8 +130,8 @@ class DocBuilder:
         tree = self._tree(sentences)
         gold = [*blocks.values(), *([] if tree is None else [tree])]
         groups = {settings.chunks_key: self._group(sentences, "chunk")} if "chunk" in self._columns else {}
-        known = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
-        spaces = [space for each in known for space in each] if len(known) == len(sentences) else None
+        spaced = [sentence.spaces for sentence in sentences if sentence.spaces is not None]
+        spaces = [*chain.from_iterable(spaced)] if len(spaced) == len(sentences) else None
         noted = [names for sentence in sentences for names in sentence.attributes or ()]
         make = partial(_doc, self._vocab, orths, spaces, noted)
         given_groups = groups if "chunk" in settings.given else {}
@@ -185,7 +185,7 @@ class DocBuilder:
         else:
             sizes = [len(sentence.words) for sentence in sentences]
             pairs = zip(spans[name], sizes, strict=True)
-            gold = [tag for each, size in pairs for tag in encode(each, size, annotation.scheme)]
+            gold = [tag for of_sentence, size in pairs for tag in encode(of_sentence, size, annotation.scheme)]
         orths = np.array([self._words[word] for sentence in sentences for word in sentence.words], np.uint64)
         if self._spaces and np.isin(orths, [*self._spaces]).any():
             return None
@@ -242,8 +242,8 @@ class DocBuilder:
         iob = [_ENT_MISSING if tag == MISSING_ENTITY else _ENT_OUTSIDE for tag in tags]
         types = [0] * len(tags)
         if MISSING_ENTITY in tags:
-            known = [OUTSIDE if tag == MISSING_ENTITY else tag for tag in tags]
-            sentence = sentence._replace(columns={**sentence.columns, "ent": known})
+            whole = [OUTSIDE if tag == MISSING_ENTITY else tag for tag in tags]
+            sentence = sentence._replace(columns={**sentence.columns, "ent": whole})
         for start, end, label in self._spans(sentence, "ent"):
             iob[start:end] = [_ENT_BEGIN] + [_ENT_INSIDE] * (end - start - 1)
             types[start:end] = [self._strings[label]] * (end - start)
@@ -284,7 +284,7 @@ def _multiword(sentences: Sequence[Sentence]) -> list[tuple[int, int, str]]:
     """Return the multiword tokens of a doc, whose forms are not those of its words."""
     bounds = accumulate((len(sentence.words) for sentence in sentences), initial=0)
     pairs = zip(bounds, sentences, strict=False)
-    return [(base + start, base + end, form) for base, each in pairs for start, end, form in each.multiword]
+    return [(base + start, base + end, form) for base, sentence in pairs for start, end, form in sentence.multiword]
 
 
 def written_text(doc: Doc, spaces: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
@@ -293,7 +293,7 @@ def written_text(doc: Doc, spaces: Sequence[bool]) -> tuple[str, list[tuple[int,
     Words of a multiword token that has other letters are all where its form is.
     spaces (Sequence[bool]): [T] whether a space follows a token.
     """
-    multiword = [MultiwordToken(*each) for each in doc.user_data.get(MULTIWORD_KEY, ())]
+    multiword = [MultiwordToken(*token) for token in doc.user_data.get(MULTIWORD_KEY, ())]
     text, places = "", list[tuple[int, int]]()
     for form, space in zip(with_forms([token.text for token in doc], multiword), spaces, strict=True):
         places.append((len(text), len(text) + len(form)))
@@ -377,10 +377,10 @@ def _pos_key(value: str) -> int:
     return key
 
 
-def check_setting(setting: str, value: Any, known: Sequence[str]) -> None:
-    """Raise ConfigError unless a setting has one of the known values."""
-    if value not in known:
-        raise ConfigError(f"{setting}: {value!r} is not known. {suggest(str(value), known)}")
+def check_setting(setting: str, value: Any, values: Sequence[str]) -> None:
+    """RAISES ConfigError: Unless the value of a setting is one of these."""
+    if value not in values:
+        raise ConfigError(f"{setting}: {value!r} is not known. {suggest(str(value), values)}")
 
 
 # Corpora

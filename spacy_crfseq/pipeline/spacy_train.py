@@ -209,12 +209,12 @@ def sparkline(values: Sequence[float], width: int, *, log: bool = False, levels:
     n = len(values)
     chosen = [values[(i + 1) * n // width - 1] for i in range(width)] if n > width else list(values)
     heights = [value if math.isfinite(value) else math.nan for value in chosen]
-    known = [height for height in heights if not math.isnan(height)]
-    if not known:
+    numbers = [height for height in heights if not math.isnan(height)]
+    if not numbers:
         return ""
-    if log and min(known) > 0:
-        heights, known = [math.log(height) for height in heights], [math.log(height) for height in known]
-    low, span, top = min(known), max(known) - min(known), len(levels) - 1
+    if log and min(numbers) > 0:
+        heights, numbers = [math.log(height) for height in heights], [math.log(height) for height in numbers]
+    low, span, top = min(numbers), max(numbers) - min(numbers), len(levels) - 1
     return "".join(
         " " if math.isnan(height) else levels[round(top * (height - low) / span) if span else 0] for height in heights
     )

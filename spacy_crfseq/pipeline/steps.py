@@ -1,10 +1,10 @@
 """Training inside spaCy, which passes one batch at a time: `update` takes it in, `finish_update` works on it.
 
-An online optimizer works on what came since the last step.  A batch optimizer needs the whole epoch: examples are
+An online optimizer works on the examples since the last step.  A batch optimizer needs the whole epoch: examples are
 collected until as many as `initialize` saw are there, or a batch brings nothing new; a new example begins a new
-collection.  Examples are identified by their content, so each is compiled once.  The texts of further terms are there
-from the beginning: a batch optimizer uses all of them in each iteration, an online one a share of each term with every
-batch, so that an epoch visits them once.
+collection.  Examples are identified by their content, so that they are compiled once.  The texts of further terms are
+there from the beginning: a batch optimizer uses all of them in each iteration, an online optimizer a share of each term
+with every batch, so that an epoch visits them once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .white_space import is_space
 MAX_CACHED_TOKENS = 5_000_000
 """Compiled examples are kept up to this many tokens, of some fifty bytes each; least recently used ones go first."""
 Keyed: TypeAlias = tuple[int, Example]
-"""An example, after a hash of what training reads of it."""
+"""An example, after the `content_key` that identifies it."""
 
 
 class Run:
@@ -47,7 +47,7 @@ class Run:
         self._model, self._optimizer, self._texts, self._term_data = model, optimizer, data.texts, data.terms
         self._n_examples = 0 if streamed else data.n_docs
         self._sample = None if data.corpus is None else data.corpus.sample(SAMPLE_SEQUENCES)  # for learning rates
-        # whether n_sequences counts what has been seen so far, of a corpus that is streamed or of unknown size
+        # whether n_sequences counts the examples so far, of a corpus that is streamed or of unknown size
         self.n_sequences, self._grows = model.n_sequences, streamed or not model.n_sequences
         self._newer: Callable[[Floats], None] | None = None
         self.restart()
@@ -66,7 +66,7 @@ class Run:
         self._objective: tuple[Dataset, Objective] | None = None
 
     def update(self, batch: Sequence[Keyed], losses: dict[str, float], drop: float = 0.0) -> None:
-        """Do what `Training.update` says."""
+        """Add a batch, see `Training.update`."""
         docs, model = [example.predicted for _, example in batch], self._model
         # a network that fails must leave no examples behind
         passes = {number: network.begin_update(docs, drop) for number, network in model.networks.items()}
@@ -148,7 +148,7 @@ class Run:
         """Return the objective on data with the scores of networks, by the numbers of their inputs."""
         model = self._model
         crf, _ = model.trained()
-        potential = Sum(crf.linear, [given.get(number, one) for number, one in enumerate(crf.small)])
+        potential = Sum(crf.linear, [given.get(number, small) for number, small in enumerate(crf.small)])
         return objective_of(model, [corpus_term(model, data)], self.n_sequences, potential)
 
     def _shares(self, data: Dataset) -> list[Term]:
@@ -160,7 +160,7 @@ class Run:
         return [stream.next(share) for stream in self._streams]
 
     def figures(self, *, restart: bool = False) -> StepReport | None:
-        """Return what the optimizer reported last, None before its first iteration.
+        """Return the last report of the optimizer, None before its first iteration.
 
         Objective and loss are those of the whole training set; those of an online optimizer are estimated from the
         examples since the last restart.
@@ -180,12 +180,12 @@ class _Batches:
         self._parts += self._cache.get(batch)
         return False
 
-    def count(self, known: int) -> int:
-        """Return the number of sequences of the training set, as far as it has been met."""
-        return max(known, self._cache.n_sequences)
+    def count(self, before: int) -> int:
+        """Return the number of sequences of the training set, as far as it has been met; `before` is the last one."""
+        return max(before, self._cache.n_sequences)
 
     def due(self, done: bool) -> Dataset | None:
-        """Return what is to be worked on now, if not all work is done."""
+        """Return the data to work on now, if there are any; `done` tells that the optimizer has converged."""
         parts, self._parts = self._parts, []
         return join(parts) if parts else None
 
@@ -216,8 +216,8 @@ class _Epochs:
             self._parts, self._cache = [], self._cache.emptied()
         return again
 
-    def count(self, known: int) -> int:
-        return known if self._epoch is None else self._epoch.n_sequences
+    def count(self, before: int) -> int:
+        return before if self._epoch is None else self._epoch.n_sequences
 
     def due(self, done: bool) -> Dataset | None:
         if done or self._epoch is None or self._seen < self._size:
@@ -227,7 +227,10 @@ class _Epochs:
 
 
 class _Estimate:
-    """The loss of a training set, from what came since the last restart; the loss per token of the last step."""
+    """The loss of a training set, estimated from the steps since the last restart.
+
+    per_token (float): The loss of the last step.
+    """
 
     def __init__(self) -> None:
         self._loss, self._n_sequences, self._refill, self.per_token = 0.0, 0, False, 0.0
@@ -241,14 +244,14 @@ class _Estimate:
         self.per_token = report.loss / max(1, data.encoded.n_tokens)
 
     def of(self, report: StepReport, n_total: int, restart: bool) -> StepReport:
-        """Return the last report with the estimate for so many sequences; restart: With the next step."""
+        """Return the last report with the estimate for `n_total` sequences; `restart` with the next step."""
         self._refill = self._refill or restart
         loss = self._loss * n_total / max(1, self._n_sequences)
         return report._replace(value=loss + (report.value - report.loss), loss=loss)
 
 
 class _Stream:
-    """The sequences of a term one share after another, in an order that is drawn anew for each pass over them."""
+    """The sequences of a term, share after share, in an order that is drawn anew for each pass over them."""
 
     def __init__(self, term: Term, seed: tuple[int, int]) -> None:
         self._term, self._rng = term, np.random.default_rng(seed)

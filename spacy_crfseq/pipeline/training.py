@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from spacy import util
@@ -20,6 +20,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import DataError
+from ..features.encoder import FrozenEncoder
 from ..features.protocol import LabelAttributes
 from ..features.template_file import TemplateFile
 from ..model import LinearChainCRF
@@ -53,16 +54,6 @@ N_SAMPLE = 10
 """Documents from which the sizes of neural networks are inferred."""
 
 
-class MetExamples(NamedTuple):
-    """The examples that `update` has met after an initialization without any, by their `content_key`.
-
-    n_built (int): How many of them the model has.
-    """
-
-    examples: Mapping[int, Example]
-    n_built: int = 0
-
-
 class Training:
     """Trains the model of a component: at once, or in the steps of spaCy.
 
@@ -76,7 +67,9 @@ class Training:
         self.plan = plan._replace(**settings)
         self.data: TrainingSet | None = None
         self.run: Run | None = None
-        self._met: MetExamples | None = None
+        # the examples that `update` has met after an initialization without any, and how many of them the model has
+        self._met: dict[int, Example] | None = None
+        self._n_built = 0
 
     def set(self, **settings: Any) -> None:
         """Change some fields of the plan."""
@@ -114,7 +107,7 @@ class Training:
         nlp: Language | None,
         terms: Mapping[str, Texts] | None = None,
     ) -> None:
-        """Do what `CRFComponent.initialize` says."""
+        """Collect labels and features, and begin with weights of zero; see `CRFComponent.initialize`."""
         model, settings = self.model, {} if nlp is None else nlp.config.interpolate().get("training") or {}
         self.plan = self.plan._replace(seed=settings.get("seed"), streamed=settings.get("max_epochs") == -1)
         if isinstance(model.method.features, TemplateFile):
@@ -148,7 +141,7 @@ class Training:
         model.cfg.update(UNCALIBRATED)  # whatever was fitted belonged to other weights
         if made_up:
             self.release()
-            self._met = MetExamples({})
+            self._met, self._n_built = {}, 0
 
     def _tagged(
         self, texts: CollectedTexts, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
@@ -274,20 +267,20 @@ class Training:
         So a corpus is read a few times in all.
         new (Mapping): By their `content_key`.
         """
-        model, met = self.model, self._met or MetExamples({})
+        model = self.model
         if model.annotation.scheme is not None:
             gold = (gold_tags(model.annotation, example, model.name) for example in new.values())
             tags = dict.fromkeys(tag for of_example in gold for tag in known_tags(of_example) if tag is not None)
             types = model.annotation.public_labels(list(tags))
             if added := [tag for tag in model.annotation.tags_of_types(types) if tag not in model.labels.tags]:
                 self.add_tags(added)
-        examples, n_built = {**met.examples, **new}, met.n_built
-        if len(examples) > (1 if due else 1.25) * n_built:
-            old, n_built = model.crf, len(examples)
+        examples = {**(self._met or {}), **new}
+        if len(examples) > (1 if due else 1.25) * self._n_built:
+            old, self._n_built = model.crf, len(examples)
             texts = collect(model, self.plan, examples.values(), *self._learn_first(examples.values))
             self.begin(texts._replace(tags=model.labels.tags))
             carry_over(old, model.crf)
-        self._met = MetExamples(examples, n_built)
+        self._met = examples
 
     def add_tags(self, tags: Sequence[str]) -> None:
         """Add tags; a trained model gets weights of zero for them, and a run of steps begins again."""
@@ -332,7 +325,7 @@ class Training:
         checkpoint: Checkpoint | None = None,
         **settings: Any,
     ) -> FitResult:
-        """Do what `CRFComponent.fit` says; the settings are those of `training.fit.fit`.
+        """Train on all examples at once, see `CRFComponent.fit`; the settings are those of `training.fit.fit`.
 
         checkpoint (Checkpoint | None): Where the state of the run is saved, and what it continues from.
         """
@@ -422,7 +415,7 @@ class Training:
         """Take examples in the numbers of the present model's features and tags in the place of the training corpus."""
         model = self.model
         if self._met is not None:
-            examples, self._met = list(examples), None
+            examples, self._met, self._n_built = list(examples), None, 0
             self._meet({content_key(model, example): example for example in examples}, due=True)
             self._met = None
         data = self.present()
@@ -440,8 +433,10 @@ class Training:
         with self.model.lock:
             self._end_steps()
             data = self.present()
-            texts = data.texts._replace(encoder=self.model.joining_encoder())
-            self.data = data._replace(texts=texts, corpus=None, n_docs=0, terms={}, unset={})
+            encoder = data.texts.encoder
+            if isinstance(encoder, FrozenEncoder):
+                data = data._replace(texts=data.texts._replace(encoder=encoder.with_room()))
+            self.data = data._replace(corpus=None, n_docs=0, terms={}, unset={})
 
     # In the steps of spaCy
 
@@ -457,8 +452,7 @@ class Training:
         with model.lock:
             batch = [(content_key(model, example), example) for example in examples]
             if self._met is not None:
-                met = self._met.examples
-                new = {key: example for key, example in batch if key not in met}
+                new = {key: example for key, example in batch if key not in self._met}
                 self._meet(new, due=not new)
             self._begin_steps().update(batch, losses, drop)
 
@@ -490,7 +484,7 @@ class Training:
                 self.run.work()
 
     def figures(self, *, restart: bool = False) -> StepReport | None:
-        """Return what the optimizer reported last in the steps of spaCy, None before its first iteration.
+        """Return the last report of the optimizer in the steps of spaCy, None before its first iteration.
 
         restart (bool): See `Run.figures`.
         """
@@ -506,8 +500,8 @@ def _warn(model: DocModel, absent: Sequence[str], nlp: Language | None) -> None:
             "annotating_components set it, or the corpus reader gives it.",
             name, ", ".join(absent),
         )  # fmt: skip
-    known = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy knows them from the factories
-    if nlp is not None and not known and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
+    weighted = nlp is None or key in ("tag_acc", "spans_chunks_f", "ents_f")  # spaCy has them from the factories
+    if nlp is not None and not weighted and not (nlp.config.get("training") or {}).get("score_weights", {}).get(key):
         util.logger.warning(
             "[%s] [training.score_weights] gives no weight to %s, the score of this component: "
             "set it, or the best model cannot be selected.",
@@ -530,7 +524,7 @@ def _warn_of_missing_columns(model: DocModel, data: TrainingSet) -> None:
 
 
 def _facts(crf: LinearChainCRF, objective: Objective) -> dict[str, str]:
-    """Return what must be the same where a run continues from a checkpoint."""
+    """Return the facts that must be the same where a run continues from a checkpoint."""
     gold, keys = blake2b(digest_size=16), blake2b(digest_size=16)
     for term in objective.terms:
         gold.update(term.data.gold.data)

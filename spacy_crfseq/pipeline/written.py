@@ -50,15 +50,15 @@ class Form(NamedTuple):
 
 
 def form_of(nlp: Language, given: Sequence[str]) -> Form:
-    """Return what a pipeline sets; `given` are columns that it reads from the file."""
+    """Return the annotation that a pipeline sets; `given` are columns that it reads from the file."""
     from .component import CRFComponent
     from .tasks import Entities
 
     crfs = {name: pipe for name, pipe in nlp.pipeline if isinstance(pipe, CRFComponent)}
     predicted = predicted_columns(nlp)
-    known = predicted | set(given)
+    written = predicted | set(given)
     return Form(
-        tuple(name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in known),
+        tuple(name for name in (*TOKEN_COLUMNS, *SPAN_COLUMNS) if name in written),
         chunks_key(nlp),
         tuple(name for name, pipe in crfs.items() if isinstance(pipe.annotation, Entities)),
         {str(pipe.cfg["attr"]): name for name, pipe in crfs.items() if "attr" in pipe.cfg},
@@ -149,23 +149,23 @@ def _tags(form: Form, doc: Doc, name: str) -> list[str]:
     return tags
 
 
-class _Texts:
+class _AttributeTexts:
     """A cache of the texts of a token attribute by their keys; `finish` is applied to each text."""
 
     LARGEST = 10_000
 
     def __init__(self, name: str, finish: Callable[[str], str] = str) -> None:
         self._get, self._finish = attrgetter("morph" if name == "morph" else f"{name}_"), finish
-        self._attribute, self._known = name.upper(), dict[int, str]()
+        self._attribute, self._texts = name.upper(), dict[int, str]()
 
     def of(self, doc: Doc) -> list[str]:
-        keys, known = doc.to_array(self._attribute).tolist(), self._known
-        if len(known) > self.LARGEST:  # lemmas
-            known.clear()
+        keys, texts = doc.to_array(self._attribute).tolist(), self._texts
+        if len(texts) > self.LARGEST:  # lemmas
+            texts.clear()
         for i, key in enumerate(keys):
-            if key not in known:
-                known[key] = self._finish(str(self._get(doc[i])))
-        return [known[key] for key in keys]
+            if key not in texts:
+                texts[key] = self._finish(str(self._get(doc[i])))
+        return [texts[key] for key in keys]
 
 
 # JSON Lines
@@ -178,7 +178,7 @@ class _Json:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._texts = {name: _Texts(name, _encode) for name in form.columns if name in TOKEN_COLUMNS}
+        self._texts = {name: _AttributeTexts(name, _encode) for name in form.columns if name in TOKEN_COLUMNS}
 
     def __call__(self, doc: Doc, document: Document) -> str:
         places = doc.to_array(["IDX", "LENGTH"]).reshape(len(doc), 2)
@@ -233,7 +233,7 @@ class ColumnWriter:
         self._form, self._columns = form, tuple(columns)
         self.names = (*columns, *(f"{name} score" for name in columns[1:] if scores))
         self._scored = tuple(name for name in columns if name != "word") if scores else ()
-        self._texts = {name: _Texts(name) for name in columns if name in TOKEN_COLUMNS}
+        self._texts = {name: _AttributeTexts(name) for name in columns if name in TOKEN_COLUMNS}
 
     def __call__(self, doc: Doc, document: Document) -> str:
         """Return the lines of a Doc."""
@@ -273,7 +273,7 @@ class _Conllu:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._texts = {name: _Texts(name) for name in self.FIELDS if name in form.columns}
+        self._texts = {name: _AttributeTexts(name) for name in self.FIELDS if name in form.columns}
         self._keys = {f"{name.capitalize()}{end}" for name in form.columns for end in ("", "Score")}
 
     def __call__(self, doc: Doc, document: Document) -> str:

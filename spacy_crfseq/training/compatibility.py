@@ -93,7 +93,7 @@ def check_term(component: str, name: str, loss: object, optimizer: Optimizer, te
             "once. Use weight instead, or for example spacy_crfseq.AdaGrad.v1."
         )
     if is_local(term) != is_local(loss):
-        local, other = (part_name(each) for each in ((term, loss) if is_local(term) else (loss, term)))
+        local, other = (part_name(part) for part in ((term, loss) if is_local(term) else (loss, term)))
         raise ConfigError(
             f"{where}the loss {local} is normalised at each token, but {other} over whole sequences. Use losses of one "
             "kind, for example spacy_crfseq.SequentialLog.v1 for the training corpus."
@@ -108,8 +108,8 @@ def check_network(component: str, optimizer: Optimizer, terms: object, first_sta
             f"{where}The optimizer {part_name(optimizer)} does not. Use spacy_crfseq.AdaGrad.v1 or SGD.v1."
         )
     if terms or first_stage:
-        what = "terms" if terms else "attributes that read the labels of a first stage"
-        raise ConfigError(f"{where}It cannot be used with {what} yet. Remove them, or the network.")
+        others = "terms" if terms else "attributes that read the labels of a first stage"
+        raise ConfigError(f"{where}It cannot be used with {others} yet. Remove them, or the network.")
 
 
 def _accepts(part: object, n_arguments: int) -> bool:

@@ -60,8 +60,8 @@ class Dataset(NamedTuple):
 
     def labelled(self) -> Dataset:
         """Return the sequences in which a gold label is known."""
-        known = np.append(0, np.cumsum(self.gold >= 0))[self.encoded.offsets]
-        return self.take(np.flatnonzero(np.diff(known)))
+        n_labelled = np.append(0, np.cumsum(self.gold >= 0))[self.encoded.offsets]
+        return self.take(np.flatnonzero(np.diff(n_labelled)))
 
     def slice(self, first: int, last: int) -> Dataset:
         """Return the sequences first..last-1, without a copy."""
@@ -111,8 +111,8 @@ class Dataset(NamedTuple):
             begins = partly[(numbers == span.number) & (partly + span.n_tokens <= len(self.gold))]
             tokens.append((begins[:, None] + steps).ravel())
             golds.append(np.tile(labels, len(begins)))
-        each, offsets = (self.encoded.unigrams.plain(), self.encoded.bigrams.plain()), np.arange(len(self.gold) + 1)
-        unigrams, bigrams = (ids._replace(offsets=offsets) for ids in each)
+        offsets = np.arange(len(self.gold) + 1)
+        unigrams, bigrams = (ids.plain()._replace(offsets=offsets) for ids in self.encoded[:2])
         every_token = self.encoded._replace(unigrams=unigrams, bigrams=bigrams, offsets=offsets)
         encoded, chosen = take_sequences(every_token, np.concatenate(tokens))
         extra = Dataset(encoded, np.concatenate(golds).astype(np.int32), np.ones(len(chosen)), self.table)
@@ -150,7 +150,7 @@ def folds(keys: Sequence[Hashable], k: int, seed: int = 0) -> list[Offsets]:
         raise DataError(f"--cross-validate {k}: the training corpus has only {len(groups)} different documents.")
     order = np.random.default_rng(seed).permutation(len(groups))
     numbers_of: list[list[int]] = [[] for _ in range(k)]
-    each = list(groups.values())
-    for group in sorted((each[i] for i in order), key=len, reverse=True):  # each into the smallest fold so far
+    copies = list(groups.values())
+    for group in sorted((copies[i] for i in order), key=len, reverse=True):  # into the smallest fold so far
         min(numbers_of, key=len).extend(group)
     return [np.array(sorted(numbers), np.int64) for numbers in numbers_of]

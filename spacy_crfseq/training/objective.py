@@ -183,7 +183,7 @@ class FullPasses:
 
     @cached_property
     def of_terms(self) -> list[FullPass]:
-        """One for each term."""
+        """The full pass of each term."""
         make = partial(FullPass, self._potential, n_threads=self._n_threads, mask=self._mask)
         return [make(term.data, term.loss, weight=term.weight) for term in self._terms]
 
@@ -286,9 +286,9 @@ class Objective:
     def approachable(self) -> bool:
         """Whether some short epochs of AdaGrad from zero come near the optimum: of one log-loss with an elastic net."""
         provides: frozenset[str] = getattr(self.terms[0].loss, "provides", frozenset())
-        known = self.regularizer.strengths is not None and not isinstance(self.potential, Shifted)
-        known = known and len(self.terms) == 1 and bool(provides & {"log_likelihood", "local"})
-        return known and self._epochs_are_short
+        elastic_net = self.regularizer.strengths is not None and not isinstance(self.potential, Shifted)
+        one_log_loss = len(self.terms) == 1 and bool(provides & {"log_likelihood", "local"})
+        return elastic_net and one_log_loss and self._epochs_are_short
 
     @property
     def _epochs_are_short(self) -> bool:

@@ -110,8 +110,8 @@ def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[C
 def _block_counts(
     rows: Rows, labels: Ints, both: Floats, feature: Floats, weights: NDArray[np.float64], n_labels: int
 ) -> Counts:
-    known = labels >= 0
-    counts = np.bincount(labels[known], weights[known], minlength=n_labels).astype(np.float64)
+    labelled = labels >= 0
+    counts = np.bincount(labels[labelled], weights[labelled], minlength=n_labels).astype(np.float64)
     columns = rows.cols if isinstance(rows, SparseRows) else np.tile(np.arange(rows.width), rows.n_rows)
     return Counts(both, feature, counts[columns % n_labels], float(counts.sum()))
 
