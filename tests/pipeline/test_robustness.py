@@ -265,7 +265,7 @@ def test_words_of_equal_features_share_bags(nlp: Language) -> None:
     assert (encoder._lexicon.size, encoder.unigrams.tables.store.size) == (words + 3, bags)
 
 
-def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_a_training_stay_until_they_are_full(nlp: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prediction, "ZONE_BYTES", 0)
     pipe = helpers.pipe_of(nlp, "crf_ner")
 
@@ -277,6 +277,9 @@ def test_caches_stay_while_texts_are_to_be_joined(nlp: Language, monkeypatch: py
         first = compiled()
         nlp("Anna")
     assert compiled() is first
+    pipe.training.release()
+    assert compiled() is first
+    monkeypatch.setattr(FrozenEncoder, "MAX_CACHED", 1)
     pipe.training.release()
     assert compiled() is not first
 
