@@ -83,8 +83,8 @@ class Rows:
         if self._pretty:
             text = row(list(cells), widths=self._widths, aligns=tuple(self._aligns), spacing=2)
         else:
-            known = [pair for pair in zip(self._names, cells, strict=True) if pair[1] not in ("", "-")]
-            text = " ".join(f"{name}={value}" if name else value for name, value in known)
+            pairs = [pair for pair in zip(self._names, cells, strict=True) if pair[1] not in ("", "-")]
+            text = " ".join(f"{name}={value}" if name else value for name, value in pairs)
         print(text, flush=True)
 
 
@@ -175,9 +175,9 @@ def _watch_interrupts() -> tuple[list[int], Callable[[], object]]:
     return seen, lambda: signal.signal(signal.SIGINT, usual)
 
 
-def count_of(number: int, what: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return a number with a noun, such as "1 text" or "2,000 texts"."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def load_code(path: Path | None) -> None:
@@ -247,8 +247,8 @@ def _known_keys(block: Mapping[str, Any]) -> set[str]:
     return set(map(str, block))
 
 
-def _unknown_key(key: str, known: set[str]) -> str:
-    return f"Unknown setting {key!r}. {suggest(key, known - {key})}"
+def _unknown_key(key: str, keys: set[str]) -> str:
+    return f"Unknown setting {key!r}. {suggest(key, keys - {key})}"
 
 
 def _unknown_section(path: Sequence[str], block: Any) -> str:

@@ -221,7 +221,7 @@ class Reporter:
         self._name, self._tokens, self._every, self._scored = "", 1, 1, False
 
     def start(self, name: str, tokens: int, every: int, scored: bool) -> None:
-        """Begin with the component `name`, trained on this many tokens and shown every so many iterations."""
+        """Begin with a component of `tokens` tokens; one iteration in `every` is shown."""
         self._name, self._tokens, self._every, self._scored = name, max(1, tokens), every, scored
         self._curve.hide()
         self._curve = LiveCurve(sys.stderr)

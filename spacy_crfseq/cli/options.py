@@ -1,4 +1,4 @@
-"""What commands share: options, config overrides, the layouts and the texts of files, gold tags of a component."""
+"""Options of several commands, config overrides, layouts and texts of files, and gold tags of a component."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _BINARY_VIEW = "ner"
 """Prodigy's interface for accepting or rejecting one span; the other interfaces annotate the whole text."""
 _TOOL_KEYS = frozenset({"created_at", "updated_at", "annotator", "unique_id", "lead_time", "file_upload"})
 _SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
-"""How JSON writes halves of characters."""
+"""Halves of characters in JSON."""
 Record: TypeAlias = tuple[int, dict[str, Any]]
 """An object in JSON, after its line."""
 Tokenize: TypeAlias = Callable[[str], tuple[list[str], list[bool]]]
@@ -70,7 +70,7 @@ class Annotated(NamedTuple):
 
 
 class Notes:
-    """What was left out of a file, or is in doubt.
+    """Texts and spans that were left out of a file, or are in doubt.
 
     skipped: The number of texts by reason.
     spans, doubtful: Spans with their line and what is wrong, and those that fit two places.
@@ -85,7 +85,7 @@ class Notes:
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.most_common())
             lines.append((f"{path}: texts left out: {reasons}.", []))
-        for found, text in (
+        for spans, text in (
             (self.spans, "cannot be used; the tokens there count as not annotated."),
             (
                 self.doubtful,
@@ -93,10 +93,10 @@ class Notes:
                 "right. A span behind such a character whose text occurs once decides for the whole file.",
             ),
         ):
-            if found:
-                spans = f"{len(found):,} span{'s' * (len(found) > 1)}"
-                places = [f"{path}:{line}: {what}" for line, what in found[:listed]]
-                lines.append((f"{path}: {spans} {text}", [*places, *(["..."] if len(found) > listed else [])]))
+            if spans:
+                number = f"{len(spans):,} span{'s' * (len(spans) > 1)}"
+                places = [f"{path}:{line}: {what}" for line, what in spans[:listed]]
+                lines.append((f"{path}: {number} {text}", [*places, *(["..."] if len(spans) > listed else [])]))
         return lines
 
 
@@ -294,7 +294,7 @@ def _text_of(data: Mapping[str, Any]) -> str:
 
 
 class Counting:
-    """How a file counts characters above U+FFFF: once, as Python does, or twice, as JavaScript does in UTF-16.
+    """Whether a file counts characters above U+FFFF once, as Python does, or twice, as JavaScript does in UTF-16.
 
     All spans that come with their text decide, so the file is read at the first one for which it matters.
     """

@@ -22,7 +22,7 @@ MISSING_ENTITY = "-"
 """The tag of a token whose entity is not annotated."""
 _NAMES = "word words token tokens form text lemma pos tag tags xpos upos morph chunk ent entity ner label labels"
 HEADERS = frozenset(_NAMES.split())
-"""What a line of names of columns consists of."""
+"""The words of a first line that names the columns."""
 MORE = 3
 """Further places of a mistake that a message names."""
 _BLANKS = frozenset(" \t\r\n")

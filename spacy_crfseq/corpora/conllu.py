@@ -132,7 +132,7 @@ def _sentence(path: Path, comments: dict[str, str], rows: list[_Row], document: 
     if last > len(words) or not words:
         raise FormatError(path, rows[-1][0], "the sentence ends before its words do.")
     forms = [fields[1] for *_, fields in words]
-    other = tuple(one for one in ranges if one.form != "".join(forms[one.start : one.end]))
+    other = tuple(token for token in ranges if token.form != "".join(forms[token.start : token.end]))
     spaces = _spaces_of(comments.get("text", ""), with_forms(forms, other), spaces)
     source = SourceLines(lines, [place for _, place, _ in words])
     columns = _columns(path, words)

@@ -17,7 +17,7 @@ from ..errors import FormatError
 from .lines import Sentence, check_file, checked, read_lines
 
 WORD = "w[0]="
-"""How the attribute with the word begins in CRFsuite's own examples."""
+"""The beginning of the attribute with the word in CRFsuite's own examples."""
 NO_WORD = "_"
 Attributes: TypeAlias = list[str | tuple[str, float]]
 """The attributes of a token: names, or pairs with a value."""

@@ -164,7 +164,7 @@ def fits(path: Path, layout: Preset) -> bool:
     if (seems := guess(path)) is ANNOTATIONS:
         return False
     pairs = zip(layout.columns, seems.columns, strict=True) if seems is not None else ()
-    return all(IGNORED in (one, other) or (one in SPAN_COLUMNS) == (other in SPAN_COLUMNS) for one, other in pairs)
+    return all(IGNORED in pair or (pair[0] in SPAN_COLUMNS) == (pair[1] in SPAN_COLUMNS) for pair in pairs)
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int | None:
@@ -222,10 +222,10 @@ def _names(columns: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
 
 
 def _scheme(sequences: Sequence[Sequence[str]]) -> str:
-    known = [[tag if is_tag(tag) else OUTSIDE for tag in tags] for tags in sequences]
-    if any(tag[:2] in ("L-", "U-") for tags in known for tag in tags):
+    clean = [[tag if is_tag(tag) else OUTSIDE for tag in tags] for tags in sequences]
+    if any(tag[:2] in ("L-", "U-") for tags in clean for tag in tags):
         return "BILUO"
-    with_spans = [tags for tags in known if decode_lenient(tags)]
+    with_spans = [tags for tags in clean if decode_lenient(tags)]
     broken = sum(find_invalid(tags, "IOB2") is not None for tags in with_spans)
     return "IOB1" if 2 * broken > len(with_spans) else "IOB2"  # single ones are mistakes in IOB2
 

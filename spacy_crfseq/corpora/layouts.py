@@ -60,17 +60,17 @@ DOCBIN, CUSTOM, CRFSUITE = "spacy", "columns", "crfsuite"
 TOKEN_COLUMNS = ("tag", "pos", "morph", "lemma")
 SPAN_COLUMNS = ("chunk", "ent")
 DOCS = Preset(DOCBIN, ("word", *TOKEN_COLUMNS, *SPAN_COLUMNS), "BILUO", "", "ent")
-"""What spaCy's binary files may hold."""
+"""The columns that spaCy's binary files may have."""
 RAW = {"txt": Preset("txt", (), "plain", "utf8", ""), "jsonl": Preset("jsonl", (), "plain", "utf8", ""), DOCBIN: DOCS}
 """Layouts of raw text; of a DocBin, only the words are read."""
 TEXTS = {**RAW, **PRESETS}
 """Layouts of files of texts; of corpora, only the words are read."""
 ANNOTATIONS = Preset("jsonl", ("word", "ent"), "IOB2", "utf8", "ent")
-"""What exports of annotation tools hold, see `annotations`."""
+"""The columns of exports of annotation tools, see `annotations`."""
 
 
 def get_preset(name: str) -> Preset:
-    """Return a preset by its name; RAISES ConfigError: Naming the known ones."""
+    """Return a preset by its name; RAISES ConfigError: If there is none, with all names."""
     if name not in PRESETS:
         raise ConfigError(f"Unknown corpus format {name!r}. {suggest(name, PRESETS)}")
     return PRESETS[name]
@@ -137,7 +137,7 @@ class Asked(NamedTuple):
     encoding: str | None = None
     rename: str | None = None
 
-    def layout(self, known: Mapping[str, Preset] = GOLD) -> Preset | None:
+    def layout(self, layouts: Mapping[str, Preset] = GOLD) -> Preset | None:
         """Return the layout given by name or by columns; None if neither is.
 
         RAISES ConfigError: If there is no such layout, column, scheme or encoding, or name and columns are both given.
@@ -150,8 +150,8 @@ class Asked(NamedTuple):
         check_encoding(encoding or "utf8")
         chosen = None
         if name is not None:
-            check_choice("--format", name, known, " format")
-            chosen = known[name]
+            check_choice("--format", name, layouts, " format")
+            chosen = layouts[name]
         elif columns is not None:
             chosen = own_layout(columns, scheme or "IOB2")
         return self.encoded(chosen)
@@ -191,11 +191,11 @@ def _scored(columns: Sequence[str]) -> str:
     return next((name for name in ("ent", "chunk", "tag", "pos") if name in columns), "word")
 
 
-def layout_by_ending(path: Path, known: Collection[str] = NAMES) -> str | None:
-    """Return the known layout that has the ending of a file, if any."""
-    if path.suffix == ".json" and ANNOTATIONS.name in known:  # exports of Label Studio
+def layout_by_ending(path: Path, layouts: Collection[str] = NAMES) -> str | None:
+    """Return the name of the layout that has the ending of a file, None for none of the given layouts."""
+    if path.suffix == ".json" and ANNOTATIONS.name in layouts:  # exports of Label Studio
         return ANNOTATIONS.name
-    return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in known), None)
+    return next((name for name, ending in ENDINGS.items() if ending == path.suffix and name in layouts), None)
 
 
 def trained_layout(config: Mapping[str, Any]) -> Preset | None:
@@ -256,7 +256,7 @@ def as_options(layout: Preset) -> str:
     return f"--columns {','.join(layout.columns)}{scheme}{encoding}"
 
 
-def check_choice(option: str, value: str, known: Iterable[str], what: str = "") -> None:
+def check_choice(option: str, value: str, choices: Iterable[str], what: str = "") -> None:
     """Raise ConfigError if the value of an option is unknown; `what` follows "unknown" in the message."""
-    if value not in known:
-        raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, known)}")
+    if value not in choices:
+        raise ConfigError(f"{option} {value}: unknown{what}. {suggest(value, choices)}")

@@ -28,9 +28,9 @@ from ..files import replacing
 from .lines import ZIPPED, check_file, opened
 
 CRFSUITE, WAPITI = b"lCRF", b"#mdl#"
-"""What models of CRFsuite and Wapiti begin with."""
+"""The first bytes of models of CRFsuite and Wapiti."""
 LEAST, MOST = 16 << 20, 64
-"""Bytes that the transitions of any model may take, and how many for each byte of a larger file."""
+"""Bytes that the transitions of any model may take, and their number for each byte of a larger file."""
 _HEADER, _DATABASE, _CHUNK = Struct("<4sI4s9I"), Struct("<4s5I"), Struct("<4sII")
 _FEATURE = np.dtype([("kind", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 _BYTE_ORDER, _TABLES = 0x62445371, 256
@@ -39,9 +39,9 @@ _HEAD = re.compile(rb"#mdl#(?:(\d+)#)?(\d+)\n#rdr#(\d+)/\d+(?:/(\d+))?\n")
 _NAMES, _LENGTH = re.compile(rb"#qrk#(\d+)\n"), re.compile(rb"\s*(\d+):")
 _CRF = b"2"
 _KINDS = {"u": 1, "b": 2, "*": 3}
-"""What observations score: labels (1), pairs of labels (2) or both, by their first letter."""
+"""Weights of observations by their first letter: of labels (1), of pairs of labels (2), or of both."""
 UNREADABLE = (ValueError, LookupError, OverflowError, error)
-"""What models lead to that a format cannot hold, also in NumPy, codecs and struct."""
+"""Errors at models that a format cannot hold, also those of NumPy, codecs and struct."""
 _COLUMN = re.compile(r"%[xXtTmM]\[@?[+-]?\d+,(\d+)")
 _CUT = re.compile(rb"\\x([89a-f][0-9a-f])")
 
@@ -90,7 +90,7 @@ def read_saved_model(path: Path, encoding: str = "utf8") -> SavedModel | None:
 
 
 def check_transitions(n_labels: int, n_bytes: int) -> None:
-    """RAISES ValueError: If the transitions of so many labels take far more memory than a model's file has bytes."""
+    """RAISES ValueError: If the transitions of `n_labels` labels take far more memory than a model's file has bytes."""
     needed, limit = 8 * n_labels**2, _limit(n_bytes)
     if needed > limit:
         raise ValueError(
@@ -206,8 +206,8 @@ def _check_same(again: SavedModel, labels: Sequence[str], names: Iterable[str]) 
     """RAISES ValueError: If a model that was written and read again lacks a label, or an attribute with a weight."""
     if lost := [label for label in labels if label not in again.labels]:
         raise ValueError(f"the label {lost[0]!r} would become {again.labels[labels.index(lost[0])]!r}")
-    found = {*again.attributes.names, *again.pairs.names, *(again.patterns or ())}
-    if lost := [name for name in names if name not in found]:
+    kept = {*again.attributes.names, *again.pairs.names, *(again.patterns or ())}
+    if lost := [name for name in names if name not in kept]:
         raise ValueError(f"the attribute {lost[0]!r} would get another name")
 
 
@@ -226,7 +226,7 @@ def _crfsuite_bytes(model: SavedModel, encoding: str) -> bytes:
     by_label = np.searchsorted(before, np.arange(n + 1)) + len(order)
     by_attribute = np.searchsorted(features["source"][: len(order)], np.arange(len(kept) + 1))
     chunks = [_CHUNK.pack(b"FEAT", _CHUNK.size + features.nbytes, len(features)) + features.tobytes()]
-    chunks += [_database(each, encoding) for each in (model.labels, [names[row] for row in kept.tolist()])]
+    chunks += [_database(texts, encoding) for texts in (model.labels, [names[row] for row in kept.tolist()])]
     places = [_HEADER.size, *(_HEADER.size + np.cumsum(list(map(len, chunks)))).tolist()]
     for kind, bounds, n_empty in ((b"LFRF", by_label, 2), (b"AFRF", by_attribute, 0)):
         gap = -places[-1] % 4
@@ -261,7 +261,9 @@ def _database(names: Sequence[str], encoding: str) -> bytes:
                 place = (place + 1) % len(owners)
             owners[place] = key
         taken = np.array(owners, np.int64)
-        table["hash"][taken >= 0], table["place"][taken >= 0] = (each[taken[taken >= 0]] for each in (hashes, places))
+        table["hash"][taken >= 0], table["place"][taken >= 0] = (
+            column[taken[taken >= 0]] for column in (hashes, places)
+        )
         tables.append(table.tobytes())
         at += table.nbytes
     by_number = places[:-1].astype("<u4").tobytes() if at < 2**32 else b""
@@ -362,7 +364,7 @@ def _matched(pattern: re.Pattern[bytes], data: bytes, at: int) -> re.Match[bytes
 
 
 def _strings(data: bytes, at: int, number: int) -> tuple[list[str], int]:
-    """Return so many strings ``length:text,``, and the place behind them; Wapiti may have cut the last character."""
+    """Return some strings ``length:text,``, and the place behind them; Wapiti may have cut the last character."""
     strings: list[str] = []
     for _ in range(number):
         match = _matched(_LENGTH, data, at)
@@ -444,7 +446,7 @@ def _wapiti_bytes(model: SavedModel) -> tuple[bytes, list[str]]:
     widths = n * (kinds & 1) + n * n * (kinds >> 1)
     starts, weights = np.cumsum(widths) - widths, dict[int, float]()
     for kind, table in tables:
-        rows, columns, values = (each[table.values != 0] for each in table[1:])
+        rows, columns, values = (column[table.values != 0] for column in table[1:])
         homes = np.array([numbers.get(name, -1) for name in table.names], np.int64)[rows]
         if (kinds[homes] & kind == 0).any():
             name = table.names[rows[np.argmax(kinds[homes] & kind == 0)]]

@@ -144,8 +144,8 @@ def _one_character(text: str) -> str:
 def _parse(path: Path | str, number: int, line: str) -> TemplateLine:
     kind = line[0].upper()
     if kind not in KINDS:
-        known = "U (a label), B (a pair of labels) and * (both, in Wapiti)"
-        raise FormatError(path, number, f"{line!r} begins with none of {known}.")
+        kinds = "U (a label), B (a pair of labels) and * (both, in Wapiti)"
+        raise FormatError(path, number, f"{line!r} begins with none of {kinds}.")
     pieces: list[str | Macro] = []
     position = 1
     while position < len(line):

@@ -19,5 +19,5 @@ def character_at(units: Sequence[int], position: int) -> int | None:
 
     units: Those of the text, see `units_of`.
     """
-    found = bisect_left(units, position)
-    return found if found < len(units) and units[found] == position else None
+    character = bisect_left(units, position)
+    return character if character < len(units) and units[character] == position else None

@@ -20,7 +20,7 @@ from ..errors import ConfigError, FormatError
 from .lines import check_file
 
 MOST = 100
-"""How many times as long as its file an unpacked one may be."""
+"""The largest ratio of the length of an unpacked file to that of its file."""
 _BITS = re.compile("[01]+")
 CLUSTERS, PARTS = "clusters", "parts_of_speech"
 TABLES = {CLUSTERS: "_lexeme_cluster.json.gz", PARTS: "_lemma_index.json.gz"}

@@ -38,11 +38,11 @@ _HINTS = {
     "token": "Write &amp; and &lt; for & and <.",
     "entity": "Write the character itself; XML knows &amp; &lt; &gt; &quot; and &apos; only.",
 }
-"""What to do about errors of expat, by a part of their text."""
+"""Advice on errors of expat, by a part of their text."""
 
 
 class XMLForm(NamedTuple):
-    """How elements become labelled sequences; the settings of ``spacy_crfseq.XMLReader.v1``."""
+    """The way from elements to labelled sequences; the settings of ``spacy_crfseq.XMLReader.v1``."""
 
     sequence: str = ""
     nested: str = "innermost"

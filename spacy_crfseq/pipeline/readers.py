@@ -59,7 +59,7 @@ MARKS = {
     "conllu": (b"# newdoc\n", b"# newdoc\r\n", b"# newdoc id ="),
     CUSTOM: tuple(DOCSTART.encode() + end for end in (b" ", b"\t", b"\n", b"\r\n")),
 }
-"""What the first line of a document begins with, in layouts whose files can be cut."""
+"""The beginnings of the first line of a document, by the layouts whose files can be cut."""
 Sentences = Callable[[Language, FilePart], Iterator[Sentence]]
 """Reads the sentences of a part of a corpus."""
 

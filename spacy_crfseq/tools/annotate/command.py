@@ -72,7 +72,7 @@ def annotate(
     task = ("tags" if task != "fields" else task) if learner.plain else ("chunks" if task == "chunks" else "entities")
     settings = {"task": task, "component": learner.name, "model": model, "seed": seed}
     settings["review"] = texts[0].name if review else None
-    inputs = [*texts, *(each for each in (model, config, patterns) if each is not None)]
+    inputs = [*texts, *(path for path in (model, config, patterns) if path is not None)]
     if review:
         corpus = AnnotatedFile(learner, TextFile(texts[0], layout_of(texts[0], layout, nlp)))
         return Review(output, learner, corpus, names_of(labels) or [], settings, inputs)

@@ -55,12 +55,12 @@ def corpus_of(
     """
     from ...pipeline.examples import CorpusSettings
 
-    for option, value, known in (
+    for option, value, choices in (
         ("--labels", labels, ("tag", *SPAN_COLUMNS)),
         ("--unit", unit, ("sentence", "document")),
         ("--on-invalid", on_invalid, ("error", "conlleval")),
     ):
-        layouts.check_choice(option, value, known)
+        layouts.check_choice(option, value, choices)
     if (source / "config.cfg").is_file():
         raise ConfigError(f"{source} is a pipeline. To make a model of another program of it, use export-model.")
     may_be_model = asked.name in (None, CRFSUITE) and not source.is_dir()
@@ -86,9 +86,9 @@ def target_layout(target: Path, to: str | None, scheme: str = "IOB2") -> Preset:
     layouts.check_choice("--to-scheme", scheme, layouts.SCHEMES)
     name = to or layouts.layout_by_ending(target, TARGETS) or target.suffix[1:]
     if to is None and name not in TARGETS:
-        known = f"{', '.join(TARGETS)}, or columns, as in word,tag"
+        names = f"{', '.join(TARGETS)}, or columns, as in word,tag"
         raise ConfigError(
-            f"{target}: no layout that can be written has the ending {target.suffix!r}. Give --to: {known}."
+            f"{target}: no layout that can be written has the ending {target.suffix!r}. Give --to: {names}."
         )
     if name == CRFSUITE:
         raise ConfigError(

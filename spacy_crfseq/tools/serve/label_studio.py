@@ -106,7 +106,7 @@ class KeepEvent(Event):
 
 
 class Deleted(RequestPart):
-    """What is left of something that is deleted."""
+    """The number of something that is deleted."""
 
     id: int
 

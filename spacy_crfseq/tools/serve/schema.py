@@ -1,4 +1,4 @@
-"""What all requests share: values are of the type that they should be, and errors name the first place that is not."""
+"""Parts of requests: values are of the type that they should be, and errors name the first place that is not."""
 
 from __future__ import annotations
 

@@ -158,9 +158,9 @@ def tag(
     target = to or layout_by_ending(output, TARGETS) or "jsonl"
     check_choice("--to", target, TARGETS, " format")
     settings = TagSettings(str(model), target, scores, strict, partial(load_code, code and code.absolute()))
-    found = input_files(settings, list(map(Path, files)), layout, output)
-    earlier = {file.target: None if force else file.earlier() for file in found}
-    todo = [file for file in found if earlier[file.target] is None]
+    inputs = input_files(settings, list(map(Path, files)), layout, output)
+    earlier = {file.target: None if force else file.earlier() for file in inputs}
+    todo = [file for file in inputs if earlier[file.target] is None]
     before = TagCounts()
     for counts in filter(None, earlier.values()):
         before = before.plus(counts)
@@ -169,7 +169,7 @@ def tag(
         with nullcontext() if dask is None else connected(dask) as workers:
             run = workers.map if workers is not None else map if processes == 1 else partial(in_processes, processes)
             new = _tag(todo, settings, run)
-    return TagReport(before.plus(new), new, len(todo), len(found) - len(todo), perf_counter() - started)
+    return TagReport(before.plus(new), new, len(todo), len(inputs) - len(todo), perf_counter() - started)
 
 
 def _tag(files: Sequence[InputFile], settings: TagSettings, run: Callable[..., Iterator[TaggedPart]]) -> TagCounts:

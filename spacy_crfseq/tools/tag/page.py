@@ -68,8 +68,8 @@ def show(
         for batch in minibatch(kept, BATCH):
             docs = run_between(nlp, [text.doc for text in batch], None, name)
             answers = pipe.posterior(docs, preset=True)
-            each = zip(batch, docs, answers.spans(), answers.log_probabilities().tolist(), strict=True)
-            entries += [Entry(text.line, tokens_of(doc), spans, exp(min(0.0, log))) for text, doc, spans, log in each]
+            rows = zip(batch, docs, answers.spans(), answers.log_probabilities().tolist(), strict=True)
+            entries += [Entry(text.line, tokens_of(doc), spans, exp(min(0.0, log))) for text, doc, spans, log in rows]
             bar.update(len(batch))
     # what the number of a text counts
     kind = asked(layout).name or layout_by_ending(Path(source), TEXTS)
