@@ -78,6 +78,16 @@ def test_results_of_trained_components_are_kept(training: Training, stored: Any)
     assert repr(known[2:4]) == repr(result[2:4])
 
 
+def test_a_stored_run_is_given_to_its_own_component_alone(training: Training, stored: Any) -> None:
+    theta, optimizer = np.zeros(training.layout.size), LBFGS()
+    checkpoint = Checkpoint.load(stored(optimizer))
+    start = partial(optimizer.start, theta)
+    assert checkpoint.begin("another", {}, theta, start, training.objective.blocks) == (None, None)
+    _, run = begin(checkpoint, training, optimizer)
+    assert run is not None
+    assert len(run.history) == 4
+
+
 def change(path: Path, edit: Callable[[Any], None]) -> None:
     """Edit the content of a checkpoint, and give it the digest that then fits."""
     content = srsly.msgpack_loads(path.read_bytes())
