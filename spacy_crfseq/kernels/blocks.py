@@ -52,7 +52,7 @@ NO_COSTS: Any = np.bool_(False)
 """For a literal, numba would compile `begin` once more."""
 
 
-class Work(NamedTuple):
+class BlockArrays(NamedTuple):
     """Work arrays of a block; lanes without a sequence have the length 0.
 
     e (Floats): [steps, P, LANES] potentials, in the end the expected counts.
@@ -86,7 +86,7 @@ class Work(NamedTuple):
 
 
 @inlined
-def workspace(emissions: Floats, steps: int, sums: bool) -> Work:
+def workspace(emissions: Floats, steps: int, sums: bool) -> BlockArrays:
     """Return work arrays for blocks of at most so many steps, with a second pair of recursions if `sums`."""
     n, dtype = emissions.shape[1], emissions.dtype
     padded = (n + PANEL - 1) // PANEL * PANEL
@@ -99,7 +99,7 @@ def workspace(emissions: Floats, steps: int, sums: bool) -> Work:
                 e[t, k, lane] = 0  # from where the padding of the others gets its zeros
                 if sums:
                     w[t, k, lane] = 0
-    return Work(
+    return BlockArrays(
         e,
         np.empty(shape, dtype),
         np.empty(shape, dtype),
@@ -269,7 +269,7 @@ def load_rows(source: Floats, rows: Offsets, tile: Floats) -> None:
 
 
 @internal
-def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, costs: bool, work: Work) -> None:
+def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, costs: bool, work: BlockArrays) -> None:
     """Load a block: its sequences, exp(score - max) of all tokens, and the sum of the maxima as log_z.
 
     Lanes whose sequence has ended get numbers that do no harm.  If `costs`, write max - score of possible labels to w.
@@ -317,7 +317,7 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
 
 
 @internal
-def forward(n: int, slope: float, work: Work) -> None:
+def forward(n: int, slope: float, work: BlockArrays) -> None:
     """Fill u and the scales c, complete log_z up to the transitions' maximum; mark lanes whose sums get too small.
 
     slope: The factor that v may get besides the weights.  What sums begin at grows with both, so that v stays finite in
@@ -352,7 +352,7 @@ def forward(n: int, slope: float, work: Work) -> None:
 
 
 @kernel
-def backward(n: int, work: Work) -> None:
+def backward(n: int, work: BlockArrays) -> None:
     """Fill v and replace potentials by marginals, both times the weights; mark lanes whose marginals do not sum to one.
 
     Lanes whose sequence has ended have a v of zero.
@@ -380,7 +380,7 @@ def backward(n: int, work: Work) -> None:
 
 
 @internal
-def clear_lost(work: Work) -> None:
+def clear_lost(work: BlockArrays) -> None:
     """Set all numbers of lanes that are lost to zero."""
     sums = work.a.shape[0] > 0
     for lane in range(LANES):
@@ -401,7 +401,7 @@ def count_transitions(u: Floats, v: Floats, steps: int, counts: Floats) -> None:
 
 
 @inlined
-def finish(gold: Ints, weights: Floats, block: Offsets, work: Work, grad: Scores, left: Bools) -> float:
+def finish(gold: Ints, weights: Floats, block: Offsets, work: BlockArrays, grad: Scores, left: Bools) -> float:
     """Add the gradient of a block, less its transitions, to `grad`; return its loss, and mark what is left."""
     add_counts(gold, work, grad)
     loss = 0.0
@@ -413,7 +413,7 @@ def finish(gold: Ints, weights: Floats, block: Offsets, work: Work, grad: Scores
 
 
 @internal
-def add_counts(gold: Ints, work: Work, grad: Scores) -> None:
+def add_counts(gold: Ints, work: BlockArrays, grad: Scores) -> None:
     """Add the expected counts in e less gold counts, if gold is not empty, to `grad`.
 
     Expected transitions are added apart.

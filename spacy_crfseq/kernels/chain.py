@@ -25,7 +25,7 @@ from .jit import inlined, internal, kernel
 from .lattice import (
     NO_LABELS,
     NO_NUMBERS,
-    Work,
+    SequenceArrays,
     add_shared_transitions,
     add_taken,
     exact_expectations,
@@ -161,7 +161,7 @@ def _covariances(
 
 
 @inlined
-def _sums(work: Work, edges: bool) -> Sums:
+def _sums(work: SequenceArrays, edges: bool) -> Sums:
     """Return work arrays, with room for m if `edges`."""
     alpha, square = work.alpha, work.forward.shape[0] if edges else 0
     room = np.zeros((3, square, square), alpha.dtype)
@@ -170,7 +170,7 @@ def _sums(work: Work, edges: bool) -> Sums:
 
 
 @inlined
-def _weigh_positions(gold: Ints, cap: float, work: Work, sums: Sums) -> tuple[float, bool]:
+def _weigh_positions(gold: Ints, cap: float, work: SequenceArrays, sums: Sums) -> tuple[float, bool]:
     """Fill n of a pointwise loss; return the sum of phi over the positions, and whether it can be trusted."""
     loss = 0.0
     for t in range(gold.shape[0]):
@@ -187,7 +187,7 @@ def _weigh_positions(gold: Ints, cap: float, work: Work, sums: Sums) -> tuple[fl
 
 
 @inlined
-def _weigh_labellings(length: int, work: Work, sums: Sums) -> float:
+def _weigh_labellings(length: int, work: SequenceArrays, sums: Sums) -> float:
     """Fill n of the entropy; return log Z without the maxima."""
     log_z = 0.0
     for t in range(length):
@@ -207,7 +207,7 @@ def _load_weights(rows: Ints, table: Floats, sums: Sums) -> None:
 
 
 @internal
-def _edge_potentials(work: Work, sums: Sums) -> None:
+def _edge_potentials(work: SequenceArrays, sums: Sums) -> None:
     """Write the transition potentials M times m = -log M, and their transpose."""
     for i in range(work.forward.shape[0]):
         for j in range(work.forward.shape[0]):
@@ -217,7 +217,7 @@ def _edge_potentials(work: Work, sums: Sums) -> None:
 
 
 @inlined
-def _step(transitions: Floats, t: int, work: Work, sums: Sums) -> None:
+def _step(transitions: Floats, t: int, work: SequenceArrays, sums: Sums) -> None:
     """Prepare the potentials of the step to token t, unless all steps share them."""
     if transitions.shape[0] > 1:
         transition_potentials(transitions[t], work.forward, work.backward)
@@ -236,7 +236,7 @@ def _multiply(x: Floats, matrix: Floats, y: Floats, edges: Floats, n: int, spare
 
 
 @internal
-def _add_forward(transitions: Floats, length: int, work: Work, sums: Sums) -> tuple[float, float]:
+def _add_forward(transitions: Floats, length: int, work: SequenceArrays, sums: Sums) -> tuple[float, float]:
     """Fill a, and take the means out of n; return E[S] of one sequence, and the size of what adds up to it."""
     potentials, alpha, beta, scale, forward, _, _ = work
     a, _, own, spare, edges, _, _ = sums
@@ -263,7 +263,7 @@ def _add_forward(transitions: Floats, length: int, work: Work, sums: Sums) -> tu
 
 
 @internal
-def _add_backward(transitions: Floats, length: int, limit: float, work: Work, sums: Sums) -> bool:
+def _add_backward(transitions: Floats, length: int, limit: float, work: SequenceArrays, sums: Sums) -> bool:
     """Replace potentials by E[S 1(y_t = k)], beta by v, and fill w; return whether they can be trusted."""
     potentials, alpha, beta, scale, _, backward, _ = work
     a, w, own, spare, _, edges, _ = sums
@@ -287,7 +287,7 @@ def _add_backward(transitions: Floats, length: int, limit: float, work: Work, su
 
 
 @inlined
-def _add_covariances(transitions: Floats, weight: float, work: Work, sums: Sums, grad: Scores) -> None:
+def _add_covariances(transitions: Floats, weight: float, work: SequenceArrays, sums: Sums, grad: Scores) -> None:
     """Add what the recursions left, times a weight, to `grad`, shared transitions to counts."""
     covariances, alpha, messages, _, forward, _, counts = work
     d_emissions, d_transitions, d_start, d_end = grad

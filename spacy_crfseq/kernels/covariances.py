@@ -25,7 +25,7 @@ import numpy as np
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from . import blocks
-from .blocks import Work
+from .blocks import BlockArrays
 from .intrinsics import LANES, PANEL, lane_maxima, next_a, next_v_and_g, next_w
 from .jit import inlined, internal, kernel
 from .sequences import SINGLE, capped, limits, room
@@ -34,7 +34,7 @@ from .sequences import SINGLE, capped, limits, room
 class Edges(NamedTuple):
     """Transition potentials times m.
 
-    forward, backward (Floats): [P * P] as in `blocks.Work`; empty without m.
+    forward, backward (Floats): [P * P] as in `blocks.BlockArrays`; empty without m.
     counts (Floats): [P, P] expected transitions, to be multiplied by them.
     """
 
@@ -86,7 +86,7 @@ def covariances(
 
 
 @inlined
-def _edges(work: Work, entropy: bool) -> Edges:
+def _edges(work: BlockArrays, entropy: bool) -> Edges:
     """Return the potentials times m = -log M for the entropy, nothing otherwise."""
     size, square = (work.forward.shape[0], work.counts.shape[0]) if entropy else (0, 0)
     edges = Edges(np.empty(size, work.e.dtype), np.empty(size, work.e.dtype), np.zeros((square, square), work.e.dtype))
@@ -98,7 +98,7 @@ def _edges(work: Work, entropy: bool) -> Edges:
 
 
 @internal
-def _backward(n: int, work: Work) -> None:
+def _backward(n: int, work: BlockArrays) -> None:
     """Fill v with g, and means with the sums of the marginals, both times the weights.
 
     Mark lanes where these sums are not the weights, or in which what was rounded to zero could matter.  Lanes whose
@@ -131,7 +131,7 @@ def _backward(n: int, work: Work) -> None:
 
 
 @internal
-def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
+def _weigh_positions(gold: Ints, cap: float, work: BlockArrays) -> None:
     """Write n of pointwise losses to w, and the sums of phi to values.
 
     Lanes whose gold labels are too improbable for scaled numbers are marked.
@@ -160,7 +160,7 @@ def _weigh_positions(gold: Ints, cap: float, work: Work) -> None:
 
 
 @internal
-def _load_weights(rows: Ints, table: Floats, work: Work) -> None:
+def _load_weights(rows: Ints, table: Floats, work: BlockArrays) -> None:
     """Write n, the rows of a table [R, L] that the tokens have, to w."""
     running, numbers = LANES, np.empty(LANES, np.int64)
     for t in range(work.lengths[0]):
@@ -172,7 +172,7 @@ def _load_weights(rows: Ints, table: Floats, work: Work) -> None:
 
 
 @inlined
-def _add_up(n: int, edges: Edges, work: Work) -> None:
+def _add_up(n: int, edges: Edges, work: BlockArrays) -> None:
     """Replace potentials by E[S 1(y_t = k)], add E[S] to log_z and expected transitions to the counts."""
     _sum_forward(n, edges, work)
     _sum_backward(n, edges, work)
@@ -185,7 +185,7 @@ def _add_up(n: int, edges: Edges, work: Work) -> None:
 
 
 @internal
-def _sum_forward(n: int, edges: Edges, work: Work) -> None:
+def _sum_forward(n: int, edges: Edges, work: BlockArrays) -> None:
     """Fill a, the means, and the limits of what may be rounding; add the means to log_z."""
     e, u, g, a, w, scales, means, limits = (
         work.e, work.u, work.v, work.a, work.w, work.scales, work.means, work.limits
@@ -218,7 +218,7 @@ def _sum_forward(n: int, edges: Edges, work: Work) -> None:
 
 
 @internal
-def _sum_backward(n: int, edges: Edges, work: Work) -> None:
+def _sum_backward(n: int, edges: Edges, work: BlockArrays) -> None:
     """Fill w, replace g by v and potentials by E[S 1(y_t = k)]; mark lanes where these do not sum to zero."""
     e, u, g, a, w, scales = work.e, work.u, work.v, work.a, work.w, work.scales
     matrices, lost, lengths = (work.backward, edges.backward), work.lost, work.lengths

@@ -52,6 +52,10 @@ from .sequences import (
 
 MANY = 16
 """The number of sequences from which blocks are faster than single sequences."""
+LEFT, GOLD_LEFT = 1, 2
+"""What `scaled_expectations` leaves of a sequence: all of it, or only the pass over labellings that agree with gold."""
+GOLD_BEFORE, FREE, GOLD_AFTER = 0, 1, 2
+"""Passes over a sequence: labellings that agree with gold, all labellings, the former with the result of the latter."""
 NO_NUMBERS: Floats = np.zeros(0)
 NO_LABELS: Ints = np.zeros(0, np.int32)
 
@@ -101,7 +105,7 @@ def exact_expectations(
     """Do the work of `log_loss` for the sequences that `scaled_expectations` has left."""
     loss = 0.0
     for tokens, s, free, free_z in exactly(scores, offsets, left):
-        chains, known_z = [(free, free_z, float(left[s] == 1))], 0.0
+        chains, known_z = [(free, free_z, float(left[s] == LEFT))], 0.0
         if len(gold):
             labels, sequence = gold[tokens], part(scores, tokens.start, tokens.stop)
             wrong = (labels >= 0)[:, None] & (labels[:, None] != np.arange(sequence.emissions.shape[1]))
@@ -194,7 +198,7 @@ def _normalise(scores: PlainScores, first: Floats, steps: Floats) -> float:
     return log_z
 
 
-class Work(NamedTuple):
+class SequenceArrays(NamedTuple):
     """Work arrays for the longest sequence; rows of labels are padded to P, see `sequences.padded`.
 
     potentials, alpha, beta (Floats): [longest, P].
@@ -213,12 +217,12 @@ class Work(NamedTuple):
 
 
 @inlined
-def workspace(offsets: Offsets, scores: PlainScores) -> tuple[Work, float]:
+def workspace(offsets: Offsets, scores: PlainScores) -> tuple[SequenceArrays, float]:
     """Return work arrays, with the potentials of shared transitions, and the maximum taken out of these."""
     emissions, transitions, _, _ = scores
     dtype, square = emissions.dtype, padded(emissions.shape[1])
     rows = longest(offsets), square
-    work = Work(
+    work = SequenceArrays(
         np.empty(rows, dtype),
         np.empty(rows, dtype),
         np.empty(rows, dtype),
@@ -265,7 +269,7 @@ def transition_potentials(transitions: Floats, forward: Floats, backward: Floats
 
 
 @inlined
-def fill_potentials(scores: Scores, gold: Ints, work: Work) -> float:
+def fill_potentials(scores: Scores, gold: Ints, work: SequenceArrays) -> float:
     """Write exp(local score - max of the row), see `sequences.local_scores`; return the sum of the maxima."""
     local = work.potentials[: scores.emissions.shape[0]]
     local_scores(scores, gold, local)
@@ -299,7 +303,7 @@ def multiply(vector: Floats, matrix: Floats, n: int, least: float, out: Floats) 
 
 
 @inlined
-def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[float, bool]:
+def forward(transitions: Floats, base: float, length: int, work: SequenceArrays) -> tuple[float, bool]:
     """Fill alpha and scale; return (log Z less the maxima of the emissions, whether it can be trusted)."""
     potentials, alpha, _, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
@@ -330,7 +334,7 @@ def forward(transitions: Floats, base: float, length: int, work: Work) -> tuple[
 
 
 @inlined
-def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool:
+def backward(transitions: Floats, length: int, work: SequenceArrays, limit: float) -> bool:
     """Fill beta, so that alpha times beta are marginals; return whether all is right, no c e beta c over limit."""
     potentials, alpha, beta, scale, potentials_ahead, potentials_back, _ = work
     width, n = potentials.shape[1], transitions.shape[1]
@@ -361,7 +365,7 @@ def backward(transitions: Floats, length: int, work: Work, limit: float) -> bool
 
 
 @inlined
-def solve(scores: Scores, gold: Ints, base: float, limit: float, work: Work) -> tuple[float, bool]:
+def solve(scores: Scores, gold: Ints, base: float, limit: float, work: SequenceArrays) -> tuple[float, bool]:
     """Fill potentials, alpha, beta and scale of one sequence; return log Z, and whether all can be trusted.
 
     base is the maximum taken out of shared transitions; no c e beta c is over limit.
@@ -378,7 +382,14 @@ def solve(scores: Scores, gold: Ints, base: float, limit: float, work: Work) -> 
 
 @inlined
 def accumulate(
-    scores: Scores, gold: Ints, factor: float, gold_log_sum: float, cap: float, base: float, work: Work, grad: Scores
+    scores: Scores,
+    gold: Ints,
+    factor: float,
+    gold_log_sum: float,
+    cap: float,
+    base: float,
+    work: SequenceArrays,
+    grad: Scores,
 ) -> tuple[float, bool]:
     """Add the expected counts of one sequence to `grad`, times factor and phi'(log Z - gold_log_sum).
 
@@ -394,7 +405,7 @@ def accumulate(
 
 
 @inlined
-def _add_counts(transitions: Floats, length: int, factor: float, work: Work, grad: Scores) -> None:
+def _add_counts(transitions: Floats, length: int, factor: float, work: SequenceArrays, grad: Scores) -> None:
     """Add factor times the marginals and expected transitions to `grad`, shared transitions to the counts of `work`."""
     potentials, alpha, beta, scale, potentials_ahead, potentials_back, counts = work
     d_emissions, d_transitions, d_start, d_end = grad
@@ -429,7 +440,7 @@ def scaled_expectations(
 ) -> tuple[float, bool]:  # fmt: skip
     """Do the work of `log_loss` for most sequences; return the sum, and whether some are left.
 
-    left [N], zero before: 1 for a sequence that is left, 2 where only the pass over its gold labels is.
+    left [N], zero before, becomes `LEFT` or `GOLD_LEFT` for these.
     """
     work, base = workspace(offsets, scores)
     d_transitions, dtype = grad[1], scores[0].dtype
@@ -444,17 +455,18 @@ def scaled_expectations(
         if missing == 0 and gold.shape[0] > 0:
             gold_log_sum = path_score(sequence, gold[b:e])
         # with missing labels, that sum takes a pass too: before the others where phi' depends on it, and after them
-        for turn in range(0 if missing > 0 and cap > 0 else 1, 3 if missing > 0 else 2):
+        first, last = GOLD_BEFORE if missing > 0 and cap > 0 else FREE, GOLD_AFTER if missing > 0 else FREE
+        for turn in range(first, last + 1):
             known, share, turn_cap = gold[b:e], 0.0, 0.0
-            if turn == 1:
+            if turn == FREE:
                 known, share, turn_cap = gold[:0], factor, cap
-            elif turn == 2:
+            elif turn == GOLD_AFTER:
                 share = -factor * capped(free - gold_log_sum, cap)[1]
             log_sum, exact = accumulate(sequence, known, share, gold_log_sum, turn_cap, base, work, d_here)
             if not exact:
-                left[s] = max(turn, 1)
+                left[s] = GOLD_LEFT if turn == GOLD_AFTER else LEFT
                 break
-            if turn == 1:
+            if turn == FREE:
                 free = log_sum
             else:
                 gold_log_sum = log_sum

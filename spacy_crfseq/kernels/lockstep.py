@@ -29,7 +29,7 @@ SPREAD, LOW = np.uint64(2654435769), np.uint64(0xFFFFFFFF)
 """2^32 divided by the golden ratio: multiples of it, modulo 2^32, are spread evenly (Knuth 1973, section 6.4)."""
 
 
-class Work(NamedTuple):
+class PassArrays(NamedTuple):
     """What the threads of a pass share; P parts.
 
     arrivals (Offsets): [1] how often a thread has come to a meeting.
@@ -54,7 +54,7 @@ class Work(NamedTuple):
     stop: Offsets
 
 
-def workspace(text: ChainText, size: int, n_parts: int, n_threads: int, n_labels: int, dtype: Any) -> Work:
+def workspace(text: ChainText, size: int, n_parts: int, n_threads: int, n_labels: int, dtype: Any) -> PassArrays:
     """Return what the threads of a pass over a text in mini-batches of `size` sequences share."""
     offsets = text.offsets
     owners, ends = np.full(len(offsets) - 1, -1), np.append(offsets[:-1:size], offsets[-1])
@@ -64,7 +64,7 @@ def workspace(text: ChainText, size: int, n_parts: int, n_threads: int, n_labels
     own_ids = np.empty((n_threads, int(np.diff(text.ptr[ends]).max())), np.int32)
     shared = np.empty((n_parts, n_labels * (n_labels + 2)), dtype)
     losses, left, (arrivals, stop) = np.zeros(n_parts), np.zeros(size, np.int32), np.zeros((2, 1), np.int64)
-    return Work(arrivals, owners, scores, gradient, own_ids, shared, losses, left, stop)
+    return PassArrays(arrivals, owners, scores, gradient, own_ids, shared, losses, left, stop)
 
 
 @inlined
@@ -74,7 +74,7 @@ def _chain(emissions: Floats, shared: Floats) -> PlainScores:
     return emissions, shared[: n * n].reshape((1, n, n)), shared[n * n : -n], shared[-n:]
 
 
-def solve_left(text: ChainText, theta: Floats, work: Work) -> int:
+def solve_left(text: ChainText, theta: Floats, work: PassArrays) -> int:
     """Add the gradients and losses that the mini-batch where threads stopped still lacks; return its first sequence."""
     first = int(work.stop[0]) - 1
     for s in np.flatnonzero(work.left):
@@ -139,7 +139,7 @@ def _find_own(ptr: Offsets, ids: Ints, thread: int, n_threads: int, own_ptr: Off
 
 
 @inlined
-def _load(text: ChainText, rows: Rows, work: Work, part: int, first: int, ends: Offsets, factors: Floats) -> None:
+def _load(text: ChainText, rows: Rows, work: PassArrays, part: int, first: int, ends: Offsets, factors: Floats) -> None:
     """Write the scores of those of n sequences that a part owns; ends [n + 1], weights, 0 of others, to factors [n]."""
     row_ptr, cols, values = rows[:3]
     begin = text.offsets[first]
@@ -163,7 +163,7 @@ def _load(text: ChainText, rows: Rows, work: Work, part: int, first: int, ends: 
 
 @kernel
 def pass_over(
-    text: ChainText, size: int, since: int, rows: tuple[Rows, Rows], clock: float, settings: Settings, work: Work,
+    text: ChainText, size: int, since: int, rows: tuple[Rows, Rows], clock: float, settings: Settings, work: PassArrays,
     thread: int,
 ) -> None:  # fmt: skip
     """Make the steps of one thread for a text, in mini-batches of `size` sequences; add their losses to `work`.

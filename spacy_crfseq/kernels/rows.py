@@ -140,9 +140,12 @@ def add_split(
 class Lists(NamedTuple):
     """What T tokens switch on in G groups of columns, one group per thread: bags, rows of a table, and single weights.
 
-    bags (Ints): [T * S] the bags of each token; those of group g have the places bounds[g] to bounds[g + 1], [G + 1].
-    ptr, ids: [T * G + 1] group g of token t has the rows ``ids[ptr[t * G + g]:ptr[t * G + g + 1]]``, -1 for nothing.
-    entries (Offsets): [T * G + 1] the same for weights, whose places and columns follow; empty without any.
+    bags (Ints): [T * S] the bags of each token; those of group g have the places bounds[g] to bounds[g + 1].
+    bounds (Offsets): [G + 1].
+    ptr (Offsets): [T * G + 1] group g of token t has the rows ``ids[ptr[t * G + g]:ptr[t * G + g + 1]]``.
+    ids (Ints): Rows of the table, -1 for nothing.
+    entries (Offsets): [T * G + 1] the same for weights, as places in theta and columns; empty without any.
+    places, columns (Ints): Of each weight.
     """
 
     bags: Ints
@@ -160,11 +163,13 @@ def add_lists(first: int, last: int, lists: Lists, sums: Floats, table: Floats, 
     bags, bounds, ptr, ids, entries, places, columns = lists
     groups = bounds.shape[0] - 1
     size = bounds[groups]
-    # one loop after another: together, they would wait for memory more often
+    # one loop after another: together, they would wait for memory more often; first the sums of bags
     for t in range(first, last if size > 0 else first):
         add_token(bags, t * size, (t + 1) * size, sums, out, t - first)
+    # rows of features that are not in bags
     for t in range(first, last if ids.shape[0] > 0 else first):
         add_token(ids, ptr[t * groups], ptr[(t + 1) * groups], table, out, t - first)
+    # weights of rows that have few
     for t in range(first, last if places.shape[0] > 0 else first):
         target = out[t - first]
         for p in range(np.uint64(entries[t * groups]), np.uint64(entries[(t + 1) * groups])):  # unsigned, as above
@@ -205,6 +210,7 @@ def split(
     cold_ptr, cold_places, cold_cols = cold
     n_hot, n_cold = 0, 0
     hot_ptr[0] = cold_ptr[0] = 0
+    # every row of a token goes to one of the two lists, and is counted where the list is too short
     for t in range(ptr.shape[0] - 1):
         for p in range(ptr[t], ptr[t + 1]):
             r = ids[p]

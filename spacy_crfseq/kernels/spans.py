@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..types import Bools, Floats, Ints, Offsets, Scores
 from .jit import inlined, kernel
-from .lattice import Work, exactly, solve, transition_potentials, whole, workspace
+from .lattice import SequenceArrays, exactly, solve, transition_potentials, whole, workspace
 from .sequences import PlainScores, limits, part
 
 NEGLIGIBLE = 1e-10
@@ -371,7 +371,13 @@ def _span_probabilities(
 
 @inlined
 def _span_probability(
-    transitions: Floats, span: tuple[int, int], states: Ints, labels: Ints, inside: Bools, work: Work, room: Room
+    transitions: Floats,
+    span: tuple[int, int],
+    states: Ints,
+    labels: Ints,
+    inside: Bools,
+    work: SequenceArrays,
+    room: Room,
 ) -> float:
     """Return the probability of a span, the tokens first..after-1.
 

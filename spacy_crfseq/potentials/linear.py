@@ -130,12 +130,12 @@ class PassSums:
             parts(size, n_groups if size >= MUCH else 1) for size in (self.n_bags, len(self._tabled))
         )
 
-    def _listed(self, groups: list[Ints], ptr: Offsets, ids: Ints) -> Any:
-        """Return `kernels.rows.Lists` of rows, given as ids [ptr[-1]], and of the bags of each group."""
+    def _listed(self, groups: list[Ints], ptr: Offsets, ids: Ints) -> kernels.rows.Lists:
+        """Return what kernels read of rows, given as ids [ptr[-1]], and of the bags of each group."""
         rows, nothing = self.rows, np.zeros(0, np.int32)
         bags = np.concatenate(groups, axis=1).ravel(), np.append(0, np.cumsum([each.shape[1] for each in groups]))
         if isinstance(rows, DenseRows):
-            return *bags, ptr, ids, np.zeros(0, np.int64), nothing, nothing
+            return kernels.rows.Lists(*bags, ptr, ids, np.zeros(0, np.int64), nothing, nothing)
         tables = np.full(rows.n_rows, -1, np.int32)
         tables[self._tabled] = np.arange(len(self._tabled), dtype=np.int32)
         # the first call counts rows in the table and listed entries, the second writes them
@@ -143,7 +143,7 @@ class PassSums:
         kernels.rows.split(*source, (hot, nothing), (cold, nothing, nothing))
         hot_ids, places, columns = (np.empty(int(size), np.int32) for size in (hot[-1], cold[-1], cold[-1]))
         kernels.rows.split(*source, (hot, hot_ids), (cold, places, columns))
-        return *bags, hot, hot_ids, cold, places, columns
+        return kernels.rows.Lists(*bags, ptr=hot, ids=hot_ids, entries=cold, places=places, columns=columns)
 
     def begin(self, weights: Floats, grad: Floats | None) -> None:
         """Start a pass with these weights; their gradient is added to `grad`, if given."""
