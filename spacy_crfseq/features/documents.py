@@ -119,16 +119,16 @@ class DocumentWords:
         for i in range(self.most):  # the nearest occurrences, in turn after and before the token
             step = i // 2 + 1
             same = np.flatnonzero(group[step:] == group[:-step])
-            one, other = repeated[same], repeated[same + step]
-            pairs.append((one, other) if i % 2 == 0 else (other, one))
-        one, other = (np.concatenate(each) for each in zip(*pairs, strict=True))
+            first, second = repeated[same], repeated[same + step]
+            pairs.append((first, second) if i % 2 == 0 else (second, first))
+        token, other = (np.concatenate(places) for places in zip(*pairs, strict=True))
         sentence = np.cumsum(words.begins)
-        tokens, values = [one[:0]], [words.lower[:0]]
+        tokens, values = [token[:0]], [words.lower[:0]]
         for offset in (*range(-self.window, 0), *range(1, self.window + 1)):
             place = np.clip(other + offset, 0, len(sentence) - 1)
             there = (place == other + offset) & (sentence[place] == sentence[other])
             lowered, key = words.lower[place[there]], self.window + offset
-            tokens.append(one[there])
+            tokens.append(token[there])
             values.append(mixed(lowered, key))
             if strings is not None:
                 for lower in np.unique(lowered):
@@ -169,29 +169,41 @@ class DocumentLabels:
     def read_labels(
         self, block: str, docs: Sequence[Any], labels: Ints, names: Sequence[str], strings: dict[int, str] | None = None
     ) -> Mapping[str, TokenSets]:
-        """Return the values at all tokens of Docs."""
+        """Return the values at all tokens of Docs: labels of other occurrences, and the majority of their types."""
         (tokens, group), n = groups_of(read_words(docs), labels >= 0), len(names)
-        own = labels[tokens]
         types = types_in(names)
         kinds = list(dict.fromkeys(types))
         texts = [*names, *(f"mostly {kind}" for kind in kinds)]
         keys = np.array(list(map(hash_of_name, texts)), np.uint64)
         if strings is not None:
             strings.update(zip(keys.tolist(), texts, strict=True))
-        # the labels of each group and their counts, then those of each token, less its own
-        cells, counts = np.unique(group * n + own, return_counts=True)
-        ptr = np.append(0, np.cumsum(np.bincount(cells // max(1, n))))
-        sizes = np.diff(ptr)[group]
-        row = np.repeat(np.arange(len(tokens)), sizes)
-        place = np.arange(len(row)) + np.repeat(ptr[group] - np.cumsum(sizes) + sizes, sizes)
-        label = cells[place] % max(1, n)
-        count = counts[place] - (label == own[row])
-        row, label, count = row[count > 0], label[count > 0], count[count > 0]
-        # the type that most of them have, the first of those that tie
-        kind = np.array([kinds.index(one) for one in types], np.int64)[label]
-        voted, inverse = np.unique(row * max(1, len(kinds)) + kind, return_inverse=True)
-        voter, choice = np.divmod(voted, max(1, len(kinds)))
-        order = np.lexsort((choice, -np.bincount(inverse, count, len(voted)), voter))
-        most = order[np.unique(voter[order], return_index=True)[1]]
-        where, values = np.append(row, voter[most]), np.append(label, n + choice[most])
+        row, label, count = _labels_elsewhere(group, labels[tokens], n)
+        voter, choice = _majority(row, np.array(list(map(kinds.index, types)), np.int64)[label], count)
+        where, values = np.append(row, voter), np.append(label, n + choice)
         return {f"{block}_ELSEWHERE": sets_of(tokens[where], keys[values], len(labels))}
+
+
+def _labels_elsewhere(group: Offsets, own: Ints, n_labels: int) -> tuple[Offsets, Offsets, Offsets]:
+    """Return the labels of the other M - 1 tokens of each token's group, as triples of token, label and count.
+
+    group, own: [M] group and label of each token.
+    """
+    n = max(1, n_labels)
+    cells, counts = np.unique(group * n + own, return_counts=True)  # the labels of each group
+    ptr = np.append(0, np.cumsum(np.bincount(cells // n)))
+    sizes = np.diff(ptr)[group]
+    row = np.repeat(np.arange(len(own)), sizes)
+    place = np.arange(len(row)) + np.repeat(ptr[group] - np.cumsum(sizes) + sizes, sizes)
+    label = cells[place] % n
+    count = counts[place] - (label == own[row])  # without the token's own label
+    return row[count > 0], label[count > 0], count[count > 0]
+
+
+def _majority(row: Offsets, kind: Offsets, count: Offsets) -> tuple[Offsets, Offsets]:
+    """Return for each row the kind with the highest count, the lowest kind of those that tie, as pairs."""
+    n = int(kind.max(initial=0)) + 1
+    voted, inverse = np.unique(row * n + kind, return_inverse=True)
+    voter, choice = np.divmod(voted, n)
+    order = np.lexsort((choice, -np.bincount(inverse, count, len(voted)), voter))
+    first = order[np.unique(voter[order], return_index=True)[1]]
+    return voter[first], choice[first]

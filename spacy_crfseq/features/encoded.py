@@ -1,4 +1,4 @@
-"""Texts as ids of features: what an encoder returns, and scores and layouts are computed from.
+"""Texts as ids of features: encoders return them, and scores and layouts are computed from them.
 
 A token has a *bag* for each slot of the templates, and single features.  Bags lie in a store that all texts of one
 encoder share; those of words follow from the word, so that a text holds the number of the word only.
@@ -26,7 +26,7 @@ BlockKeys: TypeAlias = tuple[Hashes, Hashes]
 
 
 class WordSlots(NamedTuple):
-    """What words switch on around them: a bag or a single id for each row of the lexicon in each of S slots.
+    """The features that words switch on around them: in S slots, a bag or a single id for each row of the lexicon.
 
     table (Growable): [rows, S], `UNKNOWN` where a word has not been met.
     distances (Offsets): [S] the offset of each slot.
@@ -41,7 +41,7 @@ class WordSlots(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What an encoder has computed of one block, which its texts refer to: ids of words, and bags."""
+    """The ids of words and the bags of one block that an encoder has computed; its texts refer to them."""
 
     words: WordSlots
     store: BagStore
@@ -79,7 +79,7 @@ class Ids(NamedTuple):
     columns (Ints | Packed): [T, C] rows of the lexicon, if `words` are given; then bags; then single ids.
     n_singles (int): How many columns are single ids.
     offsets (Offsets): [N + 1].
-    words (WordSlots | None): What follows from the words.
+    words (WordSlots | None): The features that follow from the words.
     """
 
     columns: Ints | Packed
@@ -96,7 +96,7 @@ class Ids(NamedTuple):
 
     @property
     def tables(self) -> Tables:
-        """What the ids refer to."""
+        """The tables that the ids refer to."""
         nothing = np.zeros(0, np.int64)
         return Tables(self.words or WordSlots(Growable(np.int32, 0), nothing, nothing, 0), self.store)
 

@@ -150,10 +150,10 @@ def new_lexicon(unigrams: Plan, bigrams: Plan, values_of: LexemeValues) -> Lexic
 
 
 class Block:
-    """What the blocks of a growing and of a frozen encoder share: the features of one list of templates.
+    """Computes the features of one list of templates; base of the blocks of growing and of frozen encoders.
 
     index (HashIndex): The ids of features by their keys.
-    tables (Tables): What texts refer to.
+    tables (Tables): The words and bags that texts refer to.
     """
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], index: HashIndex, tables: Tables) -> None:
@@ -228,7 +228,7 @@ class Block:
         return keys
 
     def _features(self, numbers: Sequence[int], read: Callable[[int], Hashes]) -> Ints:
-        """Return the feature ids [S, M] of templates; `read` returns the values [parts, M] behind those of one."""
+        """Return the feature ids [S, M] of templates; `read` returns the values [parts, M] behind a template's."""
         keys = np.concatenate([self._keys(number, read(number)) for number in numbers])
         return self._ids(numbers, keys, read).reshape(len(numbers), -1)
 
@@ -352,7 +352,7 @@ AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
 class Encoder(Generic[AnyBlock]):
-    """What a growing and a frozen encoder share: both blocks of features over one lexicon.
+    """Computes both blocks of features over one lexicon; base of the growing and of the frozen encoder.
 
     columns (list[str]): The token columns that texts need.
     words (HashIndex | None): Words of a tag dictionary.
@@ -371,7 +371,7 @@ class Encoder(Generic[AnyBlock]):
 
     @property
     def tables(self) -> tuple[Tables, Tables]:
-        """What the texts of both blocks refer to."""
+        """The words and bags that texts refer to, by block."""
         return self.unigrams.tables, self.bigrams.tables
 
     def encode(self, text: Columns) -> Encoded:
@@ -416,9 +416,10 @@ class GrowingEncoder(Encoder[GrowingBlock]):
         return unigrams, self.bigrams.frequent([text.bigrams for text in texts], min_count)
 
     def frozen(self, keys: BlockKeys, words: HashIndex | None = None) -> tuple[FrozenEncoder, Renumbering]:
-        """Return an encoder for the features with some keys, which has met all words, and what gives texts its ids.
+        """Return an encoder for the features with some keys, and the function that gives texts its ids.
 
-        This encoder and its texts do not change.  The texts can be joined with those of the new one.
+        It has met all words of this encoder.
+        This encoder and its texts do not change.  Texts in the new ids can be joined with those of the new encoder.
         words (HashIndex | None): Words of the tag dictionary.
         """
         places = None
@@ -447,7 +448,7 @@ class FrozenEncoder(Encoder[FrozenBlock]):
     index (tuple[HashIndex, HashIndex]): The features of both blocks.
     words (HashIndex | None): Words of the tag dictionary.
     tables (tuple[Tables, Tables] | None): To begin with.
-    joins (bool): Whether its texts can be joined, so that it never begins new tables.
+    joins (bool): Whether its texts are to be joined: then it begins new tables only if encoding fails.
     """
 
     MAX_CACHED = 1 << 19
@@ -490,7 +491,7 @@ class FrozenEncoder(Encoder[FrozenBlock]):
         return max(sizes) > self.MAX_CACHED
 
     def has_features_of(self, other: GrowingEncoder | FrozenEncoder) -> bool:
-        """Whether another encoder was made by `anew` of this one, or this one of it."""
+        """Whether one of the two encoders was made from the other by `anew`."""
         return isinstance(other, FrozenEncoder) and self._index is other._index
 
     def encode(self, text: Columns, limits: CacheLimits | None = None) -> Encoded:

@@ -1,4 +1,4 @@
-"""What token functions return: dictionaries and lists of features, as python-crfsuite reads them and counts them."""
+"""Results of token functions: dictionaries and lists of features, as python-crfsuite reads them and counts them."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ _remembered = lru_cache(1 << 16)(attribute_of)
 class CRFsuiteItems:
     """A token function whose result is read as python-crfsuite does (registered as ``spacy_crfseq.CRFsuiteItems.v1``).
 
-    In a dictionary, text under "word" becomes ``word:text``, and a number or truth value the value of its name; what
-    is inside of a dictionary, list or set has the prefix ``name:``.  An attribute that occurs twice counts twice.
+    In a dictionary, text under "word" becomes ``word:text``, and a number or truth value the value of its name; the
+    names inside of a dictionary, list or set have the prefix ``name:``.  An attribute that occurs twice counts twice.
     `crfseq import-model` writes it for a model of CRFsuite.
 
     function (TokenFunction): Returns a dictionary, or a list of names and of pairs of a name and a number.

@@ -73,7 +73,7 @@ LEXEME_FUNCTIONS: dict[str, Function] = {
     "IS_TITLE": lambda text: _fires(text.istitle()),
     "IS_UPPER": lambda text: _fires(text.isupper()),
 }
-"""What spaCy computes for a word in any language."""
+"""The attributes that spaCy computes for a word in any language."""
 
 COLUMNS = ("NORM", "TAG", "POS", "LEMMA", "MORPH", "DEP", "ENT_TYPE", "ENT_IOB", "SPACY")
 PADDED = frozenset({"ORTH", "LOWER", "SHAPE", "PREFIX", "SUFFIX", "BRIEF_SHAPE", *COLUMNS})
@@ -93,7 +93,7 @@ def items(words: Sequence[str], **columns: Sequence[str]) -> list[list[str]]:
     """Return the attributes of each word of a sentence.
 
     words: The tokens without those that are white space, which are no items and have no labels.
-    columns: What other programs found out about the words, by the name of a column, such as TAG; "" if unknown.
+    columns: Attributes that other programs have given the words, by the name of a column, such as TAG; "" if unknown.
     RAISES ValueError: If a column of the templates is missing, or has another length.
     """
     values = {}

@@ -18,7 +18,7 @@ class FeatureSet:
     """Templates of a component.
 
     templates (tuple[str, ...]): Templates whose attributes score a label.
-    bigram_templates (tuple[str, ...]): Templates whose attributes score a label together with the previous one: the
+    bigram_templates (tuple[str, ...]): Templates whose attributes score a label together with the previous label: the
         features lambda_{y',y,x} of Sokolovska (2010), section 3.1.  The plain transitions remain.
     functions (Mapping[str, LexemeFunction]): Your own attributes by name: functions of a word's text.
     token_functions (Mapping[str, TokenFunction]): Your own sets of attributes by name: functions of a token in its
@@ -111,7 +111,7 @@ def custom(
     """Return exactly the given templates (registered as ``spacy_crfseq.Templates.v1``).
 
     templates (list[str]): Templates whose attributes score a label.
-    bigram_templates (list[str] | None): Templates whose attributes score a label together with the previous one.
+    bigram_templates (list[str] | None): Templates whose attributes score a label together with the previous label.
     functions (dict | None): Your own attributes: their names, and blocks of functions of a word's text.
     token_functions (dict | None): Your own sets of attributes: their names, and blocks of functions of a token in
         its sequence.

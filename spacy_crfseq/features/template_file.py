@@ -109,7 +109,7 @@ class TemplateFile:
         return import_templates(self.lines, self.columns, self.path, *self._own)
 
     def observations(self, pairs: bool) -> tuple[list[TemplateLine], WapitiPatterns]:
-        """Return the templates that score pairs of labels, or the others, and what computes their observations."""
+        """Return the templates that score pairs of labels, or the others, and the function of their observations."""
         row = Row(self.columns, {**_of_tokens(self._own[0]), **self._own[1]})
         lines = [line for line in self.lines if line.kind in (KINDS[1:] if pairs else KINDS[::2])]
         return lines, WapitiPatterns([*map(format_template_line, lines)], function=row, pairs=pairs)
@@ -263,7 +263,7 @@ def _part(
             path,
             number,
             f"there is no column {macro.column}: columns = {list(columns)} names those from 0 to {len(columns) - 1}. "
-            "Say in columns what it holds.",
+            "Name its content in columns.",
         )
     if abs(macro.row) > MAX_OFFSET:
         raise FormatError(path, number, f"offset {macro.row}: offsets beyond {MAX_OFFSET} are not supported.")
@@ -296,7 +296,7 @@ class WapitiPatterns:
         of an attribute, such as "tag", "lemma", "shape" or "suffix3"; "_" for a column that no pattern uses.
     function (TokenFunction | None): Returns the columns of a token as a list of texts, instead of `columns`.  Without
         either, they are those in ``doc._.crf_attributes``.
-    pairs (bool): Return the observations that score a label together with the previous one, instead of the others.
+    pairs (bool): Return the observations that score a label together with the previous label, instead of the others.
     RAISES ConfigError: If a column is unknown, or `function` cannot be called or stands beside `columns`.
     RAISES FormatError: If a pattern cannot be read.
     """

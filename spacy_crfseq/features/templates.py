@@ -155,7 +155,7 @@ def lexical_names(*plans: Plan) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def column_names(*plans: Plan) -> tuple[str, ...]:
-    """Return the token columns that any of the plans uses, each once."""
+    """Return the token columns that the plans use, without repetition."""
     return tuple(dict.fromkeys(name for plan in plans for name in plan.columns))
 
 

@@ -119,8 +119,8 @@ class WordClasses:
 
     path (Path | str): A Brown path file (path, word, count), or lines with a word and its class; gzip is allowed.
     lookups (str): Instead, a language with a table in the package `spacy-lookups-data`.
-    prefixes (list[int]): Bits of the path for each attribute; 0 is the whole class.  Classes that are not paths only
-        have the whole one.
+    prefixes (list[int]): Bits of the path for each attribute; 0 is the whole class.  Classes that are not paths have
+        no prefixes.
     window (int): Tokens on each side whose classes are used.
     templates (list[str]): Templates to use instead of those of the window.  They may join classes with other
         attributes, such as "CLASSES4[0]|SHAPE[-1]" in a block named "classes".

@@ -27,9 +27,9 @@ AHEAD = 8
 BASE = np.uint64(0x5851F42D4C957F2D)
 SEED = np.uint64(0x14057B7EF767814F)
 Known: TypeAlias = tuple[Hashes, Hashes, Ints, Hashes, Ints, Hashes, Ints]
-"""What phrases are found by: hashes, powers and first [W] of words, see `first_words`; the bitmap; slots, keys [P],
-sorted, and entries [P, 2] of the phrases: a list, and twice the fewest tokens of a match, plus 1 if the next entry is
-the same phrase in another list."""
+"""The tables of a search for phrases: hashes, powers and first [W] of words, see `first_words`; the bitmap; slots, keys
+[P], sorted, and entries [P, 2] of the phrases: a list, and twice the fewest tokens of a match, plus 1 if the next entry
+is the same phrase in another list."""
 PHRASES_AHEAD = 6
 """Tokens ahead whose place in the bitmap is asked for; most searches of phrases end there."""
 
@@ -73,7 +73,7 @@ def lexeme_ids(
     words: Ints, offsets: Offsets, distances: Offsets, half: int, table: Ints, columns: Offsets, bags: Ints,
     attrs: Ints, unknown: int,
 ) -> int:  # fmt: skip
-    """Write what the words around each token switch on; return how often that was `unknown`.
+    """Write the features that the words around each token switch on; return how many were `unknown`.
 
     words [T] are rows of table [W, S], whose column s holds ids for the word at ``distances[s]``; pads as in
     `shift`.  columns [S] says where they go: a column c of bags [T, *], or -1 - c for a column c of attrs [T, *].

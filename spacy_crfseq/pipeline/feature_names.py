@@ -135,8 +135,8 @@ class FeatureReader:
     def active_strings(self) -> Iterator[BothActive]:
         """Yield the active features of all strings of the vocab, as words and as values of token columns, in portions.
 
-        They are read as one long text.  So every feature of one word or one column is met whose string is there, at
-        any offset; of what looks at several tokens, next to nothing is.
+        They are read as one long text.  So every feature of a single word or column is met whose string is there, at
+        any offset, but hardly a feature of several tokens.
         """
         strings = self.vocab().strings
         hashes = np.array([*CODES, *(strings[text] for text in strings if not text.isspace())], np.uint64)
@@ -192,7 +192,7 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
                 order = np.lexsort((-values, groups))
                 groups, values, items = groups[order], values[order], items[order]
                 left = numbers[groups] - np.arange(len(groups)) + np.searchsorted(groups, groups)
-                least[groups[left == 1]] = values[left == 1]  # smaller ones of the group are no longer needed
+                least[groups[left == 1]] = values[left == 1]  # smaller weights of the group are no longer needed
                 groups, values, items = groups[left > 0], values[left > 0], items[left > 0]
     largest = np.unique(items)
     split = int(np.searchsorted(largest, base))

@@ -1,4 +1,4 @@
-"""The tokens and spans of many Docs, each attribute read or written by one NumPy operation on spaCy's C structs.
+"""The tokens and spans of many Docs: an attribute of all is read or written by one operation on spaCy's C structs.
 
 spaCy's methods take microseconds for a Doc and a third of a microsecond for a Span; without them, a component is twice
 as fast, and a pipeline on raw text by a quarter.  The structs are the interface of spaCy for compiled code
@@ -117,7 +117,7 @@ def layout() -> StructLayout | None:
 
     layout_ = StructLayout(after(doc, doc.spans), after(group, group.attrs))
     first, (begin, end) = _pointers([doc], layout_.tokens)[0], (_pointers([group], layout_.spans + i) for i in range(2))
-    # what may be no address of a struct is not followed
+    # an address that may be none of a struct is not followed
     room = [n for a, n in doc.mem.addresses.items() if a <= first < a + n]
     if end - begin != 2 * _SPAN.itemsize or not room or room[0] % _TOKEN.itemsize:
         return None

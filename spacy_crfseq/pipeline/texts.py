@@ -1,4 +1,4 @@
-"""Texts in files for a pipeline: raw ones, the words of a corpus, and annotated ones to score it on."""
+"""Texts in files for a pipeline: raw texts, the words of a corpus, and annotated texts to score it on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ASSIGNED = {
 
 
 class Document(NamedTuple):
-    """A text in a file: one that has no tokens yet, or sentences.
+    """A text in a file: raw text without tokens, or sentences.
 
     line: Its (first) line in the file; of a DocBin, the number of the Doc; from 1.
     text: Where there are no sentences.
@@ -62,7 +62,7 @@ class Text(NamedTuple):
 
 
 def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator[Text]:
-    """Stream the texts of a file, or a part of it, without empty ones; of a corpus, the annotation is ignored.
+    """Stream the texts of a file, or a part of it, but empty texts; of a corpus, the annotation is ignored.
 
     A text of a corpus is a sentence, or a marked document if the pipeline reads documents.
     RAISES CrfError: If a line is reached that cannot be read.
@@ -74,8 +74,8 @@ def read_texts(nlp: Language, path: Path | FilePart, layout: Preset) -> Iterator
     with part.numbered():
         for number, document in enumerate(checked(documents, path, empty="no sentence" if is_corpus else ""), start=1):
             if (size := len(document.text)) > nlp.max_length:
-                what = f"a text of {size:,} characters; {nlp.max_length:,} are the most."
-                raise FormatError(path, document.line, what)
+                too_long = f"a text of {size:,} characters; {nlp.max_length:,} are the most."
+                raise FormatError(path, document.line, too_long)
             meta = document.entry.get("meta", {})
             if not isinstance(meta, dict):
                 raise FormatError(path, document.line, 'expected an object under "meta".')
@@ -194,7 +194,7 @@ def load_docs(source: Path, vocab: Vocab) -> Iterator[Doc]:
 
 
 def _check_values(doc: Doc) -> None:
-    """Raise now what spaCy would raise at the use of a value: KeyError on an unknown string, ValueError on entities."""
+    """Raise what spaCy raises at the use of a value: KeyError on an unknown string, ValueError on wrong entities."""
     from spacy.attrs import DEP, ENT_TYPE, LEMMA, MORPH, ORTH, TAG
 
     values: set[Any] = set(doc.to_array([ORTH, TAG, LEMMA, DEP, ENT_TYPE, MORPH]).ravel().tolist())
@@ -258,10 +258,11 @@ def _read_docbin(source: Path) -> Any:
             raise ValueError("its strings are not texts")
         return binary
     except Exception as error:  # zlib and msgpack raise many kinds on foreign bytes
-        what = (
+        raise FormatError(
+            source, 0,
             "this is not a file in spaCy's binary format, or it was cut short. If it has another layout, name that by "
-        )
-        raise FormatError(source, 0, f"{what}--format (--from of convert): {', '.join(PRESETS)}.") from error
+            f"--format (--from of convert): {', '.join(PRESETS)}.",
+        ) from error  # fmt: skip
 
 
 # Columns
@@ -298,7 +299,7 @@ def missing_columns(nlp: Language, layout: Preset) -> list[str]:
 
 
 def unit_of(nlp: Language) -> str:
-    """Return what a Doc was in training, by the config of the pipeline: sentence, passage or document.
+    """Return the unit of a Doc in training, by the config of the pipeline: sentence, passage or document.
 
     A pipeline without features of the whole document reads sentences instead of documents.
     """
