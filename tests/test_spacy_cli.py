@@ -120,9 +120,15 @@ def test_debug_model(folder: Path) -> None:
     assert "ended analysis - model looks good" in output
 
 
-@pytest.mark.parametrize("typo", ["--training.patiance=3", "--paths.trian=x", "--system.sed=3"])
-@pytest.mark.parametrize("place", ["arguments", "environment"])
-@pytest.mark.parametrize("program", [["-m", "spacy"], ["-c", SCRIPT]])
+@pytest.mark.parametrize(
+    ("typo", "place", "program"),
+    [
+        ("--training.patiance=3", "arguments", ["-m", "spacy"]),
+        ("--paths.trian=x", "environment", ["-m", "spacy"]),
+        ("--system.sed=3", "arguments", ["-c", SCRIPT]),
+        ("--training.patiance=3", "environment", ["-c", SCRIPT]),
+    ],
+)
 def test_an_override_that_nothing_reads_is_refused(folder: Path, typo: str, place: str, program: list[str]) -> None:
     arguments = [sys.executable, *program, "train", folder / "config.cfg", *paths(folder), *TINY]
     environment = {**os.environ, "PYTHONIOENCODING": "utf8"}

@@ -278,12 +278,14 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
     e, begins, lengths, log_z = work.e, work.begins, work.lengths, work.log_z
     lane_weights, lost, n = work.weights, work.lost, emissions.shape[1]
     tops, tokens = np.empty(LANES, emissions.dtype), np.empty(LANES, np.int64)
+    # one sequence for each lane; lanes that are left over have the length 0
     for lane in range(LANES):
         log_z[lane], lost[lane], lengths[lane], lane_weights[lane] = 0, False, 0, 0
         if lane < block.shape[0]:
             begins[lane] = offsets[block[lane]]
             lengths[lane] = offsets[block[lane] + 1] - offsets[block[lane]]
             lane_weights[lane] = weights[block[lane]]
+    # the emissions of token t of all sequences, one column a lane, and the start and end scores among them
     running = LANES
     for t in range(lengths[0]):
         tile = e[t]
@@ -297,6 +299,7 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
         for lane in range(running_lanes(lengths, t + 1, running), running):
             for k in range(n):
                 tile[k, lane] += end[k]
+        # the largest score of each lane is taken out, so that no potential exceeds 1
         lane_maxima(tile, n, tops)
         for lane in range(running):
             log_z[lane] += tops[lane]
@@ -305,6 +308,7 @@ def begin(scores: Scores, offsets: Offsets, weights: Floats, block: Offsets, cos
                 for lane in range(LANES):
                     given = tops[lane] - tile[k, lane]
                     work.w[t, k, lane] = given if given <= (87 if emissions.itemsize == 4 else 700) else 0
+        # scores become potentials
         if emissions.itemsize == 4:
             for k in range(n):
                 for lane in range(LANES):
@@ -421,6 +425,7 @@ def add_counts(gold: Ints, work: BlockArrays, grad: Scores) -> None:
     d_emissions, d_transitions, d_start, d_end = grad
     e, weights, lost, begins, lengths = work.e, work.weights, work.lost, work.begins, work.lengths
     n, running, tokens = d_start.shape[0], LANES, np.empty(LANES, np.int64)
+    # expected labels of token t of all sequences, transposed back: one row a token
     for t in range(lengths[0]):
         tile = e[t]
         running = running_lanes(lengths, t, running)
@@ -439,6 +444,7 @@ def add_counts(gold: Ints, work: BlockArrays, grad: Scores) -> None:
             for k in range(n):
                 for lane in range(LANES):
                     d_start[k] += tile[k, lane]
+        # from what is expected, take the gold labels and transitions of each sequence
         for lane in range(running):
             if lost[lane]:
                 continue

@@ -139,6 +139,7 @@ def _covariances(
         if not left[s] or e == b or (pointwise and count_missing(own) == e - b):
             left[s] = False
             continue
+        # forward and backward, the weights n of labels, then both recursions of the sums
         value, (_, exact) = 0.0, solve(sequence, own[:0], base, limits(work.beta).large, work)
         if exact and pointwise:
             value, exact = _weigh_positions(own, cap, work, sums)
@@ -241,6 +242,7 @@ def _add_forward(transitions: Floats, length: int, work: SequenceArrays, sums: S
     potentials, alpha, beta, scale, forward, _, _ = work
     a, _, own, spare, edges, _, _ = sums
     n, expected, limit = transitions.shape[1], 0.0, 0.0
+    # a_t(k): forward mass of label k, times the expected sum of n up to token t
     for t in range(length):
         sums_t = a[t]
         if t > 0:
@@ -253,6 +255,7 @@ def _add_forward(transitions: Floats, length: int, work: SequenceArrays, sums: S
             mean += sums_t[k] * beta[t, k]
             total += alpha[t, k] * beta[t, k]
         mean /= total
+        # sums around the mean, which stay small in long sequences
         for k in range(sums_t.shape[0]):
             sums_t[k] -= mean * alpha[t, k]
             own[t, k] -= mean
@@ -270,6 +273,7 @@ def _add_backward(transitions: Floats, length: int, limit: float, work: Sequence
     n = transitions.shape[1]
     for k in range(potentials.shape[1]):
         w[length - 1, k] = 0
+    # w_t(k): the same sums behind token t; the covariances of its labels take the place of its potentials
     for t in range(length - 1, -1, -1):
         total, sums_t = 0.0, w[t]
         for k in range(sums_t.shape[0]):
@@ -293,11 +297,13 @@ def _add_covariances(transitions: Floats, weight: float, work: SequenceArrays, s
     d_emissions, d_transitions, d_start, d_end = grad
     length, n = d_emissions.shape
     edges, factor = sums.forward.shape[0] > 0, alpha.dtype.type(weight)
+    # labels, the first and the last
     for k in range(n):
         d_start[k] += factor * covariances[0, k]
         d_end[k] += factor * covariances[length - 1, k]
         for t in range(length):
             d_emissions[t, k] += factor * covariances[t, k]
+    # steps: the sum before the step times the mass behind it, and the other way round
     for t in range(1, length):
         ends, others = messages[t], sums.w[t]
         _step(transitions, t, work, sums)

@@ -61,6 +61,7 @@ def covariances(
     work = blocks.workspace(scores.emissions, offsets[order[0] + 1] - offsets[order[0]], True)
     blocks.pack(scores.transitions[0], work.forward, work.backward)
     edges = _edges(work, entropy)
+    # one block of sequences after another, longest first
     while first < order.shape[0]:
         block = order[first : first + blocks.block_size(offsets, order[first : first + LANES], 1)]
         first += block.shape[0]
@@ -110,6 +111,7 @@ def _backward(n: int, work: BlockArrays) -> None:
     first, tops = np.zeros(LANES, u.dtype), np.empty(LANES, u.dtype)
     scale, away = np.ones(LANES, u.dtype), room(lengths[0], limits(u).rounding)
     used, running = 0, 0
+    # from the last token of the longest sequence to the first; lanes join where their sequence ends
     for t in range(lengths[0] - 1, -1, -1):
         total = work.means[t]
         for lane in range(LANES):
@@ -142,6 +144,7 @@ def _weigh_positions(gold: Ints, cap: float, work: BlockArrays) -> None:
     running = LANES
     for lane in range(LANES):
         values[lane] = 0
+    # only the gold label of a token has a weight: the derivative of phi, over its probability
     for t in range(lengths[0]):
         running = blocks.running_lanes(lengths, t, running)
         for k in range(u.shape[1]):
@@ -200,8 +203,10 @@ def _sum_forward(n: int, edges: Edges, work: BlockArrays) -> None:
         for lane in range(LANES):
             total[lane] = 0
         row_a, tiles, mean = a[t], (e[t], u[t], g[t], w[t]), means[t]
+        # a of this token from that of the one before, PANEL labels at a time
         for row in range(0, u.shape[1], PANEL):
             next_a(row_a, row, matrices, (before, u_before), (used, used_edges), (scale,), tiles, total)
+        # the mean of S at this token, over the sum of the marginals
         for lane in range(LANES):
             if lane < running:
                 limits[lane] += abs(total[lane])
@@ -209,6 +214,7 @@ def _sum_forward(n: int, edges: Edges, work: BlockArrays) -> None:
                 work.log_z[lane] += mean[lane]
             else:
                 mean[lane] = 0
+        # without the mean, sums over many tokens stay small, and the difference of large ones is not rounded away
         for k in range(n):
             for lane in range(LANES):
                 row_a[k, lane] -= mean[lane] * u[t, k, lane]
@@ -232,6 +238,7 @@ def _sum_backward(n: int, edges: Edges, work: BlockArrays) -> None:
         if t > 0:
             scale = scales[t - 1]
         row_w, tiles, lanes = w[t], (e[t], g[t], u[t], a[t], w[t]), (work.means[t], scale)
+        # w of this token from that of the one behind it, and its covariances in place of the potentials
         for row in range(0, u.shape[1], PANEL):
             next_w(row_w, row, matrices, (after, v_after), (used, used_edges), lanes, tiles, total)
         for lane in range(running):

@@ -101,6 +101,7 @@ def _best_scores(
         current[k] = -np.inf
     for k in range(n):
         current[k] = emissions[b, k] + start[k]
+    # each token: the best score of each label, given those of the labels of the token before
     for t in range(b, e):
         if t > b:
             for k in range(padded):
@@ -110,6 +111,7 @@ def _best_scores(
             if shared:
                 if np.isnan(bounds[top, 0]):
                     _fill_bounds(steps, top, bounds, rows[2], lanes)
+                # only labels whose score reaches its bound can be on a best path
                 m = 0
                 for i in range(n):
                     previous[m] = i
@@ -122,6 +124,7 @@ def _best_scores(
                         steps[i, k] = transitions[t, i, k]
                 for i in range(n, n + GROUP - 1):
                     previous[i] = n - 1
+            # four previous labels at a time, so that each row of the result is read and written once for them
             for c in range(0, m, GROUP):
                 i, j, x, y = previous[c], previous[c + 1], previous[c + 2], previous[c + 3]
                 p, q, u, v = before[i], before[j], before[x], before[y]
@@ -225,6 +228,7 @@ def _max_loss(
     emissions, transitions, start, end = scores
     n_tokens, n = emissions.shape
     raised, masked = emissions, emissions
+    # the rival is the best path where each wrong label is raised by the cost
     if cost > 0:
         raised = emissions + emissions.dtype.type(cost)
         for t in range(n_tokens):
@@ -237,6 +241,7 @@ def _max_loss(
     rival, target = np.empty(n_tokens, np.int32), gold.astype(np.int32)
     rival_scores = raised, transitions, start, end
     best_paths(rival_scores, offsets, rival, best)
+    # the target is gold, completed by the best path that agrees with it
     if n_tokens and gold.min() < 0:
         masked = emissions.copy()
         for t in range(n_tokens):
@@ -248,6 +253,7 @@ def _max_loss(
         for t in range(n_tokens):
             if gold[t] >= 0:
                 target[t] = gold[t]
+    # the score of the rival has the costs of its errors in it, and the rival is counted against the target
     loss = 0.0
     for s in range(weights.shape[0]):
         b, e = offsets[s], offsets[s + 1]

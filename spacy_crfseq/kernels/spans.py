@@ -93,6 +93,7 @@ def _span_steps(
         sequence = part(scores, b, b + length)
         log_z[s], exact = solve(sequence, no_gold, base, limits(work.beta).huge, work)
         left[s] = not exact
+        # what begins at each token, and how it goes on from the one before
         for t in range(length if exact else 0):
             for k in range(n):
                 allowed[b + t, k] = potentials[t, k] > 0 and beta[t, k] > 0
@@ -102,6 +103,7 @@ def _span_steps(
                 continue
             if sequence.transitions.shape[0] > 1:
                 transition_potentials(sequence.transitions[t], potentials_ahead, potentials_back)
+            # from each label, the probability of steps that end its span, and of what then begins
             for i in range(n):
                 total, mass = 0.0, np.float64(alpha[t - 1, i])
                 for k in range(n):
@@ -109,6 +111,7 @@ def _span_steps(
                     total += share
                     opens[b + t, k] += mass * share
                 closes[b + t - 1, i] = total / beta[t - 1, i] if beta[t - 1, i] > 0 else 0.0
+            # and of steps within the span
             for q in range(links.shape[0]):
                 i, k = links[q, 0], links[q, 1]
                 if beta[t - 1, i] > 0:
@@ -389,10 +392,12 @@ def _span_probability(
     potentials, alpha, beta, scale, forward, backward, _ = work
     n, (first, after), length, plain = transitions.shape[1], span, labels.shape[0], states.shape[0] == 0
     shares, places, count, total = room.shares, room.places, 0, 0.0
+    # states before the span, of labels whose own span it does not go on with
     for i in range(n if first > 0 else 0):
         if not inside[i if plain else states[first - 1, i], labels[first]]:
             shares[(first - 1) % 2, count], places[(first - 1) % 2, count] = alpha[first - 1, i], i
             count += 1
+    # the tokens of the span, in states of its labels alone, and the token after it, in those that do not go on with it
     for t in range(first, min(after + 1, length)):
         if transitions.shape[0] > 1 and t > 0:
             transition_potentials(transitions[t], forward, backward)

@@ -103,6 +103,7 @@ def adagrad(gradient: tuple[Offsets, Ints, Floats], rows: Rows, clock: float, se
     n = _choose(d, clock, least, begin, used, factors)
     per_unit = 1 / unit
     now = (clock * per_unit) ** 4
+    # each position whose gradient is not zero changes the rows that it has
     for u in range(n):
         t, later, stretch = used[u], used[min(u + 1, n - 1)], factors[u]
         source = d[t]
@@ -123,10 +124,12 @@ def adagrad(gradient: tuple[Offsets, Ints, Floats], rows: Rows, clock: float, se
             row, before = weights[first:last], seen[r, 1]
             seen[r, 0] += square
             seen[r, 1] = clock
+            # the sum for averaging counts the row as it was from its last visit until now
             if average and before < clock:
                 total, weight = sums[first:last], number(now - (before * per_unit) ** 4)
                 for c in range(row.shape[0]):
                     total[c] += weight * row[c]
+            # shrinkage and the cut of L1 for all mini-batches since the last visit, in one step
             step = rate / np.sqrt(offset + seen[r, 0])
             shrink = number(1 / (1 + step * decay * (clock - before)))
             f = number(step * stretch) * shrink
@@ -215,6 +218,7 @@ def collect(
     """
     (ptr, ids, d), (row_ptr, cols) = gradient, rows
     width, room = d.shape[1], n
+    # the most that may be appended: columns that are not zero, times rows
     for t in range(d.shape[0]):
         columns = 0
         for c in range(width):
@@ -222,6 +226,7 @@ def collect(
         room += columns * (ptr[t + 1] - ptr[t])
     if room > places.shape[0]:
         return -room
+    # sums in `scratch`, and a list of places where there are any
     touched = n
     for t in range(d.shape[0]):
         source = d[t]
