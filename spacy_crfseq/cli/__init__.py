@@ -1,1 +1,1 @@
-"""The command line: `program` has all commands, `app` the group that they join, `options` and `console` their tools."""
+"""The command line: `program` has all commands, `app` their group, `options`, `inputs` and `console` their tools."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli.options import gold_tags_of, layout_of, read_file
+from ...cli.inputs import gold_tags_of, layout_of, read_file
 from ...corpora.layouts import Format
 from ...errors import DataError
 from ...pipeline.select import load_pipeline, one_crf_of

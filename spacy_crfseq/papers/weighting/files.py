@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...cli.options import show_layout
+from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, Preset
 from ...corpora.annotations import parse_object
 from ...corpora.columns import DOCSTART

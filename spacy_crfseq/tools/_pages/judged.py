@@ -188,7 +188,7 @@ def judge(
 
     RAISES DataError: If there is no gold annotation for it.
     """
-    from ...cli.options import gold_tags_of
+    from ...cli.inputs import gold_tags_of
     from ...training.compatibility import is_local
 
     gold = [gold_tags_of(pipe, example) for example in examples]

@@ -77,7 +77,7 @@ def label_errors(pipe: CRFComponent, examples: Iterable[Example]) -> Iterator[La
 
 def _contradictions(pipe: CRFComponent, examples: Sequence[Example]) -> Iterator[LabelError]:
     """Yield all stretches of a batch where prediction and annotation differ."""
-    from ...cli.options import gold_tags_of
+    from ...cli.inputs import gold_tags_of
 
     answers = pipe.posterior([example.predicted for example in examples], preset=True)
     plain, number_of = pipe.annotation.scheme is None, {tag: i for i, tag in enumerate(answers.tags)}

@@ -218,7 +218,7 @@ def named(
 def _names(
     nlp: Language, component: str, needed: set[tuple[int, int]], texts: Path | None, format_name: Format
 ) -> dict[tuple[int, int], tuple[str, bool]]:
-    from ...cli.options import read_file
+    from ...cli.inputs import read_file
 
     given = None if texts is None else read_file(nlp, texts, format_name)  # a wrong name is an error, needed or not
     pipe: Any = nlp.get_pipe(component)

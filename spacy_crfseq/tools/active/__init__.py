@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from spacy.util import minibatch
 from tqdm import tqdm
 
-from ...cli.options import read_file
+from ...cli.inputs import read_file
 from ...corpora.layouts import Format
 from ...errors import ConfigError, DataError, suggest
 from ...pipeline.select import load_pipeline, one_crf_of, run_between

@@ -50,7 +50,7 @@ def annotate(
 
     RAISES CrfError: If it cannot be worked on, or the texts cannot be read.
     """
-    from ...cli.options import layout_of
+    from ...cli.inputs import layout_of
     from ...pipeline.select import load_pipeline
     from .learning import Learner, blank, configured
     from .pool import Pool, TextFile

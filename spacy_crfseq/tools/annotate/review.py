@@ -20,7 +20,7 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from tqdm import tqdm
 
-from ...cli.options import gold_tags_of
+from ...cli.inputs import gold_tags_of
 from ...corpora import DOCBIN
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.conllu import COLUMNS as CONLLU

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from ...cli.options import layout_of
+from ...cli.inputs import layout_of
 from ...corpora.layouts import Format
 from ...corpora.outputs import check_output_pipeline
 from ...errors import ConfigError, DataError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...cli import options
+from ...cli.inputs import show_layout
 from ...corpora import CRFSUITE, DOCBIN, PRESETS, SPAN_COLUMNS, Preset, Sentence, check_scheme, layouts, write_columns
 from ...corpora.columns import MISSING_ENTITY
 from ...corpora.outputs import check_output_file
@@ -73,7 +73,7 @@ def corpus_of(
     else:
         if asked.name is not None:
             layouts.check_choice("--format", asked.name, SOURCES)
-        layout = options.show_layout(source, asked, layouts.trained_layout(config or {}))
+        layout = show_layout(source, asked, layouts.trained_layout(config or {}))
     return CorpusSettings(source, layout, unit=unit, chunks_key=CHUNKS_KEY, on_invalid=on_invalid)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...cli import options
+from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset, guess, layouts
 from ...corpora.annotations import Notes
 from ...corpora.layouts import Format
@@ -124,7 +124,7 @@ def _layout_of(file: Path, layout: Format, reading: CorpusReading) -> Preset:
     """Return the layout of the files: the given one, that of the config, or a guess, which is shown."""
     asked = layouts.asked(layout)
     is_export = layouts.layout_by_ending(file) == layouts.ANNOTATIONS.name  # which readers of columns read, too
-    return asked.layout() or (None if is_export else asked.encoded(reading.layout)) or options.show_layout(file, asked)
+    return asked.layout() or (None if is_export else asked.encoded(reading.layout)) or show_layout(file, asked)
 
 
 def _look_at_files(

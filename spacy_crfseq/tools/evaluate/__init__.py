@@ -13,8 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...cli import options
-from ...cli.options import layout_of
+from ...cli.inputs import layout_of, show_layout
 from ...corpora import DOCBIN, SPAN_COLUMNS, Preset
 from ...corpora.layouts import Format, as_options, file_columns
 from ...errors import ConfigError, DataError
@@ -123,7 +122,7 @@ def evaluate(
     main = preset.score if preset.name != DOCBIN and preset.score in scored else scored[-1]
     metrics, blocks = _scores(nlp, annotated, units, main, seconds)
     if corpus is not None:
-        learned = read_gold(nlp, corpus, options.show_layout(corpus, None, preset), known).examples
+        learned = read_gold(nlp, corpus, show_layout(corpus, None, preset), known).examples
         training, words = list(map(wordwise, learned)), [_words(example.reference) for example in judged]
         seen = {name: _seen(of, _units(training, name, key).gold, training, words, name) for name, of in units.items()}
         metrics["seen"] = {name: rows for name, (rows, _) in seen.items()}

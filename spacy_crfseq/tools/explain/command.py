@@ -16,7 +16,7 @@ from wasabi.util import color, supports_ansi
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import count_of, cut, cut_name, print_json, printer
-from ...cli.options import first_texts
+from ...cli.inputs import first_texts
 from ...corpora.layouts import Asked, Format
 from ...corpora.outputs import check_page
 from ...errors import ConfigError

@@ -12,7 +12,7 @@ from spacy.util import minibatch
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import printer
-from ...cli.options import read_file
+from ...cli.inputs import read_file
 from ...corpora.lines import ZIPPED
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError

@@ -23,8 +23,8 @@ from spacy.tokens import DocBin
 from spacy.util import load_config
 from tqdm import tqdm
 
-from ...cli import options
 from ...cli.console import count_of, load_code
+from ...cli.inputs import show_layout
 from ...corpora import DOCBIN, Preset
 from ...corpora.layouts import ENDINGS, Format, check_choice, layout_by_ending, trained_layout
 from ...corpora.lines import STDIN, ZIPPED, files_of
@@ -259,7 +259,7 @@ def input_files(settings: TagSettings, sources: Sequence[Path], format_name: For
     made: dict[Path, InputFile] = {}
     inputs = {source.resolve() for source in files if source != STDIN}
     for source in files:
-        layout = options.show_layout(source, format_name, trained, texts=True)
+        layout = show_layout(source, format_name, trained, texts=True)
         columns, form = ",".join(layout.columns), {} if layout.form is None else {"the XML": str(layout.form)}
         read = {"--format": layout.name, "--columns": columns, "--encoding": layout.encoding, **form}
         stamp = {} if source == STDIN else {"the file": digest(source)}

@@ -13,7 +13,7 @@ from spacy.util import minibatch
 from tqdm import tqdm
 
 from ...cli.console import count_of
-from ...cli.options import first_texts
+from ...cli.inputs import first_texts
 from ...corpora.layouts import TEXTS, Format, asked, layout_by_ending
 from ...corpora.outputs import check_page
 from ...files import write_text
