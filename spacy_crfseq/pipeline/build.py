@@ -99,12 +99,13 @@ def _choose_weights(model: DocModel, collected: CollectedTexts, dictionary: TagD
     return chosen(*kept, layout.without_empty())
 
 
-def layout_for(model: DocModel, texts: EncodedTexts, n_features: tuple[int, int]) -> Layout:
+def layout_for(model: DocModel, texts: EncodedTexts, n_features: tuple[int, int], support: str | None = None) -> Layout:
     """Return the layout of the weights of a model for texts with the numbers of its labels and features.
 
     With support = "observed", features of texts without labels have weights for all labels, because any label is
     possible there; those seen only with labels keep to the labels seen.
     n_features (tuple[int, int]): Of both blocks.
+    support (str | None): In place of the setting of the method.
     """
     method, settings = model.method, model.method.each_term(model.name)
     terms = [(corpus, settings[name].loss) for name, corpus in texts.terms.items()]
@@ -120,5 +121,6 @@ def layout_for(model: DocModel, texts: EncodedTexts, n_features: tuple[int, int]
         unlabelled = there[0], there[1]
     return make_layout(
         observed.encoded, observed.gold, len(model.labels.tags), n_features,
-        support=method.support, boundaries=method.boundaries, transitions=method.transitions, unlabelled=unlabelled,
+        support=support or method.support, boundaries=method.boundaries, transitions=method.transitions,
+        unlabelled=unlabelled,
     )  # fmt: skip

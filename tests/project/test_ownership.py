@@ -20,9 +20,6 @@ ALLOWED = {
     # spaCy's tokenizer and numba's notice have these settings for the whole process
     "tools/tag/tagger.py: self._nlp.tokenizer.max_cache_size",
     "tools/warmup/__init__.py: NOTICE.silent",
-    # shards of a cluster keep what workers have made for them
-    "tools/cluster/objective.py: part.regularizer",
-    "tools/cluster/shards.py: model.method",
 }
 """Writes that are left, each with its reason; none may be added."""
 

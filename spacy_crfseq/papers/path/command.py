@@ -21,7 +21,7 @@ from tqdm import tqdm
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import INTERRUPTED, Rows, printer, say
-from ...cli.fit import suggest_next
+from ...cli.fit_output import suggest_next
 from ...corpora.outputs import locked_folder
 from ...errors import ConfigError, DataError
 from ...files import write_text

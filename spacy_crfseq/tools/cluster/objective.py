@@ -198,8 +198,7 @@ def _round(
     rng, n_total, state = np.random.default_rng((optimizer.seed or 0, epoch)), objective.n_total, memory.get("state")
     orders = [np.array_split(rng.permutation(term.data.n_sequences), ROUNDS)[turn] for term in objective.terms]
     terms = [term._replace(data=term.data.take(order)) for term, order in zip(objective.terms, orders, strict=True)]
-    part = objective.on(terms)
-    part.regularizer = regularizer.over(objective.blocks)
+    part = objective.on(terms).under(regularizer)
     seen = (epoch + turn / ROUNDS) * n_total
     memory["state"] = state = optimizer.start(theta) if state is None else optimizer.again(state, theta, seen)
     report, exported = optimizer.iterate(part, state), np.empty_like(theta)

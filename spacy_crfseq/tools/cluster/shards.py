@@ -319,9 +319,8 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
     """Return what a shard needs weights for, given the tags of the model, and "all" or "observed"."""
     with LOCK:
         model = recipe.model(tags)
-        model.method = model.method._replace(support=support)
         texts = shard.texts.numbered(model, shard.partials)
-        layout, data, states = layout_for(model, texts, shard.n_features), texts.corpus.data, []
+        layout, data, states = layout_for(model, texts, shard.n_features, support), texts.corpus.data, []
         for index, potential in enumerate(model.method.potentials.values()):
             if isinstance(potential, SupportPotential):
                 potential.bind(data.encoded, index)

@@ -10,7 +10,7 @@ import typer
 from ...cli import options
 from ...cli.app import command
 from ...cli.console import FAILED, INTERRUPTED, printer, say
-from ...cli.fit import suggest_next
+from ...cli.fit_output import suggest_next
 from ...pipeline.pipeline_training import BEST
 from . import PAGE, sweep
 from .results import FIGURES, result_rows
