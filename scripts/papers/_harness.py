@@ -32,6 +32,7 @@ STUDY = Study(
             "hall",
             "proper_nouns",
             "semi",
+            "documents",
             "shift",
             "raw_text",
         )
