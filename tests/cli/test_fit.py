@@ -514,7 +514,9 @@ rate = 0.001
 FIT = """
 import sys
 from pathlib import Path
+from spacy_crfseq import threads
 from spacy_crfseq.cli.fit import fit
+threads.available = lambda: 1  # as in the process of the tests
 config, output, train, dev = sys.argv[1:]
 fit(Path(config), Path(output), overrides={"paths.train": train, "paths.dev": dev}, patience=0, checkpoint_every=0.0)
 """
