@@ -89,14 +89,14 @@ def annotate(options: Options) -> list[Row]:
 
 
 def _to_a_score(options: Options, name: str) -> list[Row]:
-    from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
+    from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens
     from spacy_crfseq.tools.annotate.learning import Learner, blank
 
     layout, train, test, goal, target = CORPORA[name]
     most = options.few(20, MOST)
     pool = list(_sentences(options.corpus(layout, train), layout, options.few(400)))
     some = _sentences(options.corpus(layout, test), layout, options.few(100, 1500))
-    dev = [Decision("", Text(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in some]
+    dev = [Decision("", TextTokens(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in some]
     labels, rows = sorted({span.label for gold in pool for span in gold.spans}), []
     with tempfile.TemporaryDirectory() as folder:
         classes = _classes(options.corpus(layout, train), layout, Path(folder) / "classes.tsv")
@@ -160,13 +160,13 @@ def replay(
     import numpy as np
 
     from spacy_crfseq.tools.annotate.decoding import worth
-    from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
+    from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens
     from spacy_crfseq.tools.annotate.pool import bands
     from spacy_crfseq.tools.annotate.project import value_for_time
 
     random, left, seen = Random(seed), list(range(len(pool))), set[int]()
     random.shuffle(left)
-    texts = [Text(tuple(gold.words)) for gold in pool]
+    texts = [TextTokens(tuple(gold.words)) for gold in pool]
     pipe, decisions, actions, seconds, queue = None, list[Decision](), 0, 0.0, list[int]()
     while len(decisions) < most and len(left) >= EVERY:
         for _ in range(EVERY):
@@ -190,9 +190,9 @@ def replay(
 def corrections(pipe: CRFComponent | None, learner: Learner, gold: Gold, how: How) -> int:
     """Return the actions that make predictions the gold annotation, from left to right, and accept it."""
     from spacy_crfseq.tools.annotate.decoding import decode
-    from spacy_crfseq.tools.annotate.journal import Pins, Text
+    from spacy_crfseq.tools.annotate.journal import Pins, TextTokens
 
-    doc, wanted = learner.doc(Text(tuple(gold.words))), set(gold.spans)
+    doc, wanted = learner.doc(TextTokens(tuple(gold.words))), set(gold.spans)
     if learner.runs:
         return 1 + (segments(pipe, learner, gold, how.anew) if pipe and how.predictions else len(wanted))
     if pipe is None or not how.predictions:
@@ -228,9 +228,9 @@ def act(span: Any, shown: Any, wanted: Any, offered: Any) -> tuple[int, list[Any
 def segments(pipe: CRFComponent, learner: Learner, gold: Gold, anew: bool) -> int:
     """Return the segments that must be labelled, from left to right, until all tags of tokens are right."""
     from spacy_crfseq.tools.annotate.decoding import decode
-    from spacy_crfseq.tools.annotate.journal import Pins, Text
+    from spacy_crfseq.tools.annotate.journal import Pins, TextTokens
 
-    doc, pinned = learner.doc(Text(tuple(gold.words))), list[Any]()
+    doc, pinned = learner.doc(TextTokens(tuple(gold.words))), list[Any]()
     tags = _tags(decode(pipe, doc, Pins()).spans)
     while wrong := [span for span in gold.spans if set(tags[span.start : span.end]) != {span.label}]:
         pinned.append(wrong[0])
@@ -246,14 +246,16 @@ def _tags(spans: Sequence[Any]) -> list[str]:
 
 
 def _fields(options: Options, corpus: str, file: str) -> list[Row]:
-    from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
+    from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens
     from spacy_crfseq.tools.annotate.learning import Learner, blank
 
     texts = _sequences(options.corpus(corpus, file))
     labels, rows = sorted({span.label for gold in texts for span in gold.spans}), []
     for n in (100, 400):
         learner, test = Learner(blank("fields", "xx"), runs=True), texts[400 : 450 if options.quick else 900]
-        pipe = learner.train([Decision("", Text(tuple(g.words)), Pins(tuple(g.spans))) for g in texts[:n]], labels)
+        pipe = learner.train(
+            [Decision("", TextTokens(tuple(g.words)), Pins(tuple(g.spans))) for g in texts[:n]], labels
+        )
         totals = [sum(segments(pipe, learner, gold, anew) for gold in test) for anew in (False, True)]
         saved = f"{100 * (1 - totals[1] / totals[0]):.1f} % fewer"
         label = f"{corpus}, {n} sequences to train on, {len(test)} corrected, the rest predicted again"
@@ -288,13 +290,13 @@ def annotate_fields(options: Options) -> list[Row]:
     """Addresses and references from the first text on, up to an F1 of segments on 500 others. A gold annotator labels
     from left to right: one action for each segment that is not as shown, and one to accept. Unassisted, nothing is
     shown. The model is trained again after every five texts; rounds draw other texts first."""
-    from spacy_crfseq.tools.annotate.journal import Decision, Pins, Text
+    from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens
     from spacy_crfseq.tools.annotate.learning import Learner, blank
 
     rows = []
     for corpus, (file, goal) in FIELDS.items():
         texts = _sequences(options.corpus(corpus, file))
-        dev = [Decision("", Text(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in texts[:500]]
+        dev = [Decision("", TextTokens(tuple(gold.words)), Pins(tuple(gold.spans))) for gold in texts[:500]]
         pool, labels = texts[500:], sorted({span.label for gold in texts for span in gold.spans})
         learner, most = Learner(blank("fields", "xx"), runs=True), options.few(20, MOST)
         for way in ("unassisted, random texts", "predictions, random texts", "annotate"):

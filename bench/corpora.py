@@ -151,7 +151,7 @@ def tag_attributes(sentence: Sentence) -> list[list[str]]:
     """Return the attributes of `TAG_TEMPLATES` as strings."""
     from spacy.lang.lex_attrs import word_shape
 
-    from spacy_crfseq.features.attributes import brief_shape
+    from spacy_crfseq.features.items import brief_shape
 
     n = len(sentence.words)
     w = ["_B-2", "_B-1", *sentence.words, "_B+1", "_B+2"]

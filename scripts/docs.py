@@ -33,8 +33,8 @@ import typer
 
 from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.cli.program import crfseq_cli
-from spacy_crfseq.features import attributes, sets
-from spacy_crfseq.pipeline import factories, settings
+from spacy_crfseq.features import attributes, items, sets
+from spacy_crfseq.pipeline import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:1] = [str(ROOT)]  # so that this checkout is shown, and scripts is a package
@@ -378,7 +378,7 @@ def factory_part(name: str) -> str:
     own = [
         [f"`{setting}`", f"`{config_value(value)}`", meanings[setting]]
         for setting, value in defaults.items()
-        if setting in meanings or not (setting in factories.METHOD or isinstance(value, dict))
+        if setting in meanings or not (setting in settings.METHOD or isinstance(value, dict))
     ]
     blocks = {
         setting: next(iter(block.values())) for setting, block in defaults.items() if block and isinstance(block, dict)
@@ -393,9 +393,7 @@ def factory_part(name: str) -> str:
 def method_part() -> str:
     """Return the settings that all factories share, without blocks."""
     meanings = read_docstring(settings.Method.__doc__).meanings()
-    plain = {
-        name: value for name, value in factories.METHOD.items() if not isinstance(value, dict) and name in meanings
-    }
+    plain = {name: value for name, value in settings.METHOD.items() if not isinstance(value, dict) and name in meanings}
     rows = ([f"`{name}`", f"`{config_value(value)}`", meanings[name]] for name, value in plain.items())
     return table(["setting", "default", "meaning"], rows)
 
@@ -419,7 +417,7 @@ def attribute_part() -> str:
     for name in (*attributes.LEXEME_HASHES, *attributes.LEXEME_FLAGS):
         end = "_" if name in attributes.LEXEME_HASHES else ""
         rows.append((name, "lexeme", [getattr(word, name.lower() + end) for word in words]))
-    for name, function in attributes.TEXT_FUNCTIONS.items():
+    for name, function in items.TEXT_FUNCTIONS.items():
         values = map(function, WORDS)
         rows.append((name, "text", [bool(value) if name in attributes.SPELLING else value for value in values]))
     rows += [(name, "Doc", [None] * len(WORDS)) for name in attributes.TOKEN_COLUMNS]
