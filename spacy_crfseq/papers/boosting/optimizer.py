@@ -90,7 +90,7 @@ class Boosting:
     RAISES ConfigError: On a setting out of range.
     """
 
-    bound: str = "tight"
+    bound: str = "exact"
     rounds: int = 100
     max_iterations: int = 100
     max_step: float | None = None
@@ -128,7 +128,9 @@ class Boosting:
         memory, state.memory = state.memory, None
         if memory is None:
             memory = Memory(objective, state.theta, self.bound, self.max_step, self.longest)
-            state.shrunk = memory.value
+        else:
+            memory.begin(objective)  # so that a run that was stored in between goes on in the same way
+        state.shrunk = memory.value
         visited = memory.visited
         for _ in range(0 if state.done else self.rounds):
             step = memory.best_step(self.candidates)

@@ -252,7 +252,7 @@ class Memory:
         """Return the best step if each number of occurrences in a sequence has its exact probability."""
         (positions, pair, owner), column = self._positions(row), self.text.cols[self.best[row]]
         ends = np.append(starts, len(positions))
-        p = np.zeros((len(starts), int(np.diff(ends).max()) + 1))
+        p = np.zeros((len(starts), int(np.diff(ends).max(initial=0)) + 1))
         kernels.count_occurrences(positions, ends, pair, column, owner, self.text, self.chains, p)
         v, weights = np.arange(p.shape[1]) - wanted[:, None], slopes[:, None] * p
         v, weights = v[weights > 0], weights[weights > 0]
