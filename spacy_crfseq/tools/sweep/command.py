@@ -72,7 +72,7 @@ def sweep_cli(
     cannot work are listed before training starts.
 
     With --seeds 5, each combination is trained with five seeds, [training] seed and those that follow, and ranked by
-    its mean score; standard deviation and a 95 % interval of the mean stand beside it. The saved model is the best
+    its mean score, shown with the standard deviation and a 95 % interval of the mean. The saved model is the best
     repetition of the best combination.
 
     Where there are too many combinations, --sampler tpe --trials 50 lets Optuna choose 50, each by the scores before.
