@@ -1,8 +1,9 @@
 """Shards as futures of Dask, and sums over them.
 
 Each shard prefers the worker that it was given first, and lies in the memory of whichever has it; Dask moves it to disk
-where memory is short.  When a worker dies, Dask makes anew on others what it held, by the tasks that led there: every
-task is a function of what other tasks return.  The order of additions does not depend on who does them.
+where memory is short.  When a worker dies, Dask makes again on others what it held, by the tasks that led there.  Only
+parameters are no result of a task, since that would copy them twice: a sum that has lost them begins again.  The order
+of additions does not depend on who does them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...errors import ClusterError
 
@@ -19,9 +20,17 @@ TICK = 0.5
 """Seconds between two looks at the workers."""
 WAIT = 120.0
 """Seconds that a cluster has to get a worker."""
+ATTEMPTS = 10
+"""Sums in a row that may lose their parameters."""
 LOST = "The connection to the scheduler of the Dask cluster is lost."
 
 Function: TypeAlias = Callable[..., Any]
+
+
+class Summed(NamedTuple):
+    """Results added over shards, in a class of their own because Dask would take a plain tuple apart."""
+
+    values: tuple[Any, ...]
 
 
 class ShardFutures:
@@ -60,7 +69,18 @@ class ShardFutures:
 
         The shards that began on one worker are added up one after another; these sums are added in a tree.
         """
-        self._follow_workers()
+        for _ in range(ATTEMPTS):
+            self._follow_workers()
+            try:
+                return self._summed(function, theta, *arguments)
+            except _LostArgumentError:
+                sleep(TICK)
+        raise ClusterError(
+            f"Workers of the Dask cluster have died {ATTEMPTS} times in a row, perhaps for lack of memory: give them "
+            "more, or use more of them."
+        )
+
+    def _summed(self, function: Function, theta: Any, *arguments: Any) -> tuple[Any, ...]:
         copies, last = self._copies(theta), dict[str, tuple[int, Any]]()
         for number, (group, shard) in enumerate(zip(self._groups, self._futures, strict=True)):
             so_far = last.get(group, (0, None))[1]
@@ -72,7 +92,7 @@ class ShardFutures:
             rest = level[len(level) // 2 * 2 :]
             level = [(one[0], self._submit(one[0], _added, one[1], other[1])) for one, other in pairs] + rest
         (total,) = self._gather([level[0][1]])
-        values: tuple[Any, ...] = total
+        values: tuple[Any, ...] = total.values
         return values
 
     def share(self, value: Any) -> Any:
@@ -102,11 +122,12 @@ class ShardFutures:
     def _copies(self, value: Any) -> dict[str, Any]:
         """Return the copies of a value by homes, which make them of each other in a tree."""
         numbers = {home: number for number, home in reversed(list(enumerate(self._homes)))}
-        copies = list[Any]()
-        for place, (_, number) in enumerate(numbers.items()):
-            if place == 0:
-                copies.append(self._submit(number, _same, value))
-                continue
+        try:
+            copies = self._client.scatter([value], workers=[next(iter(numbers))], hash=False, direct=False)
+        except (OSError, KeyError) as error:  # of the scheduler, about a worker that has just died
+            alive(self._client)
+            raise _LostArgumentError from error
+        for place, number in list(enumerate(numbers.values()))[1:]:
             parent, is_leaf = copies[(place - 1) // 2], 2 * place + 1 >= len(numbers)
             copies.append(parent if is_leaf else self._submit(number, _same, parent))  # a task fetches what it needs
         return dict(zip(numbers, copies, strict=True))
@@ -133,8 +154,12 @@ def spread(homes: Sequence[str], threads: Mapping[str, int]) -> list[str]:
     return found
 
 
+class _LostArgumentError(Exception):
+    """The worker with an argument of a call has died."""
+
+
 def submit(client: Any, function: Function, *arguments: Any, **settings: Any) -> Any:
-    """Return the future of a call; large arguments, such as parameters, go through the scheduler without a warning.
+    """Return the future of a call; large arguments, such as a pipeline, go through the scheduler without a warning.
 
     RAISES ClusterError: If the scheduler is lost.
     """
@@ -170,7 +195,8 @@ def gather(client: Any, futures: Sequence[Any], name: str, done: Callable[[int],
     except KilledWorker as error:
         raise ClusterError(f"{name}: workers die of it, perhaps for lack of memory.") from error
     except CancelledError as error:
-        raise ClusterError(LOST) from error
+        alive(client)  # raises an error if the scheduler is lost
+        raise _LostArgumentError from error
     except OSError:
         alive(client)  # raises an error if the scheduler is lost
         raise
@@ -210,10 +236,10 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _add_to(so_far: tuple[Any, ...] | None, function: Function, shard: Any, theta: Any, *arguments: Any) -> Any:
-    values = function(shard, theta, *arguments)
-    return values if so_far is None else _added(so_far, values)
+def _add_to(so_far: Summed | None, function: Function, shard: Any, theta: Any, *arguments: Any) -> Summed:
+    summed = Summed(function(shard, theta, *arguments))
+    return summed if so_far is None else _added(so_far, summed)
 
 
-def _added(first: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(first, other, strict=True))
+def _added(first: Summed, other: Summed) -> Summed:
+    return Summed(tuple(a + b for a, b in zip(first.values, other.values, strict=True)))
