@@ -1,1 +1,1 @@
-"""Augmented-loss training of Hall, McDonald & Petrov (2011): several corpora, several losses, `fine-tune`."""
+"""Augmented-loss training of Hall, McDonald & Petrov (2011): costs of labellings, and the inline ranker."""
