@@ -74,7 +74,8 @@ class Boosting:
     It requires a loss that is a function of the likelihood of whole sequences, and no regularizer.  A weight stays
     exactly zero until its feature is chosen.
 
-    bound (str): "loose", "tight" or "exact", see the module's docstring.
+    bound (str): "loose", "tight" or "exact", see the module's docstring.  "exact" was best on development parts; with
+        many labels, its rounds take several times as long as those of "tight".
     rounds (int): Steps per iteration; the run reports, and can be scored and stopped, after each iteration.  Boosting
         memorizes separable training data in some thousand rounds: stop by the score on other data.
     max_iterations (int): Iterations of a run.
