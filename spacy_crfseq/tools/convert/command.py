@@ -99,10 +99,11 @@ def convert_cli(
     """
     import spacy
 
-    shares, layout = shares_of(split), target_layout(target, to, to_scheme)
+    shares = shares_of(split)
     read_by = load_config(config, {}).interpolate() if config else {}
     asked = Asked(format, columns, scheme, encoding, rename)
     corpus = corpus_of(source, asked, labels=labels, unit=unit, on_invalid=on_invalid, config=read_by)
+    layout = target_layout(target, to, to_scheme)  # a model is no corpus, whatever OUTPUT is called
     block = read_by.get("nlp", {})
     tokenizer = {"nlp": {"tokenizer": block["tokenizer"]}} if block.get("tokenizer") else {}
     nlp = spacy.blank(block.get("lang", lang), config=tokenizer)
