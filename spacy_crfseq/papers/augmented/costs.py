@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
-
-from spacy.language import Language
-from spacy.tokens import Doc
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ...errors import ConfigError, suggest
 from ...prf import f1_of
 from ...schemes import OUTSIDE, decode_lenient
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
 
 TAGS = {"tag": "tags", "pos": "pos"}
 """For each attribute of tokens that a tagger writes, the argument of a Doc that sets it."""
@@ -267,6 +268,8 @@ def _check_recognizer(cost: str, recognizer: Any, component: str, attr: str) -> 
 
 def _recognized(recognizer: Any, component: str, attr: str, evidence: Evidence, tags: Sequence[str]) -> Doc:
     """Return a text with the entities that a recognizer finds where its tokens have these tags."""
+    from spacy.tokens import Doc
+
     nlp = _pipeline(recognizer)
     spaces = [bool(token.whitespace_) for token in evidence.reference]
     given: Any = {TAGS[attr]: list(tags)}

@@ -23,7 +23,7 @@ from tests.commands import Run, posix, refused, worked
 def test_help(run: Run) -> None:
     text = worked(run("annotate", "--help")).output
     assert "--patterns" in text
-    assert "entities, chunks, tags, fields" in text
+    assert "fields (tags whose neighbours" in text
 
 
 @pytest.mark.parametrize(
