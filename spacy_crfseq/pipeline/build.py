@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 
 from .. import threads
-from ..features.encoder import CollectedFeatures, FrozenEncoder
+from ..features.encoder import CollectedFeatures
 from ..model import LinearChainCRF
 from ..potentials.layout import Layout, make_layout, used_rows
 from ..potentials.tag_dictionary import TagDictionary, make_dictionary
@@ -15,22 +15,17 @@ from ..training.compatibility import is_unlabelled, needs_labels
 from ..training.dataset import join
 from ..training.selection import most_informative
 from ..types import SupportPotential
+from .corpus_encoder import EncodedCorpus
 from .doc_model import DocModel
+from .feature_names import Origins
 from .start_from import aligned, carry_over
-from .training_set import CollectedTexts, EncodedTexts, TrainingSet
+from .training_set import EncodedTexts, TrainingSet
 
 
-class BuiltModel(NamedTuple):
-    """A model for collected texts, these texts in its numbers with their encoder, and the origins of its features."""
-
-    crf: LinearChainCRF
-    data: TrainingSet
-    encoder: FrozenEncoder
-    features: tuple[CollectedFeatures, CollectedFeatures]
-
-
-def build_model(model: DocModel, collected: CollectedTexts, source: DocModel | None) -> BuiltModel:
-    """Return a model for the tags that were set.
+def build_model(
+    model: DocModel, collected: EncodedTexts, source: DocModel | None
+) -> tuple[LinearChainCRF, TrainingSet, Origins]:
+    """Return a model for the tags that were set, the texts in its numbers, and the origins of its features.
 
     source (DocModel | None): A trained model whose features have the encoder's first numbers; its weights and its tag
         dictionary are taken over.
@@ -38,27 +33,26 @@ def build_model(model: DocModel, collected: CollectedTexts, source: DocModel | N
     method, tags = model.method, model.labels.tags
     collected, old = collected.numbered(model), None if source is None else aligned(source, model)
     dictionary = _choose_words(model, collected, None if old is None else old.dictionary)
-    chosen = _choose_weights(model, collected, dictionary)
-    layout = chosen.layout if old is None else chosen.layout.united(old.layout)
+    features, layout, texts = _choose_weights(model, collected, dictionary)
+    layout = layout if old is None else layout.united(old.layout)
     added = tuple(method.potentials.values())
     for number, potential in enumerate(added):
         if isinstance(potential, SupportPotential):
-            potential.bind(chosen.texts.corpus.data.encoded, number)
+            potential.bind(texts.corpus.data.encoded, number)
             if old is not None and (known_keys := old.small[number].keys) is not None:
                 potential.from_state(np.union1d(potential.to_state(), known_keys))
     theta = np.zeros(layout.size + sum(potential.size(len(tags)) for potential in added), method.precision)
-    templates = chosen.features[0].templates, chosen.features[1].templates
-    crf = LinearChainCRF(tags, layout, theta, chosen.encoder.keys, dictionary, templates, added)
+    templates = features[0].templates, features[1].templates
+    crf = LinearChainCRF(tags, layout, theta, texts.example_encoder.encoder.keys, dictionary, templates, added)
     if old is not None:
         carry_over(old, crf)
-    texts = collected.texts._replace(encoder=chosen.encoder, strings=None, first=None)
-    data = TrainingSet(texts).with_corpus(chosen.texts.corpus).with_terms(chosen.texts.terms)
-    return BuiltModel(crf, data, chosen.encoder, chosen.features)
+    data = TrainingSet(texts.example_encoder).with_corpus(texts.corpus).with_terms(texts.terms)
+    return crf, data, Origins(features, collected.example_encoder.strings or {}, model.place.vocab)
 
 
-def _choose_words(model: DocModel, collected: CollectedTexts, old: TagDictionary | None) -> TagDictionary | None:
+def _choose_words(model: DocModel, collected: EncodedTexts, old: TagDictionary | None) -> TagDictionary | None:
     """Return the tag dictionary of the training corpus, None if the method has none."""
-    index, data, method = collected.encoder.words, collected.corpus.data, model.method
+    index, data, method = collected.collector.words, collected.corpus.data, model.method
     if index is None or data.encoded.words is None:
         return None
     seen = index.keys, data.encoded.words, data.gold
@@ -67,39 +61,36 @@ def _choose_words(model: DocModel, collected: CollectedTexts, old: TagDictionary
     return dictionary if old is None else dictionary.united(old, *seen)
 
 
-class ChosenWeights(NamedTuple):
-    """The features that a model keeps, their encoder, the layout of their weights, and texts in their numbers."""
+def _choose_weights(
+    model: DocModel, collected: EncodedTexts, dictionary: TagDictionary | None
+) -> tuple[tuple[CollectedFeatures, CollectedFeatures], Layout, EncodedTexts]:
+    """Return the features that a model keeps, the layout of their weights, and the texts in their numbers.
 
-    features: tuple[CollectedFeatures, CollectedFeatures]
-    encoder: FrozenEncoder
-    layout: Layout
-    texts: EncodedTexts
+    These features have enough tokens, and of them the most informative are kept if the method limits them.
+    """
+    method, words = model.method, None if dictionary is None else dictionary.word_index()
 
+    def in_numbers_of(features: tuple[CollectedFeatures, CollectedFeatures]) -> EncodedTexts:
+        return collected.renumbered(*collected.collector.frozen((features[0].keys, features[1].keys), words))
 
-def _choose_weights(model: DocModel, collected: CollectedTexts, dictionary: TagDictionary | None) -> ChosenWeights:
-    """Return the features with enough tokens, and of these the most informative ones if the method limits them."""
-    method = model.method
-
-    def chosen(unigrams: CollectedFeatures, bigrams: CollectedFeatures, layout: Layout | None = None) -> ChosenWeights:
-        words = None if dictionary is None else dictionary.word_index()
-        encoder, renumbered = collected.encoder.frozen((unigrams.keys, bigrams.keys), words)
-        texts = collected.encoded.renumbered(renumbered)
-        layout = layout or layout_for(model, texts, (len(unigrams.keys), len(bigrams.keys)))
-        return ChosenWeights((unigrams, bigrams), encoder, layout, texts)
-
-    known = [corpus.known for corpus in collected.encoded.corpora]
-    frequent = chosen(*collected.encoder.frequent(known, method.min_count))
+    features = collected.collector.frequent([corpus.complete for corpus in collected.corpora], method.min_count)
+    texts = in_numbers_of(features)
+    layout = layout_for(model, texts.corpus, texts.terms, (len(features[0].keys), len(features[1].keys)))
     if not method.max_features:
-        return frequent
-    corpus, n_threads = frequent.texts.corpus, method.n_threads or threads.available()
-    data = corpus.data._replace(encoded=corpus.known)
-    layout = most_informative(frequent.layout, data, method.max_features, n_threads)
-    unigrams, bigrams = frequent.features
-    kept = unigrams.only(used_rows(layout.unigrams)), bigrams.only(used_rows(layout.bigrams))
-    return chosen(*kept, layout.without_empty())
+        return features, layout, texts
+    data = texts.corpus.data._replace(encoded=texts.corpus.complete)
+    layout = most_informative(layout, data, method.max_features, method.n_threads or threads.available())
+    kept = features[0].only(used_rows(layout.unigrams)), features[1].only(used_rows(layout.bigrams))
+    return kept, layout.without_empty(), in_numbers_of(kept)
 
 
-def layout_for(model: DocModel, texts: EncodedTexts, n_features: tuple[int, int], support: str | None = None) -> Layout:
+def layout_for(
+    model: DocModel,
+    corpus: EncodedCorpus,
+    terms: Mapping[str, EncodedCorpus],
+    n_features: tuple[int, int],
+    support: str | None = None,
+) -> Layout:
     """Return the layout of the weights of a model for texts with the numbers of its labels and features.
 
     With support = "observed", features of texts without labels have weights for all labels, because any label is
@@ -108,10 +99,10 @@ def layout_for(model: DocModel, texts: EncodedTexts, n_features: tuple[int, int]
     support (str | None): In place of the setting of the method.
     """
     method, settings = model.method, model.method.each_term(model.name)
-    terms = [(corpus, settings[name].loss) for name, corpus in texts.terms.items()]
-    labelled = [texts.corpus, *(corpus for corpus, loss in terms if not is_unlabelled(loss))]
-    observed = join([corpus.data._replace(encoded=corpus.known).observed() for corpus in labelled])
-    free = [corpus.known[:2] for corpus, loss in terms if not needs_labels(loss)]
+    losses = [(texts, settings[name].loss) for name, texts in terms.items()]
+    labelled = [corpus, *(texts for texts, loss in losses if not is_unlabelled(loss))]
+    observed = join([texts.data._replace(encoded=texts.complete).observed() for texts in labelled])
+    free = [texts.complete[:2] for texts, loss in losses if not needs_labels(loss)]
     unlabelled = None
     if free:
         there = [

@@ -41,15 +41,15 @@ class EncodedCorpus(NamedTuple):
     """A corpus of `n_docs` documents as numbers.
 
     data (Dataset): Ids and gold labels; the labels are numbers of `tags`.
-    known (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
+    complete (Encoded): As `data.encoded`, with the columns that earlier components will set in training.
     tags (Sequence[str]): The gold tags, in the order of first appearance, then those that are only possible; or those
         of the model that has these numbers.
-    absent (list[str]): Columns set on gold Docs but on no predicted Doc; `known` takes them from the gold Docs.
+    absent (list[str]): Columns set on gold Docs but on no predicted Doc; `complete` takes them from the gold Docs.
     unset (list[str]): Columns that features read, but that are on no predicted Doc.
     """
 
     data: Dataset
-    known: Encoded
+    complete: Encoded
     tags: Sequence[str]
     absent: list[str]
     unset: list[str]
@@ -58,8 +58,8 @@ class EncodedCorpus(NamedTuple):
     def take(self, sequences: Offsets) -> EncodedCorpus:
         """Return some sequences, in the given order."""
         data = self.data.take(sequences)
-        same = self.known is self.data.encoded
-        return self._replace(data=data, known=data.encoded if same else take_sequences(self.known, sequences)[0])
+        same = self.complete is self.data.encoded
+        return self._replace(data=data, complete=data.encoded if same else take_sequences(self.complete, sequences)[0])
 
     def numbered(self, model: DocModel, loss: Loss, partials: PartialTable) -> EncodedCorpus:
         """Return the corpus with the numbers of the model's tags.
@@ -75,8 +75,8 @@ class EncodedCorpus(NamedTuple):
     def renumbered(self, by: Renumbering) -> EncodedCorpus:
         """Return the corpus with the ids that features have in a model."""
         encoded = by(self.data.encoded)
-        known = encoded if self.known is self.data.encoded else by(self.known)
-        return self._replace(data=self.data._replace(encoded=encoded), known=known)
+        complete = encoded if self.complete is self.data.encoded else by(self.complete)
+        return self._replace(data=self.data._replace(encoded=encoded), complete=complete)
 
 
 def _renumbered(gold: Ints, numbers: Ints) -> Ints:
@@ -94,7 +94,7 @@ def type_for(labels: Ints) -> np.dtype[Any]:
 
 
 def encode_corpus(
-    model: DocModel, texts: ExampleEncoder, examples: Iterable[Example], term: TermSettings | None = None
+    model: DocModel, example_encoder: ExampleEncoder, examples: Iterable[Example], term: TermSettings | None = None
 ) -> EncodedCorpus:
     """Return examples as numbers, those of a term if its settings are given.
 
@@ -104,14 +104,14 @@ def encode_corpus(
     """
     loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
     by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-    lexical = labelled and not by_docs and model.place.vocab is model.vocab
-    growing = _GrowingCorpus(model, texts, loss, labelled)
-    portions = examples.portions if lexical and isinstance(examples, Corpus) else None
+    without_docs = labelled and not by_docs and model.place.vocab is model.vocab
+    growing = _GrowingCorpus(model, example_encoder, loss, labelled)
+    portions = examples.portions if without_docs and isinstance(examples, Corpus) else None
     try:
         if portions is None:
             parts = minibatch(examples, CHUNK_DOCS)
         else:
-            parts = portions(CHUNK_DOCS, texts.encoder.columns, model.annotation)
+            parts = portions(CHUNK_DOCS, example_encoder.encoder.columns, model.annotation)
         for part in parts:
             growing.add(part)
         encoded = growing.finished()
@@ -172,13 +172,13 @@ class _GrowingCorpus:
     n_tokens: So far, with white space.
     """
 
-    def __init__(self, model: DocModel, texts: ExampleEncoder, loss: Loss, labelled: bool) -> None:
-        self._model, self._texts, self._encoder = model, texts, texts.encoder
+    def __init__(self, model: DocModel, example_encoder: ExampleEncoder, loss: Loss, labelled: bool) -> None:
+        self._model, self._example_encoder, self._encoder = model, example_encoder, example_encoder.encoder
         self._loss, self._labelled = loss, labelled
         self._numbers: dict[str | None, int] = {None: MISSING}
         self._unaligned = Unaligned()
-        self._known, self._gold, self._weights = _PackedText(), list[Ints](), [np.ones(0)]
-        self._seen: _PackedText | None = None  # None as long as no column is missing: it equals `known` then
+        self._complete, self._gold, self._weights = _PackedText(), list[Ints](), [np.ones(0)]
+        self._seen: _PackedText | None = None  # None as long as no column is missing: it equals `complete` then
         self._absent: dict[str, None] = {}
         self._present: set[str] = set()
         self._inputs: list[NDArray[Any]] = []
@@ -195,13 +195,13 @@ class _GrowingCorpus:
             return
         validate_examples(chunk, "CRFComponent.initialize")
         docs = [example.predicted for example in chunk]
-        columns = self._texts.read(model, docs, encoder.columns)
+        columns = self._example_encoder.read(model, docs, encoder.columns)
         frozen = isinstance(encoder, FrozenEncoder)
         text, missing = (columns.text, []) if frozen else self._with_gold(columns, chunk)
         self._absent.update(dict.fromkeys(missing))
         self._present.update([name for i, name in enumerate(encoder.columns) if columns.text.context[:, i].any()])
         if missing and self._seen is None:
-            self._seen = self._known.copy()
+            self._seen = self._complete.copy()
         labels = np.full(len(columns.text.orths), MISSING, np.int32)
         if self._labelled:
             # one Doc after another: lists that stay would let the garbage collector visit all Docs
@@ -216,7 +216,7 @@ class _GrowingCorpus:
 
     def _append(self, text: Columns, seen: Columns, labels: Ints, weights: NDArray[np.float64]) -> None:
         encoded = self._encoder.encode(text)
-        self._known.append(encoded)
+        self._complete.append(encoded)
         if self._seen is not None:
             # encoding the text as it is adds no feature: all its features occur with the column, too
             self._seen.append(encoded if seen is text else self._encoder.encode(seen))
@@ -246,13 +246,15 @@ class _GrowingCorpus:
         read = sorted(functions - answers - {"NORM", "SPACY"})
         unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
         if unset and all(map(same_words, chunk)):
-            gold_sets = self._texts.read(self._model, [example.reference for example in chunk], names).text.sets
+            gold_sets = self._example_encoder.read(
+                self._model, [example.reference for example in chunk], names
+            ).text.sets
             text, missing = text._replace(sets=gold_sets), [*missing, *unset]
         self._present.update(functions - {*unset, *names})
         return text, missing
 
     def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
-        table, numbers = self._texts.partials, self._numbers
+        table, numbers = self._example_encoder.partials, self._numbers
         labels = [
             table.number(tag) if isinstance(tag, Partial) else numbers.setdefault(tag, len(numbers) - 1) for tag in tags
         ]
@@ -262,7 +264,7 @@ class _GrowingCorpus:
         """Return all examples.  RAISES NoExamplesError: If there are none."""
         if not self._n_docs:
             raise NoExamplesError("There are no training examples. Check [corpora.train] and [paths].")
-        table, joined = self._texts.partials, self._known.joined()
+        table, joined = self._example_encoder.partials, self._complete.joined()
         encoded = joined if self._seen is None else self._seen.joined()
         read_by_loss = np.concatenate(self._inputs) if self._inputs else None
         gold, weights = np.concatenate(self._gold), np.concatenate(self._weights)

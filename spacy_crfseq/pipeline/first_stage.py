@@ -20,7 +20,7 @@ from ..training.dataset import folds
 from ..types import MISSING, Decoder, Ints, LearnedDecoder, Offsets
 from .doc_model import DocModel
 from .prediction import doc_key
-from .training_set import CollectedTexts
+from .training_set import EncodedTexts
 from .white_space import words_of
 
 
@@ -46,7 +46,7 @@ class NotedDocs:
 
 def jackknife(
     model: DocModel,
-    texts: CollectedTexts,
+    texts: EncodedTexts,
     docs: NotedDocs,
     learn: Callable[[Offsets], None],
     *,
@@ -85,8 +85,8 @@ def jackknife(
     return {key: labels[begin:end] for key, (begin, end) in zip(keys, pairwise(ends.tolist()), strict=True)}
 
 
-def posterior_of(model: DocModel, texts: CollectedTexts) -> Posterior:
+def posterior_of(model: DocModel, texts: EncodedTexts) -> Posterior:
     """Return the distribution of a model's labels for the training corpus of texts that it was made of."""
-    _, renumbered = texts.encoder.frozen(model.crf.keys, model.encoder.words)
+    _, renumbered = texts.collector.frozen(model.crf.keys, model.encoder.words)
     encoded = renumbered(texts.corpus.data.encoded)
     return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)

@@ -341,14 +341,14 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         fix_random_seed(seed)
     nlp = util.load_model_from_config(config, auto_fill=True)
     filled = nlp.config.interpolate()
-    training = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
-    to_train = _to_train(nlp, training["frozen_components"])
+    settings = util.registry.resolve(filled["training"], schema=ConfigSchemaTraining)
+    to_train = _to_train(nlp, settings["frozen_components"])
     for pipe in to_train.values():
         pipe.training.set(watch=count_texts)
     resumed = set(util.get_sourced_components(config)).intersection(to_train)
-    read_train, read_dev, portions = _corpora(nlp, filled, training)
+    read_train, read_dev, portions = _corpora(nlp, filled, settings)
     last = max(nlp.pipe_names.index(name) for name in to_train)
-    annotates = not set(training["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
+    annotates = not set(settings["annotating_components"]).isdisjoint(nlp.pipe_names[:last])  # for one trained later
     times = 2 if corpus_block(filled, "train_corpus").get("twice") else 1
 
     def report(docs: int, tokens: int) -> None:
@@ -356,7 +356,7 @@ def set_up_from(config: Config, say: Say = log) -> PipelineTraining:
         say("info", f"Encoded {docs // times:,} documents, {tokens // times:,} tokens{twice}")
 
     return PipelineTraining(
-        nlp, training, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev, say
+        nlp, settings, to_train, resumed, Corpus(read_train, annotates, report, portions), read_dev, say
     )
 
 

@@ -20,10 +20,10 @@ class TrainingPlan(NamedTuple):
     seed (int | None): ``training.seed`` of the config that the component was initialized with, None if unknown.
     streamed (bool): Whether spaCy's training reads more than what `initialize` has read.
     source (DocModel | None): A trained model, whose labels, features and weights `initialize` takes over.
-    texts (Mapping): Functions that read the texts of terms.
+    term_readers (Mapping): Functions that read the texts of terms, by their names.
     annotators (Sequence[Any]): Earlier components, whose predictions the texts of terms get before they are read.
     postponed (bool): Leave the first stage without training.
-    keeps (bool): Keep the collected texts, to begin anew with.
+    keeps (bool): Keep the collected texts, to begin again with.
     watch (Callable | None): Passes on the texts of a term by its name, to show progress.
     remote (Remote | None): Other machines that have the texts.
     """
@@ -32,7 +32,7 @@ class TrainingPlan(NamedTuple):
     seed: int | None = None
     streamed: bool = False
     source: DocModel | None = None
-    texts: Mapping[str, ReadTexts] = {}
+    term_readers: Mapping[str, ReadTexts] = {}
     annotators: Sequence[Any] = ()
     postponed: bool = False
     keeps: bool = False

@@ -44,7 +44,8 @@ class Run:
     """
 
     def __init__(self, model: DocModel, data: TrainingSet, optimizer: Optimizer, *, streamed: bool = False) -> None:
-        self._model, self._optimizer, self._texts, self._term_data = model, optimizer, data.texts, data.terms
+        self._model, self._optimizer = model, optimizer
+        self._example_encoder, self._term_data = data.example_encoder, data.terms
         self._n_examples = 0 if streamed else data.n_docs
         self._sample = None if data.corpus is None else data.corpus.sample(SAMPLE_SEQUENCES)  # for learning rates
         # whether n_sequences counts the examples so far, of a corpus that is streamed or of unknown size
@@ -59,7 +60,7 @@ class Run:
         self._sinks: list[dict[str, float]] = []  # dictionaries that get the loss of the next step
         self._estimate = _Estimate()
         self.seen_all, self._left = False, self.n_sequences  # those left to be visited until weights of zero stay zero
-        cache = _Cache(self._model, self._texts)
+        cache = _Cache(self._model, self._example_encoder)
         self._terms = further_terms(self._model, self._term_data)
         self._batches = _Batches(cache) if self._optimizer.online else _Epochs(cache, self._n_examples)
         self._streams: list[_Stream] | None = None
@@ -273,19 +274,19 @@ class _Stream:
 class _Cache:
     """Compiled examples by the hash of their content; `n_sequences` counts all that were ever added."""
 
-    def __init__(self, model: DocModel, texts: ExampleEncoder) -> None:
-        self._model, self._texts, self.n_sequences = model, texts, 0
+    def __init__(self, model: DocModel, example_encoder: ExampleEncoder) -> None:
+        self._model, self._example_encoder, self.n_sequences = model, example_encoder, 0
         self._entries: OrderedDict[int, Dataset] = OrderedDict()
         self._n_tokens, self._keys = 0, set[int]()
 
     def emptied(self) -> _Cache:
         """Return an empty cache for examples of the same training."""
-        return _Cache(self._model, self._texts)
+        return _Cache(self._model, self._example_encoder)
 
     def get(self, batch: Sequence[Keyed]) -> list[Dataset]:
         """Return the data sets of examples, compiling those that are missing."""
         unknown = {key: example for key, example in batch if key not in self._entries}
-        compiled = self._texts.compile(self._model, list(unknown.values())) if unknown else []
+        compiled = self._example_encoder.compile(self._model, list(unknown.values())) if unknown else []
         if compiled and self._entries and compiled[0].store is not next(iter(self._entries.values())).store:
             self._entries, self._n_tokens = OrderedDict(), 0  # the encoder had to restart its tables
             return self.get(batch)

@@ -1,8 +1,20 @@
 """The training of a component: examples are encoded, encoded texts become a model of zero weights, which learns.
 
-Each step returns a value: `collect` `CollectedTexts`, `build_model` a model and a `TrainingSet` in its numbers,
-`training.fit.fit` weights.  Folds, sweeps and first stages begin anew with some sequences of the same collection,
-``--from`` with the weights of another model, and the steps of ``spacy train`` (`steps`) with the model of zero weights.
+Between a file and the loss there are these values, none of which changes::
+
+    file -> Sentence             words and columns of a file, as `corpora` reads them
+         -> Example              a predicted and a gold Doc (`examples.DocBuilder`); a `Corpus` yields them anew
+         -> DocColumns           what features read from the predicted Docs (`prediction.DocReader`)
+         -> Encoded              ids of features (`features.encoder`)
+         -> EncodedCorpus        ids, gold labels and weights (`encode_corpus`)
+         -> EncodedTexts         the training corpus and the texts of terms, while features are collected (`collect`)
+         -> TrainingSet          the same as `Dataset`s, in the numbers of a model of zero weights (`build_model`)
+         -> Term, Objective      data sets, their losses and a penalty (`objective_of`)
+         -> Batch                labels and weights of some sequences, which a loss gets with their scores
+
+Sentences without a Doc of their own (`LabelledText`) skip `Example`.  `training.fit.fit` finds the weights.  Folds,
+sweeps and first stages begin again with some sequences of the same `EncodedTexts`, ``--from`` with the weights of
+another model, and the steps of ``spacy train`` (`steps`) with the model of zero weights.
 """
 
 from __future__ import annotations
@@ -39,7 +51,6 @@ from .doc_model import DocModel
 from .encode import ExampleEncoder, content_key
 from .evaluator import Evaluator
 from .examples import Corpus
-from .feature_names import Origins
 from .first_stage import NotedDocs, jackknife
 from .labels import PartialTable, gold_tags, known_tags
 from .objectives import corpus_term, further_terms, objective_of
@@ -47,7 +58,7 @@ from .plan import TrainingPlan
 from .start_from import carry_over, check_source, label_factors
 from .steps import Run
 from .terms import Texts, find_texts
-from .training_set import CollectedTexts, TrainingSet, collect, encode_term
+from .training_set import EncodedTexts, TrainingSet, collect, encode_term
 from .white_space import is_space
 
 N_SAMPLE = 10
@@ -80,14 +91,14 @@ class Training:
         model, data = self.model, self.data
         if data is None:
             data = TrainingSet(ExampleEncoder(model.joining_encoder(), PartialTable(model.annotation)))
-        elif not model.encoder.has_features_of(data.texts.encoder):
-            data = data._replace(texts=data.texts._replace(encoder=model.joining_encoder()))
+        elif not model.encoder.has_features_of(data.example_encoder.encoder):
+            data = data._replace(example_encoder=data.example_encoder._replace(encoder=model.joining_encoder()))
         self.data = data
         return data
 
     def compile(self, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
         """Return each example as a data set in the numbers of the model; errors as of `ExampleEncoder.compile`."""
-        return self.present().texts.compile(self.model, examples, networks)
+        return self.present().example_encoder.compile(self.model, examples, networks)
 
     def optimizer(self, seed: int | None = None) -> Optimizer:
         """Return the optimizer of the config; without a seed of its own, it uses `seed`, else that of the plan, else 0.
@@ -144,8 +155,8 @@ class Training:
             self._met, self._n_built = {}, 0
 
     def _tagged(
-        self, texts: CollectedTexts, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
-    ) -> CollectedTexts:
+        self, texts: EncodedTexts, labels: Sequence[str] | None, nlp: Language | None = None, made_up: bool = False
+    ) -> EncodedTexts:
         """Return texts with the tags of the model to be; arguments and errors as of `_choose_tags`."""
         tags_of_terms = [corpus.tags for corpus in texts.terms.values()]
         texts = texts._replace(tags=self._choose_tags(texts.corpus.tags, tags_of_terms, labels, made_up))
@@ -187,18 +198,18 @@ class Training:
 
         Components before this one annotate them if they annotate in training, and are trained already.
         """
-        name, texts = self.model.name, find_texts(self.model, given or {}, nlp)
-        self.plan = self.plan._replace(texts=texts)
+        name = self.model.name
+        self.plan = self.plan._replace(term_readers=find_texts(self.model, given or {}, nlp))
         if nlp is not None and self.model.method.terms and not self.plan.annotators:
-            names, training = nlp.component_names, nlp.config.interpolate().get("training") or {}
+            names, settings = nlp.component_names, nlp.config.interpolate().get("training") or {}
             before = names[: names.index(name)] if name in names else []
-            chosen = set(training.get("annotating_components", ())).intersection(training.get("frozen_components", ()))
+            chosen = set(settings.get("annotating_components", ())).intersection(settings.get("frozen_components", ()))
             self.set(annotators=[nlp.get_pipe(other) for other in before if other in chosen])
 
-    def begin(self, whole: CollectedTexts | None = None, sequences: Offsets | None = None) -> TrainingSet:
+    def begin(self, whole: EncodedTexts | None = None, sequences: Offsets | None = None) -> TrainingSet:
         """Begin with a model of zero weights, or those of the source, for collected texts; return them in its numbers.
 
-        whole (CollectedTexts | None): None for the one that was kept, from which only settings have changed that affect
+        whole (EncodedTexts | None): None for the one that was kept, from which only settings have changed that affect
             neither features nor labels.
         sequences (Offsets | None): Those of its corpus to learn from, as if the others had never been read, except
             with `min_count`, which counts their tokens; None for all.
@@ -209,13 +220,13 @@ class Training:
             raise DataError(f"Component {model.name!r}: nothing is encoded; call initialize just before.")
         keeps = plan.keeps or whole.terms.keys() != model.method.terms.keys()  # `fit` may add the texts of a term
         model.set_tags(whole.tags)
-        built = build_model(model, whole if sequences is None else whole.take(sequences), plan.source)
-        data, encoder = built.data._replace(whole=whole if keeps else None), built.encoder.anew(model.lexicon())
-        origins = Origins(built.features, whole.texts.strings or {}, model.place.vocab)
-        n_sequences = 0 if data.corpus is None else data.corpus.n_sequences
-        model.start(built.crf, encoder, n_sequences, names=origins, first=whole.texts.first)
-        self.data, self.run, self._met = data, None, None
-        return data
+        texts = whole if sequences is None else whole.take(sequences)
+        crf, data, origins = build_model(model, texts, plan.source)
+        encoder, n_sequences = data.example_encoder.encoder, 0 if data.corpus is None else data.corpus.n_sequences
+        assert isinstance(encoder, FrozenEncoder)
+        model.start(crf, encoder.anew(model.lexicon()), n_sequences, names=origins, first=whole.example_encoder.first)
+        self.data, self.run, self._met = data._replace(whole=whole if keeps else None), None, None
+        return self.data
 
     def _learn_first(
         self,
@@ -286,21 +297,17 @@ class Training:
         """Add tags; a trained model gets weights of zero for them, and a run of steps begins again."""
         self.model.add_tags(tags)
         if self.data is not None:
-            self.data.texts.partials.resolve(self.model.labels.tags)
+            self.data.example_encoder.partials.resolve(self.model.labels.tags)
         if self.run is not None:
             self.run.restart()
 
     def complete_terms(self) -> TrainingSet:
         """Read the texts of terms that are missing, and return all texts.  RAISES DataError: If a term has none."""
-        model, plan, data, settings = (
-            self.model,
-            self.plan,
-            self.present(),
-            self.model.method.each_term(self.model.name),
-        )
+        model, plan, data = self.model, self.plan, self.present()
+        settings = model.method.each_term(model.name)
         missing = [name for name in settings if name not in data.terms]
         for name in missing:
-            if name not in plan.texts:
+            if name not in plan.term_readers:
                 example: Any = f'terms={{"{name}": docs}}'
                 raise DataError(
                     f"Component {model.name!r}: the term {name!r} has no texts. Name their corpus under [components."
@@ -308,9 +315,9 @@ class Training:
                     f"those it initializes; in Python, call fit({example}). To train without terms, set pipe.method = "
                     "pipe.method._replace(terms={})."
                 )
-        texts = data.texts
-        new = {name: encode_term(model, plan, texts, name) for name in missing}
-        new = {name: corpus.numbered(model, settings[name].loss, texts.partials) for name, corpus in new.items()}
+        own = data.example_encoder
+        new = {name: encode_term(model, plan, own, name) for name in missing}
+        new = {name: corpus.numbered(model, settings[name].loss, own.partials) for name, corpus in new.items()}
         self.data = data = data.with_terms(new)
         return data
 
@@ -357,7 +364,7 @@ class Training:
             remote.finish(model)
         return result
 
-    def learn(self, whole: CollectedTexts, sequences: Offsets | None = None) -> None:
+    def learn(self, whole: EncodedTexts, sequences: Offsets | None = None) -> None:
         """Begin with collected texts or some of their sequences, and train to the end.  RAISES KeyboardInterrupt."""
         self.begin(whole, sequences)
         if self.fit().reason == "interrupted":
@@ -393,12 +400,13 @@ class Training:
         """Begin a run on examples, or on those of `initialize`, and return its objective."""
         model, data = self.model, self.present()
         if terms:  # those that `initialize` had none of get weights for their features
-            self.plan = self.plan._replace(texts={**self.plan.texts, **find_texts(model, terms, None)})
-            old = {name: texts for name, texts in data.terms.items() if name not in terms}
+            readers = {**self.plan.term_readers, **find_texts(model, terms, None)}
+            self.plan = self.plan._replace(term_readers=readers)
+            old = {name: of_term for name, of_term in data.terms.items() if name not in terms}
             self.data = data = data._replace(terms=old)
             if data.whole is not None and data.corpus is not None:
                 whole = data.whole
-                new = {name: encode_term(model, self.plan, whole.texts, name) for name in terms}
+                new = {name: encode_term(model, self.plan, whole.example_encoder, name) for name in terms}
                 data = self.begin(whole.with_terms(new))
         if examples is not None:
             data = self._encode_again(examples)
@@ -419,13 +427,13 @@ class Training:
             self._meet({content_key(model, example): example for example in examples}, due=True)
             self._met = None
         data = self.present()
-        texts = data.texts
-        if model.first is not None and not texts.held_out:
+        own = data.example_encoder
+        if model.first is not None and not own.held_out:
             given = examples = list(examples) if isinstance(examples, Iterator) else examples
             _, held_out = self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
-            texts = texts._replace(held_out=held_out)
-        corpus = encode_corpus(model, texts, examples).numbered(model, model.method.loss, texts.partials)
-        self.data = data = data._replace(texts=texts).with_corpus(corpus)
+            own = own._replace(held_out=held_out)
+        corpus = encode_corpus(model, own, examples).numbered(model, model.method.loss, own.partials)
+        self.data = data = data._replace(example_encoder=own).with_corpus(corpus)
         return data
 
     def release(self) -> None:
@@ -433,9 +441,9 @@ class Training:
         with self.model.lock:
             self._end_steps()
             data = self.present()
-            encoder = data.texts.encoder
+            encoder = data.example_encoder.encoder
             if isinstance(encoder, FrozenEncoder):
-                data = data._replace(texts=data.texts._replace(encoder=encoder.with_room()))
+                data = data._replace(example_encoder=data.example_encoder._replace(encoder=encoder.with_room()))
             self.data = data._replace(corpus=None, n_docs=0, terms={}, unset={})
 
     # In the steps of spaCy

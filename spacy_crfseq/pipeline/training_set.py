@@ -1,6 +1,6 @@
-"""The texts of a training as frozen values: `CollectedTexts`, while features are collected, and a `TrainingSet`.
+"""The texts of a training as frozen values: `EncodedTexts`, for which a model is made, and then a `TrainingSet`.
 
-A model is made of collected texts, or of some of their sequences; then these are a training set in its numbers.
+A model is made of all texts, or of some sequences of the training corpus; see `training` for the whole chain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from spacy.training import Example
 
 from ..errors import DataError, NoExamplesError
 from ..features.encoded import Renumbering
-from ..features.encoder import GrowingEncoder
+from ..features.encoder import FrozenEncoder, GrowingEncoder
 from ..training.compatibility import needs_labels, part_name
 from ..training.dataset import Dataset
 from ..types import Ints, Offsets
@@ -26,10 +26,24 @@ from .terms import annotated
 
 
 class EncodedTexts(NamedTuple):
-    """The training corpus as numbers, and the texts of terms by their names."""
+    """The texts of a training as numbers: first of the features that are collected, then of a model.
 
+    example_encoder (ExampleEncoder): Encodes further examples in the same numbers.
+    corpus (EncodedCorpus): The training corpus.
+    terms (Mapping): The texts of terms, by their names.
+    tags (Sequence[str]): Those of the model to be.
+    """
+
+    example_encoder: ExampleEncoder
     corpus: EncodedCorpus
     terms: Mapping[str, EncodedCorpus] = {}
+    tags: Sequence[str] = ()
+
+    @property
+    def collector(self) -> GrowingEncoder:
+        """The encoder that collects the features."""
+        assert isinstance(self.example_encoder.encoder, GrowingEncoder)
+        return self.example_encoder.encoder
 
     @property
     def corpora(self) -> list[EncodedCorpus]:
@@ -40,86 +54,53 @@ class EncodedTexts(NamedTuple):
         """Return the texts with some sequences of the training corpus."""
         return self._replace(corpus=self.corpus.take(sequences))
 
-    def renumbered(self, by: Renumbering) -> EncodedTexts:
-        """Return the texts with the ids that features have in a model."""
-        terms = {name: corpus.renumbered(by) for name, corpus in self.terms.items()}
-        return EncodedTexts(self.corpus.renumbered(by), terms)
-
-    def numbered(self, model: DocModel, partials: PartialTable) -> EncodedTexts:
-        """Return the texts with the numbers of the model's tags, and the terms of its method in their order.
-
-        RAISES DataError: If the model does not have a tag.
-        RAISES ConfigError: If the loss of a corpus cannot learn from its labels.
-        """
-        terms = model.method.each_term(model.name)
-        return EncodedTexts(
-            self.corpus.numbered(model, model.method.loss, partials),
-            {
-                name: self.terms[name].numbered(model, term.loss, partials)
-                for name, term in terms.items()
-                if name in self.terms
-            },
-        )
-
-
-class CollectedTexts(NamedTuple):
-    """Texts whose features are collected.
-
-    texts (ExampleEncoder): Encodes further examples, whose features are collected, too.
-    encoded (EncodedTexts): The training corpus, and the texts of terms.
-    tags (Sequence[str]): Those of the model to be.
-    """
-
-    texts: ExampleEncoder
-    encoded: EncodedTexts
-    tags: Sequence[str] = ()
-
-    @property
-    def encoder(self) -> GrowingEncoder:
-        """The encoder that collects the features."""
-        assert isinstance(self.texts.encoder, GrowingEncoder)
-        return self.texts.encoder
-
-    @property
-    def corpus(self) -> EncodedCorpus:
-        """The training corpus."""
-        return self.encoded.corpus
-
-    @property
-    def terms(self) -> Mapping[str, EncodedCorpus]:
-        """The texts of terms, by their names."""
-        return self.encoded.terms
-
-    def take(self, sequences: Offsets) -> CollectedTexts:
-        """Return the texts with some sequences of the training corpus."""
-        return self._replace(encoded=self.encoded.take(sequences))
-
-    def with_terms(self, new: Mapping[str, EncodedCorpus]) -> CollectedTexts:
+    def with_terms(self, new: Mapping[str, EncodedCorpus]) -> EncodedTexts:
         """Return the texts with those of further terms."""
-        return self._replace(encoded=EncodedTexts(self.corpus, {**self.terms, **new}))
+        return self._replace(terms={**self.terms, **new})
 
-    def numbered(self, model: DocModel) -> CollectedTexts:
-        """Return the texts with the numbers of the model's tags; errors as of `EncodedTexts.numbered`."""
-        return self._replace(encoded=self.encoded.numbered(model, self.texts.partials))
+    def numbered(self, model: DocModel) -> EncodedTexts:
+        """Return the texts with the numbers of the model's tags; errors as of `number_tags`."""
+        corpus, terms = number_tags(model, self.corpus, self.terms, self.example_encoder.partials)
+        return self._replace(corpus=corpus, terms=terms)
+
+    def renumbered(self, encoder: FrozenEncoder, by: Renumbering) -> EncodedTexts:
+        """Return the texts with the ids that features have in a model, and its encoder."""
+        own = self.example_encoder._replace(encoder=encoder, strings=None, first=None)
+        terms = {name: corpus.renumbered(by) for name, corpus in self.terms.items()}
+        return self._replace(example_encoder=own, corpus=self.corpus.renumbered(by), terms=terms)
+
+
+def number_tags(
+    model: DocModel, corpus: EncodedCorpus, terms: Mapping[str, EncodedCorpus], partials: PartialTable
+) -> tuple[EncodedCorpus, dict[str, EncodedCorpus]]:
+    """Return the training corpus with the numbers of the model's tags, and the terms of its method in their order.
+
+    RAISES DataError: If the model does not have a tag.
+    RAISES ConfigError: If the loss of a corpus cannot learn from its labels.
+    """
+    settings = model.method.each_term(model.name)
+    return corpus.numbered(model, model.method.loss, partials), {
+        name: terms[name].numbered(model, term.loss, partials) for name, term in settings.items() if name in terms
+    }
 
 
 class TrainingSet(NamedTuple):
     """Texts to learn from in the numbers of a model.
 
-    texts (ExampleEncoder): Encodes further examples.
+    example_encoder (ExampleEncoder): Encodes further examples.
     corpus (Dataset | None): The training corpus; None if it comes in batches, and after a training.
     n_docs (int): The number of its documents.
     terms (Mapping): The texts of terms, by their names.
     unset (Mapping): Columns that features read, but that the texts of a term lack, by its name.
-    whole (CollectedTexts | None): The texts that it was made of, to begin anew with.
+    whole (EncodedTexts | None): The texts with all collected features, to begin again with.
     """
 
-    texts: ExampleEncoder
+    example_encoder: ExampleEncoder
     corpus: Dataset | None = None
     n_docs: int = 0
     terms: Mapping[str, Dataset] = {}
     unset: Mapping[str, Sequence[str]] = {}
-    whole: CollectedTexts | None = None
+    whole: EncodedTexts | None = None
 
     def with_corpus(self, corpus: EncodedCorpus) -> TrainingSet:
         """Return the set with another training corpus."""
@@ -137,7 +118,7 @@ def collect(
     examples: Iterable[Example],
     first: DocModel | None = None,
     held_out: Mapping[int, Ints] | None = None,
-) -> CollectedTexts:
+) -> EncodedTexts:
     """Return examples and the texts of terms as numbers, and the encoder with their features.
 
     first, held_out: See `ExampleEncoder`.
@@ -146,21 +127,21 @@ def collect(
     if plan.source is not None:
         known, strings = known_features(plan.source, model.features.plans())
     encoder = model.growing_encoder(strings, known)
-    texts = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out or {})
-    corpus = encode_corpus(model, texts, examples)  # so that its features come first
-    terms = {name: encode_term(model, plan, texts, name) for name in plan.texts}
-    return CollectedTexts(texts, EncodedTexts(corpus, terms))
+    example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out or {})
+    corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
+    terms = {name: encode_term(model, plan, example_encoder, name) for name in plan.term_readers}
+    return EncodedTexts(example_encoder, corpus, terms)
 
 
-def encode_term(model: DocModel, plan: TrainingPlan, texts: ExampleEncoder, name: str) -> EncodedCorpus:
+def encode_term(model: DocModel, plan: TrainingPlan, example_encoder: ExampleEncoder, name: str) -> EncodedCorpus:
     """Return the texts of a term as numbers.  RAISES DataError: If they hold nothing that its loss learns from."""
-    settings, examples = model.method.each_term(model.name)[name], plan.texts[name]()
+    settings, examples = model.method.each_term(model.name)[name], plan.term_readers[name]()
     for pipe in plan.annotators:
         examples = annotated(pipe, examples)
     examples = examples if plan.watch is None else plan.watch(name, examples)
     where = f"Component {model.name!r}: the"
     try:
-        encoded = encode_corpus(model, texts, examples, settings)
+        encoded = encode_corpus(model, example_encoder, examples, settings)
     except NoExamplesError:
         encoded = None
     if encoded is None or not encoded.data.encoded.n_tokens:

@@ -37,7 +37,7 @@ from ...pipeline.objectives import FIRST, bound, corpus_term, further_terms
 from ...pipeline.plan import TrainingPlan
 from ...pipeline.settings import Method, TermSettings
 from ...pipeline.terms import Texts, annotated, find_texts, reader_of
-from ...pipeline.training_set import EncodedTexts, collect
+from ...pipeline.training_set import collect, number_tags
 from ...potentials import layout as layouts
 from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
@@ -156,6 +156,7 @@ def pipeline_of(recipe: Recipe) -> Language:
 class Shard:
     """A part of the training set on a worker; `objective` is made where it is needed.
 
+    corpus, terms: Its documents of the training corpus, and of the texts of terms, by their names.
     partials (PartialTable): Partial knowledge about gold tokens.
     features (tuple): Those of the shard, by block, in the order in which it has met them.
     strings (dict): The strings that they are made of.
@@ -165,7 +166,8 @@ class Shard:
     memory (dict): What work keeps between calls.
     """
 
-    texts: EncodedTexts
+    corpus: EncodedCorpus
+    terms: Mapping[str, EncodedCorpus]
     partials: PartialTable
     features: tuple[CollectedFeatures, CollectedFeatures]
     strings: dict[int, str]
@@ -175,11 +177,16 @@ class Shard:
     memory: dict[str, Any] = field(default_factory=dict)
     objective: Objective | None = None
 
+    @property
+    def corpora(self) -> list[EncodedCorpus]:
+        """The training corpus, and those of the terms."""
+        return [self.corpus, *self.terms.values()]
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "objective": None}
 
     def __sizeof__(self) -> int:
-        texts = [corpus.data.encoded for corpus in self.texts.corpora]
+        texts = [corpus.data.encoded for corpus in self.corpora]
         return sum(ids.n_bytes for text in texts for ids in (text.unigrams, text.bigrams))
 
     def work(self, theta: Floats, work: Work, recipe: Recipe, plan: Outline) -> tuple[Any, ...]:
@@ -257,14 +264,14 @@ def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
         nlp, model = pipeline_of(recipe), recipe.model(())
         annotators = [nlp.get_pipe(name) for name in recipe.annotators]
         texts: dict[str, Texts] = {name: partial(_read, nlp, of_term) for name, of_term in parts.terms.items()}
-        plan = TrainingPlan(annotators=annotators, texts=find_texts(model, texts, None))
+        plan = TrainingPlan(annotators=annotators, term_readers=find_texts(model, texts, None))
         readers = [part(nlp) for part in parts.corpus]
         fast = not annotators and all(hasattr(reader, "portions") for reader in readers)
         portions = partial(_portions, nlp, readers) if fast else None
         collected = collect(model, plan, Corpus(partial(_read, nlp, parts.corpus, annotators), False, None, portions))
-        encoder, own = collected.encoder, collected.texts
+        encoder, own = collected.collector, collected.example_encoder
         words = None if encoder.words is None else encoder.words.keys
-        return Shard(collected.encoded, own.partials, encoder.features, own.strings or {}, words)
+        return Shard(collected.corpus, collected.terms, own.partials, encoder.features, own.strings or {}, words)
 
 
 def _read(nlp: Language, parts: Sequence[ConfigPart], annotators: Sequence[Any] = ()) -> Iterator[Example]:
@@ -279,17 +286,17 @@ def _portions(nlp: Language, readers: Sequence[Any], *given: Any) -> Iterator[An
 
 def describe(shard: Shard, count: bool) -> Facts:
     """Return the facts about a shard, with counts of its features if these are needed."""
-    texts, counts, (unigrams, bigrams) = shard.texts, None, shard.features
+    counts, (unigrams, bigrams) = None, shard.features
     if count:
-        known = [corpus.known for corpus in texts.corpora]
+        texts = [corpus.complete for corpus in shard.corpora]
         counts = (
-            reduce(np.add, [text.unigrams.counts(len(unigrams.keys)) for text in known]),
-            reduce(np.add, [text.bigrams.counts(len(bigrams.keys)) for text in known]),
+            reduce(np.add, [text.unigrams.counts(len(unigrams.keys)) for text in texts]),
+            reduce(np.add, [text.bigrams.counts(len(bigrams.keys)) for text in texts]),
         )
-    tags = RemoteTags(texts.corpus.tags, {name: corpus.tags for name, corpus in texts.terms.items()})
-    sizes = {name: _size(corpus) for name, corpus in texts.terms.items()}
+    tags = RemoteTags(shard.corpus.tags, {name: corpus.tags for name, corpus in shard.terms.items()})
+    sizes = {name: _size(corpus) for name, corpus in shard.terms.items()}
     keys, templates = (unigrams.keys, bigrams.keys), (unigrams.templates, bigrams.templates)
-    return Facts(keys, templates, counts, tags, _size(texts.corpus), sizes)
+    return Facts(keys, templates, counts, tags, _size(shard.corpus), sizes)
 
 
 def _size(corpus: EncodedCorpus) -> Offsets:
@@ -298,7 +305,7 @@ def _size(corpus: EncodedCorpus) -> Offsets:
 
 def number(shard: Shard, keys: Both) -> Shard:
     """Return a shard whose features have the numbers of the model with these keys."""
-    (unigrams, bigrams), text = shard.features, shard.texts.corpus.known
+    (unigrams, bigrams), text = shard.features, shard.corpus.complete
     tables = text.unigrams.tables, text.bigrams.tables
     by = renumbering(tables, (unigrams.keys, bigrams.keys), keys)
     own, other = (
@@ -308,7 +315,8 @@ def number(shard: Shard, keys: Both) -> Shard:
     nothing = np.zeros(0, np.uint64)  # the keys are no longer needed
     return replace(
         shard,
-        texts=shard.texts.renumbered(by),
+        corpus=shard.corpus.renumbered(by),
+        terms={name: corpus.renumbered(by) for name, corpus in shard.terms.items()},
         features=(unigrams._replace(keys=nothing), bigrams._replace(keys=nothing)),
         ids=(own, other),
         n_features=(len(keys[0]), len(keys[1])),
@@ -319,8 +327,8 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
     """Return what a shard needs weights for, given the tags of the model, and "all" or "observed"."""
     with LOCK:
         model = recipe.model(tags)
-        texts = shard.texts.numbered(model, shard.partials)
-        layout, data, states = layout_for(model, texts, shard.n_features, support), texts.corpus.data, []
+        corpus, terms = number_tags(model, shard.corpus, shard.terms, shard.partials)
+        layout, data, states = layout_for(model, corpus, terms, shard.n_features, support), corpus.data, []
         for index, potential in enumerate(model.method.potentials.values()):
             if isinstance(potential, SupportPotential):
                 potential.bind(data.encoded, index)
@@ -345,9 +353,10 @@ def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> O
         blocks = zip((plan.layout.unigrams, plan.layout.bigrams), shard.ids, strict=True)
         own = [_weights_of(rows, ids) for rows, ids in blocks]
         shard.memory[OWN] = np.concatenate([*own, np.ones(len(crf.theta) - sum(map(len, own)), np.bool_)])
-    terms, dictionary, whole = list[Term](), plan.dictionary, shard.texts.numbered(model, shard.partials)
-    data_of_terms = {name: corpus.data for name, corpus in whole.terms.items()}
-    for term in [corpus_term(model, whole.corpus.data), *further_terms(model, data_of_terms)]:
+    corpus, term_corpora = number_tags(model, shard.corpus, shard.terms, shard.partials)
+    terms, dictionary = list[Term](), plan.dictionary
+    data_of_terms = {name: of_term.data for name, of_term in term_corpora.items()}
+    for term in [corpus_term(model, corpus.data), *further_terms(model, data_of_terms)]:
         data = term.data
         if dictionary is not None and shard.words is not None and data.encoded.words is not None:
             words = dictionary.rows(shard.words)[data.encoded.words]

@@ -177,12 +177,12 @@ def _component(training: PipelineTraining, name: str, pipe: CRFComponent, cost: 
     from ...pipeline.training_set import collect
 
     before = pipe.training.data  # None without an initialization
-    held_out = None if before is None else before.texts.held_out
+    held_out = None if before is None else before.example_encoder.held_out
     data = collect(pipe.doc_model, TrainingPlan(), training.corpus, held_out=held_out)
-    corpus, (unigrams, bigrams) = data.corpus, data.encoder.features
-    uses = template_uses(unigrams, corpus.known.unigrams) + template_uses(bigrams, corpus.known.bigrams)
+    corpus, (unigrams, bigrams) = data.corpus, data.collector.features
+    uses = template_uses(unigrams, corpus.complete.unigrams) + template_uses(bigrams, corpus.complete.bigrams)
     unset = [column for column in corpus.absent if column not in _set_before(training, name)]
-    n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.known.n_tokens
+    n_labels, n_tokens = len(pipe.annotation.found_tags(corpus.tags)), corpus.complete.n_tokens
     lost = _unaligned(training, pipe, pipe.annotation.public_labels(corpus.tags))
     return Component(n_labels, n_tokens, uses, unset, cost, _terms(training, name, pipe), lost)
 
