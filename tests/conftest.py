@@ -35,7 +35,16 @@ COMPILING = (
     "tests/test_model.py",
     "tests/test_posterior.py",
 )
-ORDER = (*COMPILING, "tests/cli/", "tests/tools/", "tests/papers/", "tests/test_", "tests/pipeline/", "tests/")
+ORDER = (
+    *COMPILING,
+    "tests/cli/",
+    "tests/corpora/",
+    "tests/tools/",
+    "tests/papers/",
+    "tests/test_",
+    "tests/pipeline/",
+    "tests/",
+)
 """Long tests come first, so that all processes end at about the same time."""
 
 # no deadline: the first call of a kernel compiles it; the same examples each time, so that a change is what makes a

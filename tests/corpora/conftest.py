@@ -1,9 +1,13 @@
-"""Files to read."""
+"""Files to read, a blank pipeline to read them with, and fixtures of tests of commands."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import spacy
+from spacy.language import Language
+
+from tests.commands import corpus, paths, run, trained  # noqa: F401
 
 Write = Callable[[str | bytes], Path]
 
@@ -18,3 +22,8 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return written
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    return spacy.blank("xx")

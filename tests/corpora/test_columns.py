@@ -1,30 +1,32 @@
-"""Column files: hand-written ones, broken ones, round trips and the real corpora."""
+"""Column files: their sentences, what is refused, writing, the real corpora, and the Docs that ConllReader makes."""
 
 import os
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.language import Language
+from spacy.training import Example
 
 from spacy_crfseq.corpora import (
-    CUSTOM,
     PRESETS,
-    Preset,
     Sentence,
     check_scheme,
     get_preset,
-    guess,
     read_columns,
-    read_conllu,
     read_preset,
     write_columns,
 )
-from spacy_crfseq.corpora.xml import XMLForm
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
+from spacy_crfseq.features.documents import APART
+from spacy_crfseq.pipeline.readers import PASSAGE, create_conll_reader, create_conllu_reader, read_examples
 from tests.corpora.conftest import Write
+from tests.corpora.helpers import CONLLU, FILE, chunks, ents, read_docs, saved
 
 Read = Callable[..., list[Sentence]]
 COLUMNS = ["word", "tag", "chunk"]
@@ -81,48 +83,72 @@ def test_docstart_numbers_documents(read: Read) -> None:
     assert [s.document for s in read("a X O\n\n-DOCSTART- O O\n\nb X O\n")] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"x y z\n" * 30000 + b"\xff\n", r":30001: byte 180000 "),
-        ("a b c\nx y\n", r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Name the columns"),
-        ("\n\na b c d\n", r"a\.txt:3: 3 columns expected .* 4 found"),
-        ("", r"a\.txt: no sentence"),
-        ("-DOCSTART- -X- O\n\n \n", r"a\.txt: no sentence"),
-        ("a b\rc d\n", r"a\.txt:1: a carriage return inside"),
-        (b"a b c\na b c\nEspa\xf1a b c\n", r"a\.txt:3: byte 16 of the file is not utf8.*latin-1"),
-    ],
-)
-def test_broken_files(read: Read, text: str | bytes, message: str) -> None:
+@pytest.mark.parametrize(("text", "columns", "settings", "message"), [
+    (b"x y z\n" * 30000 + b"\xff\n", COLUMNS, {}, r":30001: byte 180000 "),
+    ("a b c\nx y\n", COLUMNS, {}, r"a\.txt:2: 3 columns expected \(word tag chunk\), 2 found.*Name the columns"),
+    ("\n\na b c d\n", COLUMNS, {}, r"a\.txt:3: 3 columns expected .* 4 found"),
+    ("", COLUMNS, {}, r"a\.txt: no sentence"),
+    ("-DOCSTART- -X- O\n\n \n", COLUMNS, {}, r"a\.txt: no sentence"),
+    ("a b\rc d\n", COLUMNS, {}, r"a\.txt:1: a carriage return inside"),
+    (b"a b c\na b c\nEspa\xf1a b c\n", COLUMNS, {}, r"a\.txt:3: byte 16 of the file is not utf8.*latin-1"),
+    (b"abcde", COLUMNS, {"encoding": "utf-16"}, "not utf-16"),
+    ("a\tX\n\tX\n", COLUMNS[:2], {"separator": "\t"}, r":2: the word is empty"),
+    ("Ada\tNNP\tO\nCHAPTER\t\tO\n", COLUMNS, {}, r":2: column 2 \(tag\) is empty, between tabs"),
+    ("Ada\tNNP\tO\n\tNN\tO\n", COLUMNS, {}, r":2: column 1 \(word\) is empty"),
+    ("Ada\tNNP\tO\nCHAPTER\tNN\t\n", COLUMNS, {}, r":2: column 3 \(chunk\) is empty"),
+    ("Ada\tNNP\tO\nCHAPTER\tO\n", COLUMNS, {}, r":2: 3 columns expected \(word tag chunk\), 2 found"),
+])  # fmt: skip
+def test_a_broken_file_is_refused_with_its_line(
+    read: Read, text: str | bytes, columns: list[str], settings: dict[str, str], message: str
+) -> None:
     with pytest.raises(FormatError, match=message):
-        read(text)
+        read(text, columns, **settings)
 
 
-def test_other_refusals_of_the_reader(tmp_path: Path, read: Read) -> None:
-    with pytest.raises(FormatError, match=r":2: the word is empty"):
-        read("a\tX\n\tX\n", ["word", "tag"], separator="\t")
-    with pytest.raises(FormatError, match=r"gone\.txt: no such file"):
-        read_columns(tmp_path / "gone.txt", COLUMNS)
-    with pytest.raises(FormatError, match="folder"):
-        read_columns(tmp_path, COLUMNS)
-    with pytest.raises(ConfigError, match="separator"):
-        read(TEXT, separator="")
+@pytest.mark.parametrize(("columns", "settings", "message"), [
+    (["tag"], {}, "columns = "),
+    (["word", "tag", "tag"], {}, "columns = "),
+    (["word", "word"], {}, "columns = "),
+    ([], {}, "columns = "),
+    ("word", {}, "columns = "),
+    (COLUMNS, {"separator": ""}, "separator"),
+    (COLUMNS, {"encoding": "utf9"}, "Unknown encoding 'utf9'"),
+])  # fmt: skip
+def test_settings_of_the_reader_that_cannot_work(
+    read: Read, columns: list[str], settings: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read(TEXT, columns, **settings)
 
 
-def test_encodings(read: Read) -> None:
-    for encoding in ("latin-1", "utf-16"):
-        (sentence,) = read("España NP\n".encode(encoding), ["word", "tag"], encoding=encoding)
-        assert sentence.words == ["España"]
-    with pytest.raises(ConfigError, match="Unknown encoding 'utf9'"):
-        read(TEXT, encoding="utf9")
-    with pytest.raises(FormatError, match="not utf-16"):
-        read(b"abcde", encoding="utf-16")
+@pytest.mark.parametrize(("name", "message"), [("gone.txt", r"gone\.txt: no such file"), ("", "folder")])
+def test_what_is_no_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=message):
+        read_columns(tmp_path / name, COLUMNS)
 
 
-@pytest.mark.parametrize("columns", [["tag"], ["word", "tag", "tag"], ["word", "word"], [], "word"])
-def test_impossible_columns(read: Read, columns: list[str]) -> None:
-    with pytest.raises(ConfigError, match="columns = "):
-        read(TEXT, columns)
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_encodings(read: Read, encoding: str) -> None:
+    (sentence,) = read("España NP\n".encode(encoding), ["word", "tag"], encoding=encoding)
+    assert sentence.words == ["España"]
+
+
+def test_reading_goes_on_behind_errors(write: Write) -> None:
+    path = write(b"a A\nb\n\nc A\n\n\xff A\n\nd A B\ne A\n\nf\rg A\n")
+    errors: list[FormatError] = []
+    sentences = list(read_columns(path, ["word", "tag"], on_error=errors.append))
+    assert [error.line for error in errors] == [2, 6, 8, 11]
+    assert [(sentence.words, sentence.line) for sentence in sentences] == [(["c"], 4)]
+    with pytest.raises(FormatError, match=":2: 2 columns expected"):
+        list(read_columns(path, ["word", "tag"]))
+
+
+def test_good_files_read_the_same(write: Write) -> None:
+    path = write("\ufeff-DOCSTART- -X- O\n\n" + "The DT B-NP\nmap NN I-NP\n\nAda NNP B-PER\nsaw VBD O\n")
+    errors: list[FormatError] = []
+    names = ["word", "tag", "ent"]
+    assert list(read_columns(path, names, on_error=errors.append)) == list(read_columns(path, names))
+    assert not errors
 
 
 def test_check_scheme_names_the_line(read: Read) -> None:
@@ -134,7 +160,13 @@ def test_check_scheme_names_the_line(read: Read) -> None:
     check_scheme(bad, "chunk", "IOB1", "a.txt")
 
 
-# Half a surrogate pair has no bytes; U+FEFF at the start of a file is a byte order mark.
+def test_a_scheme_is_checked_up_to_the_end_of_the_sentence(write: Write) -> None:
+    path = write("a B-X\n" + "b O\nc I-X\n" * 5)
+    [sentence] = read_columns(path, ["word", "ent"])
+    with pytest.raises(FormatError, match=r":3: .* and 4 more in this sequence \(lines 5, 7, 9, \.\.\.\)\. Correct"):
+        check_scheme(sentence, "ent", "IOB2", path)
+
+
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=" \t\r\n\ufeff"), min_size=1, max_size=4)
 
 
@@ -164,7 +196,7 @@ def test_values_that_cannot_be_written(tmp_path: Path, write: Write, value: str)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_other_refusals_of_the_writer(tmp_path: Path) -> None:
+def test_the_writer_refuses_words_that_read_as_marks_and_columns_that_lack(tmp_path: Path) -> None:
     sentence = Sentence(["-DOCSTART-"], {}, None, 1, 0, {})
     with pytest.raises(DataError, match="start of a document"):
         write_columns(tmp_path / "a", [sentence], ["word"])
@@ -214,91 +246,144 @@ def test_the_stray_tag_of_conll2002() -> None:
     assert "tag 'I-LOC' may not be the first" in str(error)
 
 
-# --- what files seem to be, and reading on behind errors ------------------------------------------------------------
+def test_every_column(nlp: Language, tmp_path: Path) -> None:
+    first, second, third = read_docs(nlp, saved(tmp_path, FILE))
+    doc = first.reference
+    assert [t.text for t in doc] == ["The", "NOUN", "of", "Rome"]
+    assert [t.tag_ for t in doc] == ["DT", "NN", "IN", "NNP"]
+    assert [t.pos_ for t in doc] == ["DET", "NOUN", "ADP", "PROPN"]
+    assert [t.lemma_ for t in doc] == ["the", "x", "of", "Rome"]
+    assert [str(t.morph) for t in doc] == ["Definite=Def", "", "", "Case=Nom|Number=Sing"]
+    assert doc.has_annotation("MORPH", require_complete=True)
+    assert chunks(doc) == [(0, 2, "NP"), (2, 3, "PP"), (3, 4, "NP")]
+    assert ents(doc) == [(1, 3, "ORG")]
+    assert [t.ent_iob for t in doc] == [2, 3, 1, 0]
+    assert ents(second.reference) == [(0, 1, "PER"), (1, 2, "PER")]
+    assert [t.pos_ for t in second.reference] == ["PRON", ""]
+    assert chunks(third.reference) == []
 
 
-CHUNKS = "The DT B-NP\nold JJ I-NP\nmap NN I-NP\nlies VBZ B-VP\n. . O\n\n"
-ENTITIES = "Ada NNP B-PER\nKing NNP I-PER\nsaw VBD O\nOslo NNP B-LOC\n. . O\n\n"
+def test_given_columns_are_on_predicted_docs(nlp: Language, tmp_path: Path) -> None:
+    given = ["tag", "pos", "lemma", "morph", "ent", "chunk"]
+    for example in read_docs(nlp, saved(tmp_path, FILE), given=given, chunks_key="np"):
+        predicted, reference = example.predicted, example.reference
+        for name in ("tag_", "pos_", "lemma_", "morph", "ent_iob", "ent_type_"):
+            assert [str(getattr(t, name)) for t in predicted] == [str(getattr(t, name)) for t in reference]
+        assert chunks(predicted, "np") == chunks(reference, "np")
+    only_tags = read_docs(nlp, tmp_path / "a.txt", given=["tag"])[0].predicted
+    assert only_tags.has_annotation("TAG")
+    assert not only_tags.has_annotation("POS")
+
+
+def test_a_doc_may_be_a_document(nlp: Language, tmp_path: Path) -> None:
+    first, second = read_docs(nlp, saved(tmp_path, FILE), unit="document")
+    for doc in (first.reference, first.predicted):
+        assert [t.is_sent_start for t in doc] == [True, False, False, False, True, False]
+    assert chunks(first.reference) == [(0, 2, "NP"), (2, 3, "PP"), (3, 4, "NP"), (4, 5, "NP")]
+    assert ents(first.reference) == [(1, 3, "ORG"), (4, 5, "PER"), (5, 6, "PER")]
+    assert [t.tag_ for t in second.reference] == ["RB"]
+
+
+def starts(found: Sequence[Example]) -> list[list[bool | None]]:
+    """Return the sentence starts of predicted docs, which their reference docs share."""
+    for example in found:
+        assert [t.is_sent_start for t in example.reference] == [t.is_sent_start for t in example.predicted]
+    return [[t.is_sent_start for t in example.predicted] for example in found]
+
+
+def test_joined_sentences(nlp: Language, tmp_path: Path) -> None:
+    path = saved(tmp_path, FILE)
+    one = [True]
+    joined, plain = [True, None, None, None, None, None], [True, False, False, False, True, False]
+    assert starts(read_docs(nlp, path, joined=1.0)) == [joined, one]  # not beyond the document
+    assert starts(read_docs(nlp, path, joined=1.0, twice=True)) == [plain, joined, one, one]
+    first, *_ = read_docs(nlp, path, joined=1.0)
+    assert ents(first.reference) == [(1, 3, "ORG"), (4, 5, "PER"), (5, 6, "PER")]
+    in_document = [True, False, False, False, False, False]
+    assert starts(read_docs(nlp, path, joined=1.0, unit="document")) == [in_document, one]
+    assert starts(read_docs(nlp, path, joined=1.0, unit="document", twice=True)) == [plain, in_document, one, one]
+    assert len(list(create_conllu_reader(saved(tmp_path, CONLLU), joined=1.0, twice=True)(nlp))) == 4
+
+
+def test_a_share_of_the_docs_is_read_apart(nlp: Language, tmp_path: Path) -> None:
+    path = saved(tmp_path, "-DOCSTART- O\n\na O\n\nb O\n\n" * 400)
+
+    def marks(share: float) -> list[bool]:
+        examples = read_docs(nlp, path, ["word", "ent"], unit="document", apart=share)
+        return [APART in example.predicted.user_data for example in examples]
+
+    assert (sum(marks(0.0)), sum(marks(1.0))) == (0, 400)
+    assert 150 < sum(marks(0.5)) < 250
+
+
+def test_a_share_of_the_sentences_is_joined(nlp: Language, tmp_path: Path) -> None:
+    path = saved(tmp_path, "a O\n\n" * 400)
+    found = read_docs(nlp, path, ["word", "ent"], joined=0.3)
+    assert 250 < len(found) < 310
+    assert sum(len(example.reference) for example in found) == 400
+    assert [e.text for e in found] == [e.text for e in read_docs(nlp, path, ["word", "ent"], joined=0.3)]
+
+
+def test_weighted_sentences_stay_apart(nlp: Language, tmp_path: Path) -> None:
+    path = saved(tmp_path, "a 1\nb _\n\nc 2\n")
+    assert [e.text for e in read_docs(nlp, path, ["word", "weight"], joined=1.0)] == ["a b ", "c "]
+
+
+def test_passages_are_sentences_in_a_row_of_one_document(nlp: Language, tmp_path: Path) -> None:
+    text = "-DOCSTART- O\n\n" + "a O\n\n" * (PASSAGE + 1) + "-DOCSTART- O\n\n" + "b O\n\n"
+    docs = [one.predicted for one in read_docs(nlp, saved(tmp_path, text), ["word", "ent"], unit="passage")]
+    assert [len(doc) for doc in docs] == [PASSAGE, 1, 1]
+    assert all(token.is_sent_start for doc in docs for token in doc)
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        (CHUNKS, "conll2000"),
-        (ENTITIES, "conll2002"),
-        ("-DOCSTART- -X- O O\n\nAda NNP B-NP B-PER\nsaw VBD B-VP O\nOslo NNP B-NP B-LOC\n. . O O\n\n", "conll2003"),
-        (ENTITIES.replace(" NNP", "").replace(" VBD", "").replace(". .", "."), "iob"),
-        ('<?xml version="1.0"?>\n<!-- names -->\n<all>\n<n><given>Ada</given></n></all>', "xml"),
-        ("# text = Ada\n1\tAda\tAda\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n", "conllu"),
-    ],
-)  # fmt: skip
-def test_presets_are_known_again(text: str, name: str, write: Write) -> None:
-    found = guess(write(text))
-    assert found is not None
-    assert found._replace(form=found.form and XMLForm()) == PRESETS[name]
+    ("scheme", "tags"), [("IOB1", "I-A B-A I-A O"), ("IOB2", "B-A B-A I-A O"), ("BILUO", "U-A B-A L-A O")]
+)
+def test_spans_are_those_of_the_scheme(nlp: Language, tmp_path: Path, scheme: str, tags: str) -> None:
+    path = saved(tmp_path, "".join(f"w {tag} {tag}\n" for tag in tags.split()))
+    (example,) = read_docs(nlp, path, ["word", "ent", "chunk"], scheme=scheme)
+    assert ents(example.reference) == chunks(example.reference) == [(0, 1, "A"), (1, 3, "A")]
 
 
-def test_schemes_and_encodings(write: Write) -> None:
-    for text, columns, scheme, encoding in (
-        ("Ada U-PER\nKing B-PER\nBo L-PER\nOslo O\n\n", ("word", "ent"), "BILUO", "utf8"),
-        (ENTITIES.replace("B-", "I-"), ("word", "tag", "ent"), "IOB1", "utf8"),
-        ("Málaga NNP B-LOC\n\n".encode("latin-1"), ("word", "tag", "ent"), "IOB2", "latin-1"),
-    ):
-        assert guess(write(text)) == Preset(CUSTOM, columns, scheme, encoding, "ent")
-    for last, columns in (("B-UNIT", ("word", "_", "tag")), ("OTHER", ("word", "tag", "_"))):  # the last says something
-        found = guess(write(f"2 I1 OTHER\ncups I2 {last}\n\n" * 9))
-        assert found is not None
-        assert found.columns == columns
-    one_mistake = guess(write(ENTITIES * 9 + "Oslo NNP I-LOC\n\n"))
-    assert one_mistake is PRESETS["conll2002"]
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "a\nb\n", "one two\nthree four five\nsix\n", b"\0\1\2"])
-def test_what_is_no_corpus(text: str | bytes, write: Write) -> None:
-    assert guess(write(text)) is None
-    assert guess(Path("none")) is None
-
-
-def test_reading_goes_on_behind_errors(write: Write) -> None:
-    path = write(b"a A\nb\n\nc A\n\n\xff A\n\nd A B\ne A\n\nf\rg A\n")
-    errors: list[FormatError] = []
-    sentences = list(read_columns(path, ["word", "tag"], on_error=errors.append))
-    assert [error.line for error in errors] == [2, 6, 8, 11]
-    assert [(sentence.words, sentence.line) for sentence in sentences] == [(["c"], 4)]
-    with pytest.raises(FormatError, match=":2: 2 columns expected"):
-        list(read_columns(path, ["word", "tag"]))
-
-
-def test_good_files_read_the_same(write: Write) -> None:
-    path = write("\ufeff-DOCSTART- -X- O\n\n" + CHUNKS + ENTITIES)
-    errors: list[FormatError] = []
-    names = ["word", "tag", "ent"]
-    assert list(read_columns(path, names, on_error=errors.append)) == list(read_columns(path, names))
-    assert not errors
-
-
-def test_conllu_goes_on_behind_errors(write: Write) -> None:
-    row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
-    path = write(f"{row}\n1\tAda\n{row}\n{row}\n{row.replace('PROPN', 'N')}\n3{row[1:]}")
-    errors: list[FormatError] = []
-    assert len(list(read_conllu(path, errors.append))) == 2
-    assert [error.line for error in errors] == [3, 8, 10]
-
-
-@pytest.mark.parametrize(("line", "said"), [
-    ("CHAPTER\t\tO", r":2: column 2 \(tag\) is empty, between tabs"),
-    ("\tNN\tO", r":2: column 1 \(word\) is empty"),
-    ("CHAPTER\tNN\t", r":2: column 3 \(ent\) is empty"),
-    ("CHAPTER\tO", r":2: 3 columns expected \(word tag ent\), 2 found"),
+@pytest.mark.parametrize(("text", "columns", "message"), [
+    ("a B-X\n\nb O\nc I-X\n", ["word", "chunk"], r"a\.txt:4: tag 'I-X' may not follow 'O' in IOB2.*conlleval"),
+    ("a -\nb I-X\n", ["word", "ent"], r"a\.txt:2: tag 'I-X' may not follow 'O'"),
+    ("a _\nb Case\n", ["word", "morph"], r"a\.txt:2: 'Case' in column 'morph'"),
+    ("a O\nb NN\n", ["word", "chunk", "conlleval"], r"a\.txt:2: tag 'NN' is not an IOB2 tag"),
 ])  # fmt: skip
-def test_an_empty_column_is_named(line: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "a.conll").write_text(f"Ada\tNNP\tB-PER\n{line}\n")
-    with pytest.raises(FormatError, match=said):
-        list(read_columns(tmp_path / "a.conll", ["word", "tag", "ent"]))
+def test_tags_that_make_no_docs_are_refused(
+    nlp: Language, tmp_path: Path, text: str, columns: list[str], message: str
+) -> None:
+    with pytest.raises(FormatError, match=message):
+        read_docs(nlp, saved(tmp_path, text), columns[:2], on_invalid=(*columns, "error")[2])
 
 
-def test_a_scheme_is_checked_up_to_the_end_of_the_sentence(tmp_path: Path) -> None:
-    (tmp_path / "a.conll").write_text("a B-X\n" + "b O\nc I-X\n" * 5)
-    [sentence] = read_columns(tmp_path / "a.conll", ["word", "ent"])
-    with pytest.raises(FormatError, match=r":3: .* and 4 more in this sequence \(lines 5, 7, 9, \.\.\.\)\. Correct"):
-        check_scheme(sentence, "ent", "IOB2", tmp_path / "a.conll")
+def test_conlleval_reading_warns_once(nlp: Language, tmp_path: Path) -> None:
+    path = saved(tmp_path, "a O\n\nb I-X\nc I-X\n\nd B-X\ne I-Y\n")
+    reader = create_conll_reader(path, ["word", "chunk"], on_invalid="conlleval")
+    with pytest.warns(UserWarning, match=r"a\.txt:3: 2 sentences, the first at this line.*IOB2") as caught:
+        _, second, third = reader(nlp)
+    assert len(caught) == 1
+    assert chunks(second.reference) == [(0, 2, "X")]
+    assert chunks(third.reference) == [(0, 1, "X"), (1, 2, "Y")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(reader(nlp))) == len(list(reader(spacy.blank("xx")))) == 3
+
+
+def test_examples_of_a_preset(nlp: Language, tmp_path: Path) -> None:
+    path = saved(tmp_path, "a NN B-X\nb NN I-Y\n")
+    with pytest.warns(UserWarning, match="conlleval"):
+        (example,) = read_examples(nlp, path, "conll2002", given=["tag"])
+    assert ents(example.reference) == [(0, 1, "X"), (1, 2, "Y")]
+    assert example.predicted[0].tag_ == "NN"
+    with pytest.raises(ConfigError, match="Did you mean"):
+        read_examples(nlp, path, "conll200")
+
+
+@given(st.lists(VALUES | st.sampled_from(["NOUN", "ORTH", "IS_ALPHA", "_"]), min_size=1, max_size=6))
+def test_any_words(tmp_path_factory: pytest.TempPathFactory, nlp: Language, words: list[str]) -> None:
+    words = [word for word in words if word != "-DOCSTART-"]
+    path = saved(tmp_path_factory.getbasetemp(), "".join(f"{word} T\n" for word in words))
+    (example,) = read_docs(nlp, path, ["word", "tag"])
+    assert [t.text for t in example.reference] == [t.text for t in example.predicted] == words

@@ -1,19 +1,20 @@
-"""CoNLL-U: words, spaces, documents, and what is refused."""
+"""CoNLL-U: words, spaces, documents, what is refused, and the Docs that ConlluReader makes."""
 
 import os
-import re
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.language import Language
 
 from spacy_crfseq.corpora import Sentence, read_conllu
-from spacy_crfseq.corpora.crfsuite import format_item, read_crfsuite
 from spacy_crfseq.corpora.lines import MultiwordToken
 from spacy_crfseq.errors import FormatError
+from spacy_crfseq.pipeline.readers import create_conllu_reader
 from tests.corpora.conftest import Write
+from tests.corpora.helpers import CONLLU, saved
 
 FILE = """\
 # newdoc id = d1
@@ -128,9 +129,17 @@ def test_forms_may_hold_spaces(tmp_path: Path) -> None:
         ("# text = nothing\n", r"a\.conllu: no sentence"),
     ],
 )
-def test_refusals(tmp_path: Path, text: str, message: str) -> None:
+def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(tmp_path, text)
+
+
+def test_reading_goes_on_behind_errors(write: Write) -> None:
+    row = "1\tAda\t_\tPROPN\tNNP\t_\t0\troot\t_\t_\n"
+    path = write(f"{row}\n1\tAda\n{row}\n{row}\n{row.replace('PROPN', 'N')}\n3{row[1:]}")
+    errors: list[FormatError] = []
+    assert len(list(read_conllu(path, errors.append))) == 2
+    assert [error.line for error in errors] == [3, 8, 10]
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\r\n\ufeff"), min_size=1, max_size=3)
@@ -165,58 +174,42 @@ def test_words_and_spaces_give_the_text_back() -> None:
         assert text.strip() == sentence.comments["text"]
 
 
-# --- attribute files of CRFsuite: round trips and refusals ----------------------------------------------------------
+def test_docs_have_all_columns(nlp: Language, tmp_path: Path) -> None:
+    first, second, third = create_conllu_reader(saved(tmp_path, CONLLU), given=["tag"])(nlp)
+    doc = first.reference
+    assert doc.text == "Alran off"
+    assert [t.tag_ for t in doc] == [t.tag_ for t in first.predicted] == ["NNP", "VBD", ""]
+    assert [t.pos_ for t in doc] == ["PROPN", "VERB", "ADP"]
+    assert [t.lemma_ for t in doc] == ["Al", "run", ""]
+    assert [str(t.morph) for t in doc] == ["Number=Sing", "", ""]
+    assert [(t.head.i, t.dep_) for t in doc] == [(1, "nsubj"), (1, "root"), (1, "advmod")]
+    assert second.reference.has_annotation("DEP")
+    assert not third.reference.has_annotation("DEP")  # its heads make a circle
+    assert not first.predicted.has_annotation("POS")
 
 
-NAMES = st.text(alphabet="ab:\\=1 é", max_size=5)
-LABELS = st.text(alphabet="AB-:\\", min_size=1, max_size=3)
-SENTENCES = st.lists(
-    st.lists(st.tuples(LABELS, st.lists(NAMES, unique=True, max_size=4)), min_size=1, max_size=3),
-    min_size=1,
-    max_size=3,
-)
+def test_a_doc_may_be_a_document(nlp: Language, tmp_path: Path) -> None:
+    reader = create_conllu_reader(saved(tmp_path, CONLLU), unit="document")
+    first, second = reader(nlp)
+    for doc in (first.reference, first.predicted):
+        assert [t.is_sent_start for t in doc] == [True, False, False, True]
+    assert [t.head.i for t in first.reference] == [1, 1, 1, 3]
+    assert [t.is_sent_start for t in second.reference] == [True, False]
 
 
-@given(SENTENCES)
-def test_what_is_written_is_read(sentences: list[list[tuple[str, list[str]]]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a.crfsuite")
-        path.write_text("\n".join("".join(format_item(*item) + "\n" for item in s) for s in sentences), "utf8")
-        read = list(read_crfsuite(path))
-    assert [list(zip(s.columns["tag"], s.attributes, strict=True)) for s in read] == sentences
-    assert [s.line for s in read] == [1 + sum(len(s) + 1 for s in sentences[:n]) for n in range(len(sentences))]
+@pytest.mark.parametrize(("heads", "is_tree"), [
+    ("2 0 2", True), ("3 0 2", True), ("0 0 1", False), ("2 1 0", False), ("9 0 1", False), ("_ 0 1", False),
+])  # fmt: skip
+def test_heads_are_kept_where_they_make_a_tree(nlp: Language, tmp_path: Path, heads: str, is_tree: bool) -> None:
+    lines = [f"{i}\tw\tw\tX\tX\t_\t{head}\tx\t_\t_\n" for i, head in enumerate(heads.split(), start=1)]
+    (example,) = create_conllu_reader(saved(tmp_path, "".join(lines)))(nlp)
+    assert example.reference.has_annotation("DEP") == is_tree
 
 
-def test_escapes_and_values(write: Write) -> None:
-    text = "@weight:1\nB-NP\tw[0]=\\:\tw[1]=\\\\\tx:1\ty:-5e-1\tz:\n\n\nO\n"
-    first, second = read_crfsuite(write(text), "chunk")
-    assert (first.words, first.columns, first.line) == ([":"], {"chunk": ["B-NP"]}, 2)
-    assert first.attributes == [["w[0]=:", "w[1]=\\", ("x", 1.0), ("y", -0.5), ("z", 1.0)]]
-    assert (second.words, second.columns, second.attributes, second.line) == (["_"], {"chunk": ["O"]}, [[]], 5)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("O\ta:inf", "'a:inf' has the value 'inf', which is not a number"),
-        ("O:0.5\ta", "the label 'O' has a value"),
-        ("O\thttp://x", "'http://x' has the value '//x'"),
-        ("O\ta\ta", "the attribute 'a' occurs twice"),
-        ("O\ta\ta:1", "the attribute 'a' occurs twice"),
-        ("\ta", "the label is empty"),
-        ("O\ta\\", "ends with a single backslash"),
-        ("O w=a t=b", "'O w=a t=b' has spaces but no tab"),
-        ("@weight:2", "weights of sequences are not supported"),
-        ("@else", "weights of sequences are not supported"),
-    ],
-)
-def test_a_line_that_cannot_be_used_is_refused_with_its_number(line: str, message: str, write: Write) -> None:
-    path = write(f"O\tb\n\n{line}\n")
-    with pytest.raises(FormatError, match=re.escape(message)) as caught:
-        list(read_crfsuite(path))
-    assert str(caught.value).startswith(f"{path}:3: ")
-
-
-def test_an_empty_file_is_refused(write: Write) -> None:
-    with pytest.raises(FormatError, match="no sequence in the file"):
-        list(read_crfsuite(write("\n\n")))
+@pytest.mark.skipif(not os.environ.get("CRFSEQ_DATA"), reason="CRFSEQ_DATA does not name a folder of corpora")
+def test_real_documents_keep_their_sentences(nlp: Language) -> None:
+    path = Path(os.environ["CRFSEQ_DATA"], "ud-english-ewt/en_ewt-ud-dev.conllu")
+    for example in create_conllu_reader(path, unit="document")(nlp):
+        assert example.reference.has_annotation("DEP")  # trees with crossing arcs among them
+        starts = [t.is_sent_start for t in example.predicted]
+        assert [t.is_sent_start for t in example.reference] == starts

@@ -1,6 +1,5 @@
 """Real-valued features of a pipeline: numbers of attribute files and of feature functions."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,16 +8,12 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import DocBin
-from spacy.training import Example
 
 from spacy_crfseq import registry
-from spacy_crfseq.corpora.crfsuite import format_item
-from spacy_crfseq.errors import DataError, FormatError, ModelFileError
-from spacy_crfseq.pipeline.encode import content_key
+from spacy_crfseq.errors import DataError, ModelFileError
 from spacy_crfseq.pipeline.readers import create_crfsuite_reader
 from tests.pipeline.helpers import (
     LBFGS_TIGHT,
-    SENTENCES,
     blank,
     examples,
     initialize,
@@ -131,87 +126,3 @@ def test_values_of_stored_docs_are_the_same(file: Path) -> None:
     found = values.read([doc]).tolist()
     assert [len(each) for each in found] == [32, 16, 16]  # a value of 0 counts as much as none
     assert values.read(list(stored.get_docs(nlp.vocab))).tolist() == found
-
-
-# --- attribute files of CRFsuite: the reader, and the same optimum as CRFsuite on the very same attributes ----------
-
-
-FEATURES = templates("GIVEN[0]", token_functions={"GIVEN": registered("features", "Attributes")})
-
-
-def attributes(words: list[str], i: int) -> list[str]:
-    word = words[i]
-    names = ["bias", f"w[0]={word}", f"suffix={word[-2:]}", f"x:y\\{word.istitle()}"]
-    return names + [f"w[{k}]={words[i + k]}" for k in (-1, 1) if 0 <= i + k < len(words)]
-
-
-@pytest.fixture
-def file_of_crfsuite_reader(tmp_path: Path) -> Path:
-    """The corpus of the helpers as an attribute file; labels are chunks."""
-    blocks = []
-    for rows in SENTENCES:
-        words = [row[0] for row in rows]
-        blocks += ["".join(format_item(row[4], attributes(words, i)) + "\n" for i, row in enumerate(rows))]
-    path = tmp_path / "train.crfsuite"
-    path.write_text("\n".join(blocks))
-    return path
-
-
-def test_docs_have_words_labels_and_attributes(file_of_crfsuite_reader: Path) -> None:
-    nlp = spacy.blank("xx")
-    reader = create_crfsuite_reader(file_of_crfsuite_reader, "chunk")
-    first, again = list(reader(nlp)), list(reader(nlp))
-    assert [[token.text for token in e.reference] for e in first] == [[row[0] for row in rows] for rows in SENTENCES]
-    assert [(s.text, s.label_) for s in first[1].reference.spans["chunks"]] == [
-        ("Bob", "NP"), ("saw", "VP"), ("the old bridge", "NP"),
-    ]  # fmt: skip
-    expected = [attributes([row[0] for row in SENTENCES[0]], i) for i in range(len(SENTENCES[0]))]
-    assert first[0].predicted._.crf_attributes == first[0].reference._.crf_attributes == expected
-    assert first[0].reference is again[0].reference
-    assert first[0].predicted is not again[0].predicted
-    assert not first[0].predicted.spans
-    binary = DocBin(docs=[first[0].reference], store_user_data=True).to_bytes()
-    stored = next(DocBin().from_bytes(binary).get_docs(nlp.vocab))._.crf_attributes
-    assert [list(names) for names in stored] == expected
-
-
-def test_words_and_limits(file_of_crfsuite_reader: Path) -> None:
-    nlp = spacy.blank("xx")
-    examples = list(create_crfsuite_reader(file_of_crfsuite_reader, word="suffix=", limit=1)(nlp))
-    assert [token.text for token in examples[0].reference] == ["na", "es", "in", "ew", "rk", "."]
-    assert [token.tag_ for token in examples[0].reference][:2] == ["B-NP", "B-VP"]
-    assert {
-        token.text for e in create_crfsuite_reader(file_of_crfsuite_reader, word="?")(nlp) for token in e.reference
-    } == {"_"}
-    assert len(examples) == 1
-
-
-def test_training_in_spacys_steps_sees_attributes_changed_in_place(file_of_crfsuite_reader: Path) -> None:
-    """What is compiled once is told apart by its content, the attributes included."""
-    nlp = blank("crf_tagger", features=FEATURES)
-    examples = list(create_crfsuite_reader(file_of_crfsuite_reader)(nlp))
-    pipe = pipe_of(initialize(nlp, examples))
-    before = content_key(pipe.doc_model, examples[0])
-    doc = examples[0].predicted
-    doc._.crf_attributes = [["bias"]] * len(doc)
-    assert content_key(pipe.doc_model, examples[0]) != before
-
-
-def test_docs_without_attributes_are_refused(file_of_crfsuite_reader: Path) -> None:
-    nlp = blank("crf_tagger", features=FEATURES)
-    initialize(nlp, list(create_crfsuite_reader(file_of_crfsuite_reader)(nlp)))
-    with pytest.raises(DataError, match=r"has no attributes. Set doc._.crf_attributes"):
-        nlp("Anna lives")
-    doc = nlp.make_doc("Anna lives")
-    doc._.crf_attributes = [["bias"]]
-    with pytest.raises(DataError, match="of 2 tokens has attributes for 1 tokens"):
-        nlp(doc)
-    with pytest.raises(DataError, match="has no attributes"):
-        nlp.initialize(lambda: [Example(nlp.make_doc("Anna"), nlp.make_doc("Anna"))])
-
-
-def test_labels_that_break_the_scheme_are_refused_with_their_line(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("O\ta\nI-NP\tb\n")
-    with pytest.raises(FormatError, match=re.escape(f"{path}:2: ")):
-        list(create_crfsuite_reader(path, "chunk")(spacy.blank("xx")))

@@ -1,4 +1,4 @@
-"""Layouts and encodings of files: one rule for all commands that read a corpus or texts."""
+"""Layouts and encodings of files: the guess at them, and one rule for all commands that read a corpus or texts."""
 
 import json
 from pathlib import Path
@@ -7,18 +7,65 @@ from typing import Any
 import pytest
 import spacy
 
+from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset, guess
 from spacy_crfseq.corpora.layouts import corpus_block, corpus_place, trained_layout
+from spacy_crfseq.corpora.xml import XMLForm
 from tests.commands import Corpus, Run, refused, worked
+from tests.corpora.conftest import Write
+from tests.corpora.helpers import COMMANDS
 
-COMMANDS = [
-    "evaluate M F", "report M F -o page.html --samples 9", "calibrate M F -o new",
-    "evaluate M F --against M --samples 9", "active M F", "tag M F --html page.html", "explain M F --limit 1 -t 0",
-    "explain M -n 99 --texts F", "tag M F -o tagged.jsonl",
-]  # fmt: skip
-"""Commands that read a file F with a model M."""
 OUTPUTS = ("new", "tagged.jsonl")
 """Outputs that are not replaced unasked."""
 READS = "detected --format iob (word ent)."
+
+
+CHUNKS = "The DT B-NP\nold JJ I-NP\nmap NN I-NP\nlies VBZ B-VP\n. . O\n\n"
+ENTITIES = "Ada NNP B-PER\nKing NNP I-PER\nsaw VBD O\nOslo NNP B-LOC\n. . O\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (CHUNKS, "conll2000"),
+        (ENTITIES, "conll2002"),
+        ("-DOCSTART- -X- O O\n\nAda NNP B-NP B-PER\nsaw VBD B-VP O\nOslo NNP B-NP B-LOC\n. . O O\n\n", "conll2003"),
+        (ENTITIES.replace(" NNP", "").replace(" VBD", "").replace(". .", "."), "iob"),
+        ('<?xml version="1.0"?>\n<!-- names -->\n<all>\n<n><given>Ada</given></n></all>', "xml"),
+        ("# text = Ada\n1\tAda\tAda\tPROPN\tNNP\t_\t0\troot\t_\t_\n\n", "conllu"),
+    ],
+)  # fmt: skip
+def test_presets_are_guessed(text: str, name: str, write: Write) -> None:
+    found = guess(write(text))
+    assert found is not None
+    assert found._replace(form=found.form and XMLForm()) == PRESETS[name]
+
+
+@pytest.mark.parametrize(("text", "columns", "scheme", "encoding"), [
+    ("Ada U-PER\nKing B-PER\nBo L-PER\nOslo O\n\n", ("word", "ent"), "BILUO", "utf8"),
+    (ENTITIES.replace("B-", "I-"), ("word", "tag", "ent"), "IOB1", "utf8"),
+    ("Málaga NNP B-LOC\n\n".encode("latin-1"), ("word", "tag", "ent"), "IOB2", "latin-1"),
+])  # fmt: skip
+def test_schemes_and_encodings_are_guessed(
+    text: str | bytes, columns: tuple[str, ...], scheme: str, encoding: str, write: Write
+) -> None:
+    assert guess(write(text)) == Preset(CUSTOM, columns, scheme, encoding, "ent")
+
+
+@pytest.mark.parametrize(("last", "columns"), [("B-UNIT", ("word", "_", "tag")), ("OTHER", ("word", "tag", "_"))])
+def test_the_tag_is_the_last_column_that_says_something(last: str, columns: tuple[str, ...], write: Write) -> None:
+    layout = guess(write(f"2 I1 OTHER\ncups I2 {last}\n\n" * 9))
+    assert layout is not None
+    assert layout.columns == columns
+
+
+def test_one_mistake_leaves_a_layout_what_it_is(write: Write) -> None:
+    assert guess(write(ENTITIES * 9 + "Oslo NNP I-LOC\n\n")) is PRESETS["conll2002"]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "a\nb\n", "one two\nthree four five\nsix\n", b"\0\1\2"])
+def test_a_file_that_is_no_corpus_has_no_layout(text: str | bytes, write: Write) -> None:
+    assert guess(write(text)) is None
+    assert guess(Path("none")) is None
 
 
 @pytest.fixture(scope="module")
