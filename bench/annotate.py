@@ -15,7 +15,7 @@ from bench._harness import Options, Row, benchmark, say
 
 if TYPE_CHECKING:
     from spacy_crfseq.pipeline.component import CRFComponent
-    from spacy_crfseq.schemes import Span
+    from spacy_crfseq.schemes import TagSpan
     from spacy_crfseq.tools.annotate.journal import Decision
     from spacy_crfseq.tools.annotate.learning import Learner
 
@@ -31,7 +31,7 @@ class Gold(NamedTuple):
     """A text and its spans."""
 
     words: list[str]
-    spans: list[Span]
+    spans: list[TagSpan]
 
 
 class How(NamedTuple):
@@ -267,14 +267,14 @@ def _sequences(path: Path) -> list[Gold]:
     """Return the sequences of a file with tags, shuffled; runs of a tag are spans."""
     from spacy_crfseq.corpora.guessing import find_layout
     from spacy_crfseq.corpora.layouts import read_layout
-    from spacy_crfseq.schemes import Span
+    from spacy_crfseq.schemes import TagSpan
 
     texts = []
     for sentence in read_layout(path, find_layout(path, None).layout):
-        at, spans = 0, list[Span]()
+        at, spans = 0, list[TagSpan]()
         for label, group in groupby(sentence.columns["tag"]):
             size = len(list(group))
-            spans.append(Span(at, at + size, label))
+            spans.append(TagSpan(at, at + size, label))
             at += size
         texts.append(Gold(sentence.words, spans))
     Random(0).shuffle(texts)

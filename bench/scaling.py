@@ -133,7 +133,7 @@ def _arithmetic(size: int, rounds: int) -> list[float]:
 
 
 class _Bowl:
-    """A sum of squares with its time taken off: implements `types.Objective`."""
+    """A sum of squares with its time taken off: implements `types.BatchObjective`."""
 
     n_threads, approachable, spent = 1, False, 0.0
 

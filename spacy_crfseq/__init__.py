@@ -2,7 +2,7 @@
 
 ``nlp.add_pipe("crf_ner")``, ``"crf_tagger"`` and ``"crf_chunker"`` are found through entry points; nothing has to be
 imported.  The classes that users name, in annotations and checks, come from here: `CRFComponent` (what ``add_pipe``
-returns), `DocPosterior` (what its `posterior` returns; `Posterior` for short) and `LinearChainCRF` (its `crf`).  `CRF`
+returns), `DocPosterior` (what its `posterior` returns) and `LinearChainCRF` (its `crf`).  `CRF`
 is an estimator for lists of feature dictionaries.  They are imported when they are first asked for: ``import
 spacy_crfseq`` loads neither spaCy nor numba, and `CRF` no spaCy.
 """
@@ -15,17 +15,15 @@ if TYPE_CHECKING:
     from .model import LinearChainCRF
     from .pipeline.component import CRFComponent
     from .pipeline.doc_posterior import DocPosterior
-    from .pipeline.doc_posterior import DocPosterior as Posterior
 
 __version__ = "0.1.0"
-__all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "Posterior", "__version__"]
+__all__ = ["CRF", "CRFComponent", "DocPosterior", "LinearChainCRF", "__version__"]
 
 _HOMES = {
     "CRF": ("estimator", "CRF"),
     "CRFComponent": ("pipeline.component", "CRFComponent"),
     "DocPosterior": ("pipeline.doc_posterior", "DocPosterior"),
     "LinearChainCRF": ("model", "LinearChainCRF"),
-    "Posterior": ("pipeline.doc_posterior", "DocPosterior"),
 }
 """Where the classes are."""
 

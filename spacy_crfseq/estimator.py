@@ -49,7 +49,7 @@ from .files import replacing
 from .inference.posterior import Posterior
 from .model import LinearChainCRF
 from .optimizers.online import seeded
-from .potentials.layout import DenseRows, Layout, Rows, bigram_columns, cells, rows_of, taken
+from .potentials.layout import DenseRows, Layout, WeightRows, bigram_columns, cells, rows_of, taken
 from .potentials.linear import Linear
 from .potentials.protocol import Potential
 from .potentials.sums import Sum
@@ -406,7 +406,7 @@ class _Training:
         tags = np.fromiter(map(number.__getitem__, gold), np.int32, len(gold))
         self._attributes, self._labels, self._bags = attributes, labels, bags
         observed, steps = _observed(settings, text, tags, (len(attributes.names), n), bigram_columns(tags, offsets, n))
-        rows: Rows = DenseRows(*observed.shape)
+        rows: WeightRows = DenseRows(*observed.shape)
         if not observed.all():
             rows = rows_of([np.flatnonzero(observed)], *observed.shape)
         self._layout = Layout(n, rows, DenseRows(0, steps.size), None if steps.all() else steps, False)

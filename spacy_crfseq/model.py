@@ -21,7 +21,7 @@ from .inference.posterior import Posterior
 from .potentials.layout import DenseRows, Layout, cells, used_rows, widened
 from .potentials.linear import CachedSums, Linear, Source
 from .potentials.protocol import Potential
-from .potentials.sums import Small, Sum, TokenScores
+from .potentials.sums import SmallPotential, Sum, TokenScores
 from .potentials.tag_dictionary import EmissionMask, TagDictionary
 from .types import Bools, Constraints, Floats, Hashes, Numbers, OccurrenceRules, SupportPotential, TokenPotential
 
@@ -38,9 +38,9 @@ class LinearChainCRF:
     labels (list[str]): L labels.
     theta (Floats): [D] parameters as the layout orders them, then those of the added potentials; see `set_theta`.
     keys (tuple[Hashes, Hashes]): Feature keys of the unigram and of the bigram block.
-    dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.words``, may have.
+    dictionary (TagDictionary | None): Labels that frequent words, numbered in ``Encoded.dictionary_ids``, may have.
     templates (tuple[Numbers, Numbers] | None): The number of each feature's template, by block; None without templates.
-    added (tuple[Added, ...]): Potentials whose scores are added.
+    added_potentials (tuple[Added, ...]): Potentials whose scores are added.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class LinearChainCRF:
         keys: tuple[Hashes, Hashes],
         dictionary: TagDictionary | None = None,
         templates: tuple[Numbers, Numbers] | None = None,
-        added: tuple[Added, ...] = (),
+        added_potentials: tuple[Added, ...] = (),
     ) -> None:
         self.labels, self.layout, self.keys, self.dictionary = list(labels), layout, keys, dictionary
-        self.templates, self.added = templates, added
-        self.small: list[Small] = (
+        self.templates, self.added_potentials = templates, added_potentials
+        self.small: list[SmallPotential] = (
             [
                 plugin.potential(layout.n_labels, number)
                 if isinstance(plugin, SupportPotential)
                 else TokenScores(plugin, layout.n_labels, number)
-                for number, plugin in enumerate(added)
+                for number, plugin in enumerate(added_potentials)
             ]
-            if added
+            if added_potentials
             else []
         )
         self._mask, self.linear = None if dictionary is None else EmissionMask(dictionary), Linear(layout)
@@ -94,11 +94,13 @@ class LinearChainCRF:
     @property
     def potential(self) -> Potential:
         """The potential that the parameters belong to."""
-        return Sum(self.linear, self.small) if self.added else self.linear
+        return Sum(self.linear, self.small) if self.added_potentials else self.linear
 
     def at(self, theta: Floats) -> LinearChainCRF:
         """Return the same model with other parameters [D]."""
-        return LinearChainCRF(self.labels, self.layout, theta, self.keys, self.dictionary, self.templates, self.added)
+        return LinearChainCRF(
+            self.labels, self.layout, theta, self.keys, self.dictionary, self.templates, self.added_potentials
+        )
 
     def by_label(self, factors: Floats) -> Floats:
         """Return the factor of each weight [D] given those of the labels [L]; two labels have the larger one."""
@@ -147,14 +149,14 @@ class LinearChainCRF:
             steps = np.full((n, n), transitions)
             steps.ravel()[pairs] = self.layout.steps.ravel()
         layout = Layout(n, unigrams, bigrams, steps, self.layout.boundaries)
-        theta = np.zeros(layout.size + sum(plugin.size(n) for plugin in self.added), self.theta.dtype)
+        theta = np.zeros(layout.size + sum(plugin.size(n) for plugin in self.added_potentials), self.theta.dtype)
         new = layout.views(theta[: layout.size])
         targets = (unigram_places, bigram_places, pairs, moved, moved)
         for target, places, source in zip(new, targets, self.views, strict=True):
             target.reshape(-1)[places] = source.ravel()
         dictionary = None if self.dictionary is None else self.dictionary.widened(moved, n)
-        wider = LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added)
-        for plugin, own, target in zip(self.added, self.added_views, wider.added_views, strict=True):
+        wider = LinearChainCRF(labels, layout, theta, self.keys, dictionary, self.templates, self.added_potentials)
+        for plugin, own, target in zip(self.added_potentials, self.added_views, wider.added_views, strict=True):
             if isinstance(plugin, SupportPotential):
                 target.reshape(-1, n)[:, moved] = own.reshape(-1, len(moved))
         return wider
@@ -207,4 +209,4 @@ class LinearChainCRF:
         )
         layout = layout._replace(unigrams=unigrams, bigrams=bigrams)
         theta = np.concatenate([theta, self.theta[self.layout.size :]])
-        return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added)
+        return LinearChainCRF(self.labels, layout, theta, keys, self.dictionary, templates, self.added_potentials)

@@ -34,7 +34,7 @@ _CODES = {prefix: code for code, prefix in enumerate("OBILU")}
 _O, _B, _I, _L, _U = range(5)
 
 
-class Span(NamedTuple):
+class TagSpan(NamedTuple):
     """A labelled span of tokens: `start` is its first token, `end` the token after its last."""
 
     start: int
@@ -141,7 +141,7 @@ def describe_invalid(tags: Sequence[str], index: int, scheme: str) -> str:
     return f"tag {tag!r} may not {what} in {scheme}"
 
 
-def decode_lenient(tags: Sequence[str]) -> list[Span]:
+def decode_lenient(tags: Sequence[str]) -> list[TagSpan]:
     """Return the spans of any IOB1, IOB2 or BILUO sequence as conlleval reads them.
 
     A span begins at every B and U, and at an I or L whose type differs from the tag before or that comes after O, L or
@@ -149,12 +149,12 @@ def decode_lenient(tags: Sequence[str]) -> list[Span]:
     dropped: ["O", "I-A", "I-B"] contains two spans.
     RAISES DataError: On a tag that `split_tag` rejects.
     """
-    spans: list[Span] = []
+    spans: list[TagSpan] = []
     begin, previous = -1, OUTSIDE
     for i, tag in enumerate([*tags, OUTSIDE]):
         if tag == OUTSIDE or _begins(previous, tag):
             if begin >= 0:
-                spans.append(Span(begin, i, split_tag(previous)[1]))
+                spans.append(TagSpan(begin, i, split_tag(previous)[1]))
             begin = -1 if tag == OUTSIDE else i
         previous = tag
     return spans
@@ -172,11 +172,11 @@ def encode(spans: Iterable[tuple[int, int, str]], length: int, scheme: str) -> l
     for span in sorted(spans):
         start, end, label = span
         if not 0 <= start < end <= length:
-            raise DataError(f"{Span(*span)} is empty or reaches outside a sequence of {length} tokens.")
+            raise DataError(f"{TagSpan(*span)} is empty or reaches outside a sequence of {length} tokens.")
         if not label:
-            raise DataError(f"{Span(*span)} has no label.")
+            raise DataError(f"{TagSpan(*span)} has no label.")
         if start < previous[1]:
-            what = f"{Span(*span)} overlaps {Span(*previous)}"
+            what = f"{TagSpan(*span)} overlaps {TagSpan(*previous)}"
             raise DataError(f"{what}; a tag sequence can only represent spans that do not overlap.")
         tags[start:end] = _marks(end - start, label, scheme, start == previous[1] and label == previous[2])
         previous = span

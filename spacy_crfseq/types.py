@@ -205,10 +205,10 @@ class TextLoss(Loss, Protocol):
 
 
 @runtime_checkable
-class EvidenceLoss(Loss, Protocol):
+class SelectiveLoss(Loss, Protocol):
     """A loss that learns from some of its texts only."""
 
-    def has_evidence(self, batch: Batch) -> Bools:
+    def learns_from(self, batch: Batch) -> Bools:
         """Return which sequences [N] the loss learns from."""
 
 
@@ -238,7 +238,7 @@ class Strengths(NamedTuple):
     l2: float
 
 
-NONE = Strengths(0.0, 0.0)
+NO_PENALTY = Strengths(0.0, 0.0)
 
 
 @runtime_checkable
@@ -298,7 +298,7 @@ class RowBlock(NamedTuple):
 class RowGradient(NamedTuple):
     """The gradient of a few rows of a group: position t adds d[t] [C] to each of the rows ``ids[ptr[t]:ptr[t + 1]]``.
 
-    block (int): Number of the group in `Objective.blocks`.
+    block (int): Number of the group in `BatchObjective.blocks`.
     """
 
     block: int
@@ -362,7 +362,7 @@ class OnlineBatch(Protocol):
         """Return the loss at ``scale * theta`` and its gradient, in arrays that the next batch reuses."""
 
 
-class Objective(Protocol):
+class BatchObjective(Protocol):
     """Losses of data sets plus one penalty, as a function of the parameters theta [D], which consist of `blocks`."""
 
     regularizer: Regularizer
@@ -388,7 +388,7 @@ class Objective(Protocol):
         """Return objective, loss alone, and the objective's gradient [D], written to `out` if given."""
 
 
-class OnlineObjective(Objective, Protocol):
+class OnlineObjective(BatchObjective, Protocol):
     """An objective for online methods."""
 
     def minibatches(self, size: int, rng: np.random.Generator | None) -> Iterator[OnlineBatch]:
@@ -404,7 +404,7 @@ class OnlineObjective(Objective, Protocol):
         """Return the objective on a fixed sample of the training data, for choosing a learning rate."""
 
 
-class IndexedObjective(Objective, Protocol):
+class IndexedObjective(BatchObjective, Protocol):
     """An objective for methods that process one feature at a time and compute scores themselves."""
 
     @property
@@ -574,7 +574,7 @@ class SupportPotential(Stateful, Protocol):
         """Return the number of parameters, R * L."""
 
     def potential(self, n_labels: int, number: int) -> Any:
-        """Return the potential of its scores, a `potentials.sums.Small`; `number` is that of its inputs."""
+        """Return the potential of its scores, a `potentials.sums.SmallPotential`; `number` is that of its inputs."""
 
 
 LexemeFunction: TypeAlias = Callable[[str], "str | None"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .errors import DAMAGED, ModelFileError
 from .files import collecting
 from .model import Added, LinearChainCRF
-from .potentials.layout import DenseRows, Layout, Rows, SparseRows
+from .potentials.layout import DenseRows, Layout, SparseRows, WeightRows
 from .potentials.tag_dictionary import TagDictionary
 from .types import Floats, Hashes, Numbers, Stateful
 
@@ -48,7 +48,7 @@ def weights_to_bytes(crf: LinearChainCRF) -> bytes:
     if crf.dictionary is not None:
         words, allowed = crf.dictionary
         message["dictionary"] = {"words": words, "allowed": np.packbits(allowed, axis=1)}
-    states = [plugin.to_state() for plugin in crf.added if isinstance(plugin, Stateful)]
+    states = [plugin.to_state() for plugin in crf.added_potentials if isinstance(plugin, Stateful)]
     if states:
         message["potentials"] = states
     data: bytes = srsly.msgpack_dumps(message)
@@ -155,7 +155,7 @@ def _unpack_dictionary(stored: dict[str, Any], n_labels: int) -> TagDictionary:
     return TagDictionary(words, allowed)
 
 
-def _unpack_block(stored: dict[str, Any], width: int) -> tuple[Rows, Hashes, Numbers | None]:
+def _unpack_block(stored: dict[str, Any], width: int) -> tuple[WeightRows, Hashes, Numbers | None]:
     """Return the rows, keys and templates of a block, whose arrays fit each other: kernels do not check bounds."""
     keys, templates = _unpack_keys(stored["keys"]), None
     if "templates" in stored:

@@ -34,7 +34,7 @@ from spacy_crfseq.features.templates import Plan, make_plan, parse
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.model import LinearChainCRF
 from spacy_crfseq.papers.augmented.costs import Hamming
-from spacy_crfseq.potentials.layout import Layout, Rows, SparseRows, make_layout
+from spacy_crfseq.potentials.layout import Layout, SparseRows, WeightRows, make_layout
 from spacy_crfseq.potentials.linear import CachedSums, Linear, Source
 from spacy_crfseq.potentials.sums import Sum
 from spacy_crfseq.potentials.tag_dictionary import make_dictionary
@@ -411,8 +411,8 @@ def training_problem(
     kinds: dict[str, Any] = {"support": support, "boundaries": boundaries, "transitions": transitions}
     layout = make_layout(observed.encoded, observed.gold, n_labels, n_features, **kinds)
     dictionary = words = None
-    if growing.words is not None:
-        known = growing.words.keys, encoded.words, gold, all_allowed(n_labels)
+    if growing.dictionary_words is not None:
+        known = growing.dictionary_words.keys, encoded.dictionary_ids, gold, all_allowed(n_labels)
         dictionary, _ = make_dictionary(*known, dictionary_size, 2)
         words = dictionary.word_index()
     encoder, renumbered = growing.frozen(growing.keys, words)
@@ -444,7 +444,7 @@ def plain_scores(layout: Layout, theta: Floats, encoded: Encoded) -> Scores:
     return Scores(unigrams, transitions, views.start, views.end)
 
 
-def _plain_sums(rows: Rows, weights: Floats, ids: Ids) -> Floats:
+def _plain_sums(rows: WeightRows, weights: Floats, ids: Ids) -> Floats:
     dense, out = np.zeros((rows.n_rows, rows.width)), np.zeros((ids.columns.shape[0], rows.width))
     if isinstance(rows, SparseRows):
         dense[np.repeat(np.arange(rows.n_rows), np.diff(rows.ptr)), rows.cols] = weights

@@ -13,7 +13,7 @@ import numpy as np
 
 from spacy_crfseq.types import Batch, Scores
 
-NONE = -np.inf
+IMPOSSIBLE = -np.inf
 
 
 # --- label sequences ------------------------------------------------------------------------------------------------
@@ -63,8 +63,8 @@ def completions(scores: Scores, gold: Sequence[int] | None = None) -> tuple[np.n
 
 def log_sum(values: np.ndarray) -> float:
     """Return ``log sum exp(values)``, minus infinity for no finite value."""
-    largest = values.max(initial=NONE)
-    return float(largest + np.log(np.exp(values - largest).sum())) if largest > NONE else NONE
+    largest = values.max(initial=IMPOSSIBLE)
+    return float(largest + np.log(np.exp(values - largest).sum())) if largest > IMPOSSIBLE else IMPOSSIBLE
 
 
 def agrees(paths: np.ndarray, gold: Sequence[int]) -> np.ndarray:
@@ -85,7 +85,7 @@ def expectations(scores: Scores, gold: Sequence[int] | None = None) -> Scores:
     """
     paths, path_scores = completions(scores, gold)
     log_z = log_sum(path_scores)
-    return weighted_counts(scores, paths, np.exp(path_scores - log_z) if log_z > NONE else np.zeros(len(paths)))
+    return weighted_counts(scores, paths, np.exp(path_scores - log_z) if log_z > IMPOSSIBLE else np.zeros(len(paths)))
 
 
 def weighted_counts(scores: Scores, paths: np.ndarray, weights: np.ndarray) -> Scores:
@@ -203,7 +203,7 @@ def covariance_loss(scores: Scores, batch: Batch, own: np.ndarray | None = None)
     for weight, (first, last) in zip(batch.weights, pairwise(batch.offsets), strict=True):
         one = sequence(scores, first, last)
         paths, path_scores = completions(one)
-        paths, path_scores = paths[path_scores > NONE], path_scores[path_scores > NONE]
+        paths, path_scores = paths[path_scores > IMPOSSIBLE], path_scores[path_scores > IMPOSSIBLE]
         if first == last or weight == 0 or not len(paths):
             continue
         logs = path_scores - log_sum(path_scores)
@@ -287,16 +287,16 @@ def _log_sums(rows: np.ndarray) -> np.ndarray:
 
 def best_score(scores: Scores) -> float:
     """Return ``max_y score(y)``, minus infinity where every label sequence is forbidden."""
-    return float(completions(scores)[1].max(initial=NONE))
+    return float(completions(scores)[1].max(initial=IMPOSSIBLE))
 
 
 def masked(
     scores: Scores, start: np.ndarray, steps: np.ndarray, end: np.ndarray, allowed: np.ndarray | None = None
 ) -> Scores:
     """Return the scores with minus infinity where a label [L], a step [L, L] or a token's label [n, L] is forbidden."""
-    emissions = scores.emissions if allowed is None else np.where(allowed, scores.emissions, NONE)
+    emissions = scores.emissions if allowed is None else np.where(allowed, scores.emissions, IMPOSSIBLE)
     masks = zip((steps, start, end), scores[1:], strict=True)
-    return Scores(emissions, *(np.where(mask, array, NONE) for mask, array in masks))
+    return Scores(emissions, *(np.where(mask, array, IMPOSSIBLE) for mask, array in masks))
 
 
 def slow_log_partition(scores: Scores) -> float:
@@ -422,7 +422,7 @@ def local_log_loss(scores: Scores, gold: Sequence[int]) -> float:
 def ranked(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return all possible label sequences [P, n], best first, and their log-probabilities [P]."""
     paths, path_scores = completions(scores)
-    order = np.argsort(-path_scores, kind="stable")[: np.count_nonzero(path_scores > NONE)]
+    order = np.argsort(-path_scores, kind="stable")[: np.count_nonzero(path_scores > IMPOSSIBLE)]
     return paths[order], path_scores[order] - log_sum(path_scores)
 
 
@@ -437,7 +437,7 @@ def ranked_sums(lists: Sequence[np.ndarray]) -> np.ndarray:
 def probabilities(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
     """Return all label sequences that are possible [P, n], and the probability of each [P]."""
     paths, path_scores = completions(scores)
-    possible = path_scores > NONE
+    possible = path_scores > IMPOSSIBLE
     return paths[possible], np.exp(path_scores[possible] - log_sum(path_scores))
 
 

@@ -186,7 +186,7 @@ def test_classes_come_from_the_top_level() -> None:
         "from spacy_crfseq.model import LinearChainCRF as A\n"
         "from spacy_crfseq.pipeline.component import CRFComponent as B\n"
         "from spacy_crfseq.pipeline.doc_posterior import DocPosterior as C\n"
-        "print(LinearChainCRF is A, CRFComponent is B, DocPosterior is Posterior is C)\n"
+        "print(LinearChainCRF is A, CRFComponent is B, DocPosterior is C)\n"
         "print(set(spacy_crfseq.__all__) <= set(dir(spacy_crfseq)), hasattr(spacy_crfseq, 'Nothing'))\n"
     )
     assert run(script) == ["[]", "True True True", "True False"]

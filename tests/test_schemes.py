@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import (
-    Span,
+    TagSpan,
     TagTable,
     count_spans,
     decode_lenient,
@@ -31,17 +31,17 @@ TYPES = ("A", "B-x", "O")
 
 
 @st.composite
-def span_lists(draw: st.DrawFn) -> tuple[list[Span], int]:
+def span_lists(draw: st.DrawFn) -> tuple[list[TagSpan], int]:
     """Spans that do not overlap, in order, and a sequence length that holds them."""
     spans, position = [], 0
     one = st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from(TYPES))
     for gap, width, label in draw(st.lists(one, max_size=6)):
-        spans.append(Span(position + gap, position + gap + width, label))
+        spans.append(TagSpan(position + gap, position + gap + width, label))
         position += gap + width
     return spans, position + draw(st.integers(0, 2))
 
 
-EXAMPLE = [Span(0, 1, "A"), Span(1, 4, "A"), Span(4, 6, "B"), Span(7, 8, "A")]
+EXAMPLE = [TagSpan(0, 1, "A"), TagSpan(1, 4, "A"), TagSpan(4, 6, "B"), TagSpan(7, 8, "A")]
 TABLE = {
     "IOB1": "I-A B-A I-A I-A I-B I-B O I-A",
     "IOB2": "B-A B-A I-A I-A B-B I-B O B-A",
@@ -106,7 +106,7 @@ def test_invalid_tags_are_described(tags: str, scheme: str, index: int, message:
     ],
 )
 def test_decode_lenient(tags: str, spans: list[tuple[int, int, str]]) -> None:
-    assert decode_lenient(tags.split()) == [Span(*span) for span in spans]
+    assert decode_lenient(tags.split()) == [TagSpan(*span) for span in spans]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_transition_table_without_labels_and_plain() -> None:
 
 
 @given(span_lists(), st.sampled_from(SPAN_SCHEMES))
-def test_encode_decode_round_trip(example: tuple[list[Span], int], scheme: str) -> None:
+def test_encode_decode_round_trip(example: tuple[list[TagSpan], int], scheme: str) -> None:
     spans, length = example
     tags = encode(spans, length, scheme)
     assert len(tags) == length
@@ -259,7 +259,7 @@ def lists_of_spans(draw):
     for gap, size, label in draw(
         st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from("AB")), max_size=5)
     ):
-        spans.append(Span(at + gap, at + gap + size, label))
+        spans.append(TagSpan(at + gap, at + gap + size, label))
         at += gap + size
     return spans
 
@@ -280,7 +280,11 @@ def test_what_is_familiar():
     assert known.status("Ada", "LOC") == OTHER
     assert known.status("Bank of Oslo", "ORG") == NEW
     assert known.status("Bank of Rome", "LOC") == UNSEEN
-    words, gold, found = [["Rome", "of", "Ada"]], [[Span(0, 1, "LOC"), Span(2, 3, "PER")]], [[Span(2, 3, "PER")]]
+    words, gold, found = (
+        [["Rome", "of", "Ada"]],
+        [[TagSpan(0, 1, "LOC"), TagSpan(2, 3, "PER")]],
+        [[TagSpan(2, 3, "PER")]],
+    )
     assert known.counts(words, gold, found).tolist() == [[[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 1]]]
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spacy.training import Example
 
     from spacy_crfseq.features.encoder import Active
-    from spacy_crfseq.potentials.layout import Layout, Rows
+    from spacy_crfseq.potentials.layout import Layout, WeightRows
     from spacy_crfseq.training.dataset import Dataset
     from spacy_crfseq.training.objective import Objective, Term
     from spacy_crfseq.types import Floats, Optimizer
@@ -374,12 +374,12 @@ def within(whole: Layout, part: Layout) -> NDArray[np.int64]:
     )
 
 
-def _places(whole: Rows, part: Rows) -> NDArray[np.int64]:
+def _places(whole: WeightRows, part: WeightRows) -> NDArray[np.int64]:
     places: NDArray[np.int64] = np.searchsorted(_cells(whole), _cells(part))
     return places
 
 
-def _cells(rows: Rows) -> NDArray[np.int64]:
+def _cells(rows: WeightRows) -> NDArray[np.int64]:
     """Return row and column of each weight as one number, ascending."""
     ptr, cols = rows.places
     if not len(ptr):

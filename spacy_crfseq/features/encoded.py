@@ -43,24 +43,24 @@ class WordSlots(NamedTuple):
 class Tables(NamedTuple):
     """The ids of words and the bags of one block that an encoder has computed; its texts refer to them."""
 
-    words: WordSlots
+    slots: WordSlots
     store: BagStore
 
     @property
     def n_bytes(self) -> int:
         """Memory of both."""
-        return self.store.n_bytes + self.words.table.n_bytes
+        return self.store.n_bytes + self.slots.table.n_bytes
 
     def renumbered(self, ids: Ints | None) -> Tables:
         """Return tables of their own for features with other ids [F + 1]; arguments as of `Renumbering`."""
-        table, store = self.words.table.copy(), self.store.copy()
+        table, store = self.slots.table.copy(), self.store.copy()
         if ids is None:
-            return Tables(self.words._replace(table=table), store)
-        for column, target in zip(table.array.T, self.words.targets, strict=True):
+            return Tables(self.slots._replace(table=table), store)
+        for column, target in zip(table.array.T, self.slots.targets, strict=True):
             if target < 0:
                 entered = column != UNKNOWN
                 column[entered] = ids[column[entered]]
-        return Tables(self.words._replace(table=table), store.renumbered(ids))
+        return Tables(self.slots._replace(table=table), store.renumbered(ids))
 
 
 def empty_tables(plan: Plan, width: int) -> Tables:
@@ -76,29 +76,29 @@ class Ids(NamedTuple):
     """The features of tokens in one block: numbers of bags, and single ids, -1 for none.
 
     Those that follow from the words are looked up when the ids are used, so that a text takes a third of the memory.
-    columns (Ints | Packed): [T, C] rows of the lexicon, if `words` are given; then bags; then single ids.
+    columns (Ints | Packed): [T, C] rows of the lexicon, if `slots` are given; then bags; then single ids.
     n_singles (int): How many columns are single ids.
     offsets (Offsets): [N + 1].
-    words (WordSlots | None): The features that follow from the words.
+    slots (WordSlots | None): The features that follow from the words.
     """
 
     columns: Ints | Packed
     n_singles: int
     offsets: Offsets
     store: BagStore
-    words: WordSlots | None = None
+    slots: WordSlots | None = None
 
     @property
     def n_bytes(self) -> int:
         """Memory of the ids, of those of each word, and of all bags."""
         columns = self.columns.bytes.n_bytes if isinstance(self.columns, Packed) else self.columns.nbytes
-        return columns + self.store.n_bytes + (0 if self.words is None else self.words.table.n_bytes)
+        return columns + self.store.n_bytes + (0 if self.slots is None else self.slots.table.n_bytes)
 
     @property
     def tables(self) -> Tables:
         """The tables that the ids refer to."""
         nothing = np.zeros(0, np.int64)
-        return Tables(self.words or WordSlots(Growable(np.int32, 0), nothing, nothing, 0), self.store)
+        return Tables(self.slots or WordSlots(Growable(np.int32, 0), nothing, nothing, 0), self.store)
 
     def take(self, tokens: Tokens, offsets: Offsets) -> Ids:
         """Return the ids of some whole sequences, which get the offsets [N + 1]."""
@@ -108,17 +108,17 @@ class Ids(NamedTuple):
         """Return the bags [T, B] and the single ids [T, A] of the sequences first..last-1 of a part, or of all."""
         first, last = part or (0, len(self.offsets) - 1)
         offsets = self.offsets[first : last + 1]
-        columns, words = self.columns[int(offsets[0]) : int(offsets[-1])], self.words
+        columns, slots = self.columns[int(offsets[0]) : int(offsets[-1])], self.slots
         singles = columns.shape[1] - self.n_singles
-        if words is None:
+        if slots is None:
             return np.ascontiguousarray(columns[:, :singles]), np.ascontiguousarray(columns[:, singles:])
-        n_attrs = int((words.targets < 0).sum())
-        n_bags = len(words.targets) - n_attrs
+        n_attrs = int((slots.targets < 0).sum())
+        n_bags = len(slots.targets) - n_attrs
         bags = np.empty((len(columns), n_bags + singles - 1), np.int32)
         attrs = np.empty((len(columns), n_attrs + self.n_singles), np.int32)
         bags[:, n_bags:], attrs[:, n_attrs:] = columns[:, 1:singles], columns[:, singles:]
-        table = words.table.room, words.targets, bags, attrs, UNKNOWN
-        kernels.hashing.lexeme_ids(columns[:, 0].copy(), offsets - offsets[0], words.distances, words.width, *table)
+        table = slots.table.room, slots.targets, bags, attrs, UNKNOWN
+        kernels.hashing.lexeme_ids(columns[:, 0].copy(), offsets - offsets[0], slots.distances, slots.width, *table)
         return bags, attrs
 
     def parts(self) -> Iterator[tuple[slice, Ints, Ints]]:
@@ -129,7 +129,7 @@ class Ids(NamedTuple):
 
     def plain(self) -> Ids:
         """Return the same ids with all of them in the columns, so that tokens need not stay in their sequences."""
-        if self.words is None:
+        if self.slots is None:
             return self._replace(columns=self.columns[:])
         bags, attrs = self.expanded()
         return Ids(np.concatenate([bags, attrs], axis=1), attrs.shape[1], self.offsets, self.store)
@@ -145,8 +145,8 @@ class Ids(NamedTuple):
 
     def renumbered(self, ids: Ints | None, tables: Tables) -> Ids:
         """Return the features with other ids [F + 1], given their tables; see `Renumbering`."""
-        words = None if self.words is None else tables.words
-        same = self._replace(store=tables.store, words=words)
+        slots = None if self.slots is None else tables.slots
+        same = self._replace(store=tables.store, slots=slots)
         if ids is None or not self.n_singles:
             return same
         width = self.columns.shape[1]
@@ -162,14 +162,14 @@ class Ids(NamedTuple):
 class Encoded(NamedTuple):
     """A text ready for the model: ids that score labels, ids that score label pairs, and the sequences.
 
-    words (Ints | None): [T] indices of the words in the tag dictionary, -1 for others; None without a dictionary.
+    dictionary_ids (Ints | None): [T] indices of the words in the tag dictionary, -1 for others; None without one.
     inputs (tuple[NDArray, ...]): [T, ...] inputs of the added potentials.
     """
 
     unigrams: Ids
     bigrams: Ids
     offsets: Offsets
-    words: Ints | None = None
+    dictionary_ids: Ints | None = None
     inputs: tuple[NDArray[Any], ...] = ()
 
     @property
@@ -183,9 +183,9 @@ class Encoded(NamedTuple):
         return self._of(slice(int(offsets[0]), int(offsets[-1])), offsets - offsets[0])
 
     def _of(self, tokens: Tokens, offsets: Offsets) -> Encoded:
-        words = None if self.words is None else self.words[tokens]
+        ids = None if self.dictionary_ids is None else self.dictionary_ids[tokens]
         inputs = tuple(values[tokens] for values in self.inputs)
-        return Encoded(self.unigrams.take(tokens, offsets), self.bigrams.take(tokens, offsets), offsets, words, inputs)
+        return Encoded(self.unigrams.take(tokens, offsets), self.bigrams.take(tokens, offsets), offsets, ids, inputs)
 
 
 def concatenate(parts: Sequence[Encoded]) -> Encoded:
@@ -203,9 +203,9 @@ def concatenate(parts: Sequence[Encoded]) -> Encoded:
     unigrams, bigrams = (
         block[0]._replace(columns=np.concatenate([ids.columns for ids in block]), offsets=offsets) for block in blocks
     )
-    words = [part.words for part in parts if part.words is not None]
+    ids = [part.dictionary_ids for part in parts if part.dictionary_ids is not None]
     inputs = tuple(np.concatenate(values) for values in zip(*(part.inputs for part in parts), strict=True))
-    return Encoded(unigrams, bigrams, offsets, np.concatenate(words) if words else None, inputs)
+    return Encoded(unigrams, bigrams, offsets, np.concatenate(ids) if ids else None, inputs)
 
 
 def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offsets]:
@@ -222,31 +222,35 @@ class Renumbering(NamedTuple):
     ids (tuple): Of each block, the id in the model of each feature, -1 for features that the model does not have, and
         -1 once more for -1; [F + 1].  None if no id changes.
     tables (tuple[Tables, Tables]): Words and bags in the new ids.
-    words (Ints | None): [W + 1] the same for the words that a tag dictionary is made of; None if they do not change.
+    dictionary_ids (Ints | None): [W + 1] the same for the words of a tag dictionary; None if they do not change.
     """
 
     ids: tuple[Ints | None, Ints | None]
     tables: tuple[Tables, Tables]
-    words: Ints | None = None
+    dictionary_ids: Ints | None = None
 
     def __call__(self, text: Encoded) -> Encoded:
         """Return a text in the ids of the model; nothing is copied that stays as it is."""
         blocks = zip(text[:2], self.ids, self.tables, strict=True)
         unigrams, bigrams = (block.renumbered(ids, tables) for block, ids, tables in blocks)
-        words = text.words if self.words is None or text.words is None else self.words[text.words]
-        return text._replace(unigrams=unigrams, bigrams=bigrams, words=words)
+        of_words = text.dictionary_ids
+        if of_words is not None and self.dictionary_ids is not None:
+            of_words = self.dictionary_ids[of_words]
+        return text._replace(unigrams=unigrams, bigrams=bigrams, dictionary_ids=of_words)
 
 
 def renumbering(
-    tables: tuple[Tables, Tables], old: BlockKeys, new: BlockKeys, words: Ints | None = None
+    tables: tuple[Tables, Tables], old: BlockKeys, new: BlockKeys, dictionary_ids: Ints | None = None
 ) -> Renumbering:
     """Return the renumbering of features from the ids of some keys to those of others.
 
     tables (tuple[Tables, Tables]): Those of the texts, which do not change.
-    words (Ints | None): As in `Renumbering`.
+    dictionary_ids (Ints | None): As in `Renumbering`.
     """
     unigrams, bigrams = (_new_ids(*keys) for keys in zip(old, new, strict=True))
-    return Renumbering((unigrams, bigrams), (tables[0].renumbered(unigrams), tables[1].renumbered(bigrams)), words)
+    return Renumbering(
+        (unigrams, bigrams), (tables[0].renumbered(unigrams), tables[1].renumbered(bigrams)), dictionary_ids
+    )
 
 
 def _new_ids(old: Hashes, new: Hashes) -> Ints | None:

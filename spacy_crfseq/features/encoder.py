@@ -164,7 +164,7 @@ class Block:
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text, whose words have the rows [T] of the lexicon."""
-        plan, shifted, columns, (words, store) = self.plan, {0: rows}, list[Ints](), self.tables
+        plan, shifted, columns, (slots, store) = self.plan, {0: rows}, list[Ints](), self.tables
         if plan.lexeme_slots:
             self._enter_words(text, shifted)
             columns.append(rows)
@@ -181,7 +181,7 @@ class Block:
         table = np.empty((len(rows), len(columns)), np.int32)
         for i, column in enumerate(columns):
             table[:, i] = column
-        return Ids(table, len(plan.single_slots), text.offsets, store, words if plan.lexeme_slots else None)
+        return Ids(table, len(plan.single_slots), text.offsets, store, slots if plan.lexeme_slots else None)
 
     def _ids(self, numbers: Sequence[int], keys: Hashes, read: Callable[[int], Hashes]) -> Ints:
         """Return the ids [S * M] of features of templates by their keys, given the values [parts, M] behind those."""
@@ -200,7 +200,7 @@ class Block:
 
     def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
         """Assign ids to words in the slots where they are met; `shifted` as in `_values`."""
-        table = self.tables.words.table
+        table = self.tables.slots.table
         table.resize(max(table.size, self._lexicon.size), UNKNOWN)
         for i, slot in enumerate(self.plan.lexeme_slots):
             shifted[slot.key] = words = self._lexicon.shifted(shifted[0], text.offsets, slot.key)
@@ -212,7 +212,7 @@ class Block:
         """Enter the ids of words [R] in a slot."""
         offset, numbers = self.plan.lexeme_slots[i]
         members = self._features(numbers, partial(self._values, text, {offset: words}, {}))
-        self.tables.words.table.array[words, i] = members[0] if len(members) == 1 else self._bags(members.T)
+        self.tables.slots.table.array[words, i] = members[0] if len(members) == 1 else self._bags(members.T)
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
         """Return the keys [T] of the sets that a template uses, all sets, and its offset."""
@@ -309,11 +309,11 @@ class FrozenBlock(Block):
         # whether every word of the lexicon is in the table: none was met before
         self._is_complete = lexicon.size == 2 * lexicon.width
         if not self._is_complete:
-            tables.words.table.resize(max(tables.words.table.size, lexicon.size), UNKNOWN)
+            tables.slots.table.resize(max(tables.slots.table.size, lexicon.size), UNKNOWN)
 
     def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
         """Assign ids to new words at once in all slots."""
-        table, n_words = self.tables.words.table, self._lexicon.size
+        table, n_words = self.tables.slots.table, self._lexicon.size
         first = table.size
         if first < n_words:
             table.resize(n_words, UNKNOWN)
@@ -355,13 +355,13 @@ class Encoder(Generic[AnyBlock]):
     """Computes both blocks of features over one lexicon; base of the growing and of the frozen encoder.
 
     columns (list[str]): The token columns that texts need.
-    words (HashIndex | None): Words of a tag dictionary.
+    dictionary_words (HashIndex | None): Words of a tag dictionary.
     """
 
     unigrams: AnyBlock
     bigrams: AnyBlock
     columns: list[str]
-    words: HashIndex | None
+    dictionary_words: HashIndex | None
     _lexicon: Lexicon
 
     @property
@@ -400,7 +400,7 @@ class GrowingEncoder(Encoder[GrowingBlock]):
         known: tuple[KnownFeatures, KnownFeatures] | None = None,
         has_words: bool = False,
     ) -> None:
-        self.columns, self.words = list(column_names(unigrams, bigrams)), HashIndex() if has_words else None
+        self.columns, self.dictionary_words = list(column_names(unigrams, bigrams)), HashIndex() if has_words else None
         self._lexicon, first = lexicon, known or (None, None)
         self.unigrams = GrowingBlock(unigrams, lexicon, self.columns, first[0])
         self.bigrams = GrowingBlock(bigrams, lexicon, self.columns, first[1])
@@ -415,22 +415,22 @@ class GrowingEncoder(Encoder[GrowingBlock]):
         unigrams = self.unigrams.frequent([text.unigrams for text in texts], min_count)
         return unigrams, self.bigrams.frequent([text.bigrams for text in texts], min_count)
 
-    def frozen(self, keys: BlockKeys, words: HashIndex | None = None) -> tuple[FrozenEncoder, Renumbering]:
+    def frozen(self, keys: BlockKeys, dictionary_words: HashIndex | None = None) -> tuple[FrozenEncoder, Renumbering]:
         """Return an encoder for the features with some keys, and the function that gives texts its ids.
 
         It has met all words of this encoder.
         This encoder and its texts do not change.  Texts in the new ids can be joined with those of the new encoder.
-        words (HashIndex | None): Words of the tag dictionary.
+        dictionary_words (HashIndex | None): Words of the tag dictionary.
         """
         places = None
-        if self.words is not None and words is not None:
-            places = np.append(words.find(self.words.keys)[0], np.int32(-1))
+        if self.dictionary_words is not None and dictionary_words is not None:
+            places = np.append(dictionary_words.find(self.dictionary_words.keys)[0], np.int32(-1))
         new = renumbering(self.tables, self.keys, keys, places)
         plans, index = (self.unigrams.plan, self.bigrams.plan), (HashIndex(keys[0]), HashIndex(keys[1]))
-        return FrozenEncoder(*plans, self._lexicon, index, words, tables=new.tables, joins=True), new
+        return FrozenEncoder(*plans, self._lexicon, index, dictionary_words, tables=new.tables, joins=True), new
 
     def _word_numbers(self, orths: Hashes) -> Ints | None:
-        return None if self.words is None else self.words.add(orths)[0]
+        return None if self.dictionary_words is None else self.dictionary_words.add(orths)[0]
 
 
 class CacheLimits(NamedTuple):
@@ -446,7 +446,7 @@ class FrozenEncoder(Encoder[FrozenBlock]):
     Its tables are a cache: it begins new ones when they are full.  Texts encoded before do not change.
     lexicon (Lexicon): Perhaps with words that were met before.
     index (tuple[HashIndex, HashIndex]): The features of both blocks.
-    words (HashIndex | None): Words of the tag dictionary.
+    dictionary_words (HashIndex | None): Words of the tag dictionary.
     tables (tuple[Tables, Tables] | None): To begin with.
     joins (bool): Whether its texts are to be joined: then it begins new tables only if encoding fails.
     """
@@ -460,12 +460,16 @@ class FrozenEncoder(Encoder[FrozenBlock]):
         bigrams: Plan,
         lexicon: Lexicon,
         index: tuple[HashIndex, HashIndex],
-        words: HashIndex | None = None,
+        dictionary_words: HashIndex | None = None,
         *,
         tables: tuple[Tables, Tables] | None = None,
         joins: bool = False,
     ) -> None:
-        self.columns, self.words, self._joins = list(column_names(unigrams, bigrams)), words, joins
+        self.columns, self.dictionary_words, self._joins = (
+            list(column_names(unigrams, bigrams)),
+            dictionary_words,
+            joins,
+        )
         self._plans, self._index = (unigrams, bigrams), index
         self._begin(lexicon, tables)
 
@@ -479,7 +483,7 @@ class FrozenEncoder(Encoder[FrozenBlock]):
 
     def anew(self, lexicon: Lexicon, *, joins: bool = False) -> FrozenEncoder:
         """Return an encoder of the same features with a lexicon and tables of its own, which are empty."""
-        return FrozenEncoder(*self._plans, lexicon, self._index, self.words, joins=joins)
+        return FrozenEncoder(*self._plans, lexicon, self._index, self.dictionary_words, joins=joins)
 
     def with_room(self) -> FrozenEncoder:
         """Return this encoder, or one of the same features with empty tables if its own are full."""
@@ -519,4 +523,4 @@ class FrozenEncoder(Encoder[FrozenBlock]):
         return self.unigrams.active(rows, text), self.bigrams.active(rows, text)
 
     def _word_numbers(self, orths: Hashes) -> Ints | None:
-        return None if self.words is None else self.words.find(orths)[0]
+        return None if self.dictionary_words is None else self.dictionary_words.find(orths)[0]

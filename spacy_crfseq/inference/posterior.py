@@ -13,7 +13,7 @@ from .. import kernels
 from ..decoders.viterbi import check_possible
 from ..errors import ConfigError
 from ..potentials.linear import Source
-from ..potentials.protocol import Part
+from ..potentials.protocol import SequenceRange
 from ..threads import available, over, shards
 from ..types import Bools, Constraints, Decoder, Floats, Ints, OccurrenceRules, Offsets, Scores
 
@@ -122,7 +122,7 @@ class Posterior(NamedTuple):
         n_threads = 1 if most < 2 else min(n_threads or available(), most)
         untempered = self._replace(temperature=1.0)  # as the decoder was chosen in training
 
-        def fill(part: Part) -> None:
+        def fill(part: SequenceRange) -> None:
             scores, offsets, tokens, allowed = untempered._scores(part)
             labels[tokens] = decoder(scores, offsets, self.constraints, allowed)
             if self.rules is not None:
@@ -290,7 +290,7 @@ class Posterior(NamedTuple):
                 places = slice(tokens.start + b, tokens.start + e), slice(number, number + 1)
                 yield Piece(states, np.array([0, e - b]), *places, *rest)
 
-    def _scores(self, part: Part) -> tuple[Scores, Offsets, slice, Bools | None]:
+    def _scores(self, part: SequenceRange) -> tuple[Scores, Offsets, slice, Bools | None]:
         """Return the scores of some sequences, their offsets from 0 on, their tokens, and the labels these may have."""
         scores = self.source.scores(part)
         if self.temperature != 1:

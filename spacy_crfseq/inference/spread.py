@@ -71,17 +71,19 @@ class Spread(NamedTuple):
 class SpreadPosterior:
     """The distribution of the labels of all tokens; methods as of `Posterior`.
 
-    words (Posterior): That of the words.
-    of_spans (Callable | None): Returns the probabilities of spans of words in place of ``words.span_probabilities``.
+    word_posterior (Posterior): That of the words.
+    of_spans (Callable | None): Returns the probabilities of spans of words in place of
+        ``word_posterior.span_probabilities``.
     """
 
     def __init__(
         self,
-        words: Posterior,
+        word_posterior: Posterior,
         spread: Spread,
         of_spans: Callable[[Ints, Offsets, Offsets], NDArray[np.float64]] | None = None,
     ) -> None:
-        self.words, self.spread, self._of_spans = words, spread, of_spans or words.span_probabilities
+        self.word_posterior, self.spread = word_posterior, spread
+        self._of_spans = of_spans or word_posterior.span_probabilities
 
     @property
     def offsets(self) -> Offsets:
@@ -96,23 +98,23 @@ class SpreadPosterior:
     @property
     def temperature(self) -> float:
         """The divisor of the scores."""
-        return self.words.temperature
+        return self.word_posterior.temperature
 
     def decode(self, decoder: Decoder, n_threads: int = 1, exact: Bools | None = None) -> Ints:
         """Return the chosen label of every token [T]."""
-        return self.spread.labels(self.words.decode(decoder, n_threads, exact))
+        return self.spread.labels(self.word_posterior.decode(decoder, n_threads, exact))
 
     def marginals(self) -> Floats:
         """Return P(y_t = k | x) [T, n_labels]."""
-        return self.spread.marginals(self.words.marginals())
+        return self.spread.marginals(self.word_posterior.marginals())
 
     def missing(self) -> NDArray[np.float64]:
         """Return upper bounds of the probability [N] that all answers leave out under rules."""
-        return self.words.missing()
+        return self.word_posterior.missing()
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each sequence's labellings [N], in nats."""
-        return self.words.entropies()
+        return self.word_posterior.entropies()
 
     def label_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return the marginal probabilities [T] of labels [T]."""
@@ -121,7 +123,7 @@ class SpreadPosterior:
 
     def log_probabilities(self, labels: Ints) -> NDArray[np.float64]:
         """Return log P(labels | x) of each sequence [N], by the labels of its words."""
-        return self.words.log_probabilities(labels[self.spread.places])
+        return self.word_posterior.log_probabilities(labels[self.spread.places])
 
     def span_probabilities(self, labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
         """Return the probabilities of spans [S]."""
@@ -138,9 +140,9 @@ class SpreadPosterior:
 
     def nbest(self, k: int) -> NBest:
         """Return the k most probable labellings of each sequence."""
-        labels, values = self.words.nbest(k)
+        labels, values = self.word_posterior.nbest(k)
         return NBest(self.spread.labels(labels), values)
 
     def sample(self, n: int, rng: np.random.Generator) -> Ints:
         """Return n independent labellings [n, T]."""
-        return self.spread.labels(self.words.sample(n, rng))
+        return self.spread.labels(self.word_posterior.sample(n, rng))

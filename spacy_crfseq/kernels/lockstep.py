@@ -23,7 +23,7 @@ from .jit import inlined, internal, kernel, llvm
 from .lattice import NO_NUMBERS, exact_expectations, scaled_expectations
 from .rows import add_ragged, add_ragged_sparse
 from .sequences import PlainScores
-from .updates import Rows, Settings, adagrad
+from .updates import RowArrays, UpdateSettings, adagrad
 
 _expectations, _adagrad = internal(scaled_expectations), internal(adagrad)
 BUNCH = 4
@@ -144,7 +144,9 @@ def _find_own(ptr: Offsets, ids: Ints, thread: int, n_threads: int, own_ptr: Off
 
 
 @inlined
-def _load(text: ChainText, rows: Rows, work: PassArrays, part: int, first: int, ends: Offsets, factors: Floats) -> None:
+def _load(
+    text: ChainText, rows: RowArrays, work: PassArrays, part: int, first: int, ends: Offsets, factors: Floats
+) -> None:
     """Write the scores of those of n sequences that a part owns; ends [n + 1], weights, 0 of others, to factors [n]."""
     row_ptr, cols, values = rows[:3]
     begin = text.offsets[first]
@@ -168,8 +170,8 @@ def _load(text: ChainText, rows: Rows, work: PassArrays, part: int, first: int, 
 
 @kernel
 def pass_over(
-    text: ChainText, size: int, since: int, rows: tuple[Rows, Rows], clock: float, settings: Settings, work: PassArrays,
-    thread: int,
+    text: ChainText, size: int, since: int, rows: tuple[RowArrays, RowArrays], clock: float, settings: UpdateSettings,
+    work: PassArrays, thread: int,
 ) -> None:  # fmt: skip
     """Make the steps of one thread for a text, in mini-batches of `size` sequences; add their losses to `work`.
 

@@ -36,7 +36,7 @@ from .jit import inlined, internal, kernel, light
 from .lattice import exactly, solve, workspace
 from .sequences import LANES, PlainScores, add_counts, limits, longest, part, path_score, step_to
 
-NONE = -1
+NO_LABEL = -1
 """The label of a path that does not exist."""
 GROUP = 4
 """Labels whose steps are compared at a time."""
@@ -288,12 +288,12 @@ def best_labellings(
 ) -> tuple[Ints, NDArray[np.float64]]:
     """Return the k best labels [k, T] of each sequence and their scores [k, N], in float64.
 
-    Minus infinity forbids a label or a step.  Where a sequence has fewer than k labellings, `NONE` and minus infinity
-    stand for the others.
+    Minus infinity forbids a label or a step.  Where a sequence has fewer than k labellings, `NO_LABEL` and minus
+    infinity stand for the others.
 
     log_z: [N] receives log Z, as `lattice.posterior` writes it.
     """
-    labels, values = np.full((k, len(scores.emissions)), NONE, np.int32), np.empty((k, len(offsets) - 1))
+    labels, values = np.full((k, len(scores.emissions)), NO_LABEL, np.int32), np.empty((k, len(offsets) - 1))
     log_z, left = np.empty(len(offsets) - 1) if log_z is None else log_z, np.zeros(len(offsets) - 1, np.bool_)
     _best_labellings((*scores.wide(),), offsets, labels, values, log_z, left)
     for _, s, _, total in exactly(scores, offsets, left):
@@ -361,7 +361,7 @@ def _search(scores: Scores, b: int, work: Alternatives, labels: Ints) -> int:
     length = emissions.shape[0]
     for p in range(1, length):
         for j in range(incoming.shape[0]):
-            pairs[p, j, 0] = NONE
+            pairs[p, j, 0] = NO_LABEL
     _fill_incoming(transitions, end, length, 0, length, best, incoming)
     first, _ = _best_two(incoming)
     values[0], deviations[0, 0], deviations[0, 1], deviations[0, 2] = incoming[first], 0, length, first
@@ -382,7 +382,7 @@ def _search(scores: Scores, b: int, work: Alternatives, labels: Ints) -> int:
         # and the second best at all places before
         for p in range(place - 1, 0, -1):
             best_label = row[p]
-            if pairs[p, best_label, 0] == NONE:
+            if pairs[p, best_label, 0] == NO_LABEL:
                 _fill_incoming(transitions, end, p, best_label, length, best, incoming)
                 first, second = _best_two(incoming)
                 pairs[p, best_label, 0], pairs[p, best_label, 1] = first, second
@@ -460,7 +460,7 @@ def best_combinations(
     the sequences groups[g]..groups[g + 1] - 1, and the value of a combination is the sum of theirs.
     """
     k = len(values)
-    out_labels, out_values = np.full_like(labels, NONE), np.full((k, len(groups) - 1), -np.inf)
+    out_labels, out_values = np.full_like(labels, NO_LABEL), np.full((k, len(groups) - 1), -np.inf)
     for g, (first, last) in enumerate(pairwise(groups.tolist())):
         sums, chosen = np.zeros(1), np.zeros((1, last - first), np.int64)  # of each combination, paths of the sequences
         for s in range(first, last):

@@ -18,12 +18,12 @@ STRIDE_CLOCK, STRIDE_POSITION = 0.7548776662466927, 0.5698402909980532
 """Multiples of these spread evenly over [0, 1) modulo 1 (the additive recurrence R2 of Roberts 2018)."""
 
 
-Rows: TypeAlias = tuple[Offsets, Ints, Floats, Floats, Floats]
+RowArrays: TypeAlias = tuple[Offsets, Ints, Floats, Floats, Floats]
 """row_ptr, cols, weights, sums of weights for their average (empty: none), and seen [R, 2], float64: the sum of squares
 of each row, and the clock at its last visit."""
-Listed: TypeAlias = tuple[Offsets, Floats, int]
+ListedPlaces: TypeAlias = tuple[Offsets, Floats, int]
 """places [n], values [n], in longer arrays, and n, as `collect` lists them."""
-Settings: TypeAlias = tuple[float, float, float, float, float, float]
+UpdateSettings: TypeAlias = tuple[float, float, float, float, float, float]
 """The clock's unit for the weights of the average; rate, offset and least of `optimizers.adagrad`; strengths of the
 squared norm and of the L1 norm per tick of the clock."""
 
@@ -88,7 +88,9 @@ def _choose(d: Floats, clock: float, least: float, begin: int, used: Ints, facto
 
 
 @kernel
-def adagrad(gradient: tuple[Offsets, Ints, Floats], rows: Rows, clock: float, settings: Settings, begin: int) -> None:
+def adagrad(
+    gradient: tuple[Offsets, Ints, Floats], rows: RowArrays, clock: float, settings: UpdateSettings, begin: int
+) -> None:
     """Make AdaGrad steps with one accumulator for each row; `optimizers.adagrad` has the formulas.
 
     gradient: ptr [T + 1], ids [ptr[T]], d [T, C].  begin: The number of the first position in its mini-batch.
@@ -147,7 +149,7 @@ def adagrad(gradient: tuple[Offsets, Ints, Floats], rows: Rows, clock: float, se
 
 
 @kernel
-def average_rows(n_rows: int, width: int, rows: Rows, clock: float, unit: float, out: Floats) -> None:
+def average_rows(n_rows: int, width: int, rows: RowArrays, clock: float, unit: float, out: Floats) -> None:
     """Write the average that `adagrad` keeps to out: each row counts up to `clock`, also since its last visit."""
     row_ptr, _, weights, sums, seen = rows
     now = (clock / unit) ** 4
@@ -160,7 +162,7 @@ def average_rows(n_rows: int, width: int, rows: Rows, clock: float, unit: float,
 
 
 @kernel
-def catch_up(n_rows: int, width: int, rows: Rows, clock: float, settings: Settings) -> None:
+def catch_up(n_rows: int, width: int, rows: RowArrays, clock: float, settings: UpdateSettings) -> None:
     """Make the proximal steps that `adagrad` still owes to each row, as if all were visited now; arguments as there."""
     (row_ptr, _, weights, _, seen), (_, rate, offset, _, decay, lasso) = rows, settings
     for r in range(n_rows):
@@ -252,7 +254,7 @@ def collect(
 
 
 @kernel
-def weighted_square(listed: Listed, factors: Floats) -> float:
+def weighted_square(listed: ListedPlaces, factors: Floats) -> float:
     """Return the sum of the squares of values [n], times their factors [D] unless these are empty; in float64."""
     (places, values, n), total = listed, 0.0
     for k in range(n):
@@ -263,7 +265,7 @@ def weighted_square(listed: Listed, factors: Floats) -> float:
 
 @kernel
 def step_at(
-    listed: Listed, step: float, shrink: float, clock: float, weights: Floats, variances: Floats, sums: Floats
+    listed: ListedPlaces, step: float, shrink: float, clock: float, weights: Floats, variances: Floats, sums: Floats
 ) -> None:
     """Step against the gradient that `collect` has listed, ``step * variance * value`` long at each parameter.
 

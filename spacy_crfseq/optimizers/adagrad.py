@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from .. import kernels, threads
 from ..errors import ConfigError
-from ..types import NONE, ChainText, Floats, OnlineObjective, RowBlock, StepReport
+from ..types import NO_PENALTY, ChainText, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState, generator
 from .states import Kinds
 
@@ -129,7 +129,7 @@ class AdaGrad(GradientSteps):
         return new
 
     def last(self, state: AdaGradState, objective: OnlineObjective) -> Floats:
-        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
+        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NO_PENALTY)
         if not l1:  # the proximal steps of rows that were not visited lately
             self._catch_up(state, l1, l2)
         return state.weights
@@ -171,7 +171,7 @@ class AdaGrad(GradientSteps):
         if not len(state.seen):
             state.blocks, state.unit = objective.blocks, float(objective.n_total)
             state.seen = np.zeros((sum(block.n_rows for block in state.blocks), 2))
-        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NONE)
+        l1, l2 = (strength / max(1, objective.n_total) for strength in objective.regularizer.strengths or NO_PENALTY)
         if l1 or len(state.sums) != len(state.weights):
             state.sums = state.sums[:0]
         parts = [state.rows(block) for block in state.blocks]

@@ -15,7 +15,7 @@ import numpy as np
 from .. import kernels
 from ..errors import ConfigError
 from ..threads import parts, run
-from ..types import NONE, Floats, Objective, RowBlock, StepReport
+from ..types import NO_PENALTY, BatchObjective, Floats, RowBlock, StepReport
 from .states import Kinds, StoredState
 
 Result = TypeVar("Result")
@@ -131,7 +131,7 @@ class BatchMethod(Generic[State]):
     def export(self, state: BatchState, theta: Floats) -> None:
         theta[:] = state.theta
 
-    def iterate(self, objective: Objective, state: State) -> StepReport:
+    def iterate(self, objective: BatchObjective, state: State) -> StepReport:
         """Run one iteration: a step from the current point, unless the run has ended."""
         evaluations = int(not state.values)
         if evaluations:
@@ -144,10 +144,10 @@ class BatchMethod(Generic[State]):
             state.done = self.reason_to_stop(state, objective.n_threads)
         return state.report(evaluations + count)
 
-    def _begin(self, objective: Objective, state: State) -> None:
+    def _begin(self, objective: BatchObjective, state: State) -> None:
         state.begin(evaluate(objective, state.theta, state.take()))
 
-    def _step(self, objective: Objective, state: State) -> tuple[Point | None, int]:
+    def _step(self, objective: BatchObjective, state: State) -> tuple[Point | None, int]:
         """Return the next point, None if there is no better one, and the number of evaluations of the objective.
 
         The gradient norm becomes that of the next point.  If no further step can help, `state.done` says so.
@@ -166,7 +166,7 @@ class BatchMethod(Generic[State]):
         return ""
 
 
-def evaluate(objective: Objective, theta: Floats, gradient: Floats) -> Point:
+def evaluate(objective: BatchObjective, theta: Floats, gradient: Floats) -> Point:
     """Return the point theta [D], its gradient written to `gradient` [D]."""
     value, loss, gradient = objective.value_and_grad(theta, gradient)
     return Point(theta, value, loss, gradient)
@@ -201,12 +201,12 @@ def add_scaled(x: Floats, factor: float, y: Floats, out: Floats, n_threads: int)
     elementwise(kernels.vectors.add_scaled, n_threads, x, factor, y, out)
 
 
-def l1_strength(objective: Objective) -> float:
+def l1_strength(objective: BatchObjective) -> float:
     """Return the strength of the penalty's L1 norm."""
-    return (objective.regularizer.strengths or NONE).l1
+    return (objective.regularizer.strengths or NO_PENALTY).l1
 
 
-def pseudo_gradient(objective: Objective, point: Point, out: Floats) -> Floats:
+def pseudo_gradient(objective: BatchObjective, point: Point, out: Floats) -> Floats:
     """Write the subgradient of least norm to out [D] and return it; without an L1 norm, that is the gradient."""
     l1 = l1_strength(objective)
     elementwise(kernels.vectors.pseudo_gradient, objective.n_threads, point.theta, point.gradient, l1, out)

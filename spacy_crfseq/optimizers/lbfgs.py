@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import Floats, Objective, RowBlock
+from ..types import BatchObjective, Floats, RowBlock
 from .adagrad import AdaGrad
 from .batch import (
     OPTIMUM,
@@ -194,7 +194,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
     def start(self, theta: Floats) -> QuasiNewtonState:
         return QuasiNewtonState.at(theta, history=History.empty(theta, self.history, self.longest, self.stretch))
 
-    def _begin(self, objective: Objective, state: QuasiNewtonState) -> None:
+    def _begin(self, objective: BatchObjective, state: QuasiNewtonState) -> None:
         # weights that are not zero come from earlier training, and are nearer to the optimum than an epoch's
         if objective.approachable and not state.theta.any():
             self._approach(objective, state)
@@ -211,7 +211,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
             online.iterate(objective, run)
             online.export(run, state.theta)  # an interrupt keeps it
 
-    def _step(self, objective: Objective, state: QuasiNewtonState) -> tuple[Point | None, int]:
+    def _step(self, objective: BatchObjective, state: QuasiNewtonState) -> tuple[Point | None, int]:
         history, work = state.history, state.take()
         point, count = self._search(objective, state, work)
         if point is None:
@@ -224,11 +224,11 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
         state.free.append(work)
         return point, count
 
-    def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
+    def _gradient(self, objective: BatchObjective, point: Point, out: Floats) -> Floats:
         """Return the gradient that a direction starts from, possibly in out [D]."""
         raise NotImplementedError
 
-    def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
+    def _search(self, objective: BatchObjective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
         """Search along a direction, which is written to out [D]; return the result of `_step`."""
         raise NotImplementedError
 
@@ -249,10 +249,10 @@ class LBFGS(QuasiNewton):
     longest: ClassVar[int] = 24
     stretch: ClassVar[float] = 2.0
 
-    def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
+    def _gradient(self, objective: BatchObjective, point: Point, out: Floats) -> Floats:
         return point.gradient
 
-    def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
+    def _search(self, objective: BatchObjective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
         slope = state.history.direction(out, objective.n_threads)
         first_step = 1.0 if state.history.used else 1.0 / max(1.0, (-slope) ** 0.5)
         point, _, count = search(objective, state, out, slope, first_step, CURVATURE)
@@ -278,10 +278,10 @@ class OWLQN(QuasiNewton):
     max_iterations: int = 1000
     epochs: int = 0
 
-    def _gradient(self, objective: Objective, point: Point, out: Floats) -> Floats:
+    def _gradient(self, objective: BatchObjective, point: Point, out: Floats) -> Floats:
         return pseudo_gradient(objective, point, out)
 
-    def _search(self, objective: Objective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
+    def _search(self, objective: BatchObjective, state: QuasiNewtonState, out: Floats) -> tuple[Point | None, int]:
         old, history, threads = state.current, state.history, objective.n_threads
         has_corners = bool(l1_strength(objective))
         history.direction(out, threads)
@@ -316,7 +316,7 @@ ROUNDING = 1e-6
 
 
 def search(
-    objective: Objective, state: BatchState, direction: Floats, slope: float, first_step: float, curvature: float
+    objective: BatchObjective, state: BatchState, direction: Floats, slope: float, first_step: float, curvature: float
 ) -> tuple[Point | None, float, int]:
     """Search along a direction [D] from the current point.
 
@@ -339,7 +339,7 @@ class _Search:
     """The points tried; only the last and the best one keep their arrays."""
 
     def __init__(
-        self, objective: Objective, state: BatchState, direction: Floats, slope: float, curvature: float
+        self, objective: BatchObjective, state: BatchState, direction: Floats, slope: float, curvature: float
     ) -> None:
         self.objective, self.state, self.direction, self.curvature = objective, state, direction, curvature
         self.origin = self.last = self.best = _Trial(0.0, slope, state.current)

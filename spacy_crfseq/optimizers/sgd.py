@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import NONE, Floats, OnlineObjective, RowBlock, StepReport
+from ..types import NO_PENALTY, Floats, OnlineObjective, RowBlock, StepReport
 from .online import GradientSteps, OnlineState, generator
 from .states import Kinds
 
@@ -115,7 +115,7 @@ class SGD(GradientSteps):
     def iterate(self, objective: OnlineObjective, state: SGDState) -> StepReport:
         if state.rate == 0:
             state.rate = self._find_rate(objective.sample(), state)
-        lasso, decay = objective.regularizer.strengths or NONE
+        lasso, decay = objective.regularizer.strengths or NO_PENALTY
         if lasso and not len(state.paid):
             state.paid = np.zeros_like(state.weights)
         loss, n, blocks = 0.0, objective.n_total, objective.blocks

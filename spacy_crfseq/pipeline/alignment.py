@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from spacy.tokens import Span as DocSpan
+from spacy.tokens import Span
 from spacy.training import Example
 
 from .evidence import Tags, about
@@ -65,7 +65,7 @@ class Unaligned:
         return [label for label in self.counts if label not in left]
 
 
-def _gold_spans(annotation: Annotation, example: Example) -> list[tuple[DocSpan, str]]:
+def _gold_spans(annotation: Annotation, example: Example) -> list[tuple[Span, str]]:
     reference = example.reference
     if annotation.scheme is not None:
         return [(span, span.label_) for span in annotation.spans_in(reference)]
@@ -73,7 +73,7 @@ def _gold_spans(annotation: Annotation, example: Example) -> list[tuple[DocSpan,
     return [(reference[token.i : token.i + 1], tag) for token, tag in tags if tag]
 
 
-def _described(example: Example, span: DocSpan, label: str, places: Sequence[int]) -> str:
+def _described(example: Example, span: Span, label: str, places: Sequence[int]) -> str:
     predicted = example.predicted
     tokens = " ".join(predicted[int(place)].text for place in dict.fromkeys(places))
     return f"{about(example.reference, 'In')}, {span.text!r} ({label}) is not a sequence of the tokens {tokens!r}."

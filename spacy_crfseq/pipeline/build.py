@@ -47,15 +47,15 @@ def build_model(
     if old is not None:
         carry_over(old, crf)
     data = TrainingSet(texts.example_encoder).with_corpus(texts.corpus).with_terms(texts.terms)
-    return crf, data, Origins(features, collected.example_encoder.strings or {}, model.place.vocab)
+    return crf, data, Origins(features, collected.example_encoder.strings or {}, model.vocab_in_use.vocab)
 
 
 def _choose_words(model: DocModel, collected: EncodedTexts, old: TagDictionary | None) -> TagDictionary | None:
     """Return the tag dictionary of the training corpus, None if the method has none."""
-    index, data, method = collected.collector.words, collected.corpus.data, model.method
-    if index is None or data.encoded.words is None:
+    index, data, method = collected.collector.dictionary_words, collected.corpus.data, model.method
+    if index is None or data.encoded.dictionary_ids is None:
         return None
-    seen = index.keys, data.encoded.words, data.gold
+    seen = index.keys, data.encoded.dictionary_ids, data.gold
     limits = method.tag_dictionary_size, method.tag_dictionary_min_count
     dictionary, _ = make_dictionary(*seen, model.labels.constraints, *limits)
     return dictionary if old is None else dictionary.united(old, *seen)

@@ -161,7 +161,7 @@ class CRFComponent(TrainablePipe):
 
     def works_on(self, vocab: Vocab) -> bool:
         """Whether the component has this vocab, or read Docs of it last, as one from another pipeline does."""
-        return vocab in (self.vocab, self.doc_model.place.vocab)
+        return vocab in (self.vocab, self.doc_model.vocab_in_use.vocab)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 1000) -> Iterator[Doc]:
         """Annotate a stream of Docs, at most `batch_size` at a time and no more than fit in the processor's cache."""

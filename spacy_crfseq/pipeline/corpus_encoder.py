@@ -104,7 +104,7 @@ def encode_corpus(
     """
     loss, labelled = (model.method.loss, True) if term is None else (term.loss, not is_unlabelled(term.loss))
     by_docs = model.first or model.features.set_names or model.method.potentials or isinstance(loss, TextLoss)
-    without_docs = labelled and not by_docs and model.place.vocab is model.vocab
+    without_docs = labelled and not by_docs and model.vocab_in_use.vocab is model.vocab
     growing = _GrowingCorpus(model, example_encoder, loss, labelled)
     portions = examples.portions if without_docs and isinstance(examples, Corpus) else None
     try:
@@ -140,9 +140,9 @@ class _PackedText:
         self._packed = self._packed or [Packed(unigrams.columns.shape[1]), Packed(bigrams.columns.shape[1])]
         for packed, ids in zip(self._packed, self._blocks, strict=True):
             packed.append(ids.columns[:])
-        if part.words is not None:
+        if part.dictionary_ids is not None:
             self._words = self._words or Growable(np.int32)
-            self._words.append(part.words)
+            self._words.append(part.dictionary_ids)
         self._inputs.append(part.inputs)
         self._offsets.append(self._offsets.array[-1] + part.offsets[1:])
 

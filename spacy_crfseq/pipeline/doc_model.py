@@ -27,7 +27,7 @@ from ..types import Floats, NetworkPotential, OccurrenceRules
 from .cfg import UNCALIBRATED
 from .feature_names import MAX_STRINGS, FeatureReader, LargestNames, Origins, names_left
 from .labels import LabelSet
-from .prediction import DocColumns, DocReader, Place, Trained, lexeme_reader
+from .prediction import DocColumns, DocReader, Trained, VocabInUse, lexeme_reader
 from .settings import Method
 from .tasks import Annotation
 
@@ -51,7 +51,7 @@ class DocModel:
     method (Method): How the component models and learns; replaced by `use_method`.
     networks (dict): The neural networks among the potentials, by the numbers of their inputs.
     cfg (dict[str, Any]): Settings of the component; those that were fitted to the weights are stored with them.
-    place (Place): Where new words are looked up.
+    vocab_in_use (VocabInUse): Where new words are looked up.
     feature_names (list[str]): Readable names of both blocks' features, empty where they were not kept.
     show (Callable): Called with the thinc model that spaCy's tools see: a view of the weights, made anew when their
         sizes change.
@@ -81,7 +81,7 @@ class DocModel:
         self.lock = threads.surviving(RLock())
         self._crf: LinearChainCRF | None = None
         self._encoder: FrozenEncoder | None = None
-        self.place = Place(vocab)
+        self.vocab_in_use = VocabInUse(vocab)
 
     def use_method(self, method: Method) -> None:
         """Model and learn in this way from now on."""
@@ -113,7 +113,7 @@ class DocModel:
         if crf is None or encoder is None:
             crf, encoder = self.trained()  # which says so
         fitted = self.cfg["temperature"], self.cfg["calibration"]
-        return Trained(self.reader(), self.method, crf, encoder, *fitted, self.place, self.lock)
+        return Trained(self.reader(), self.method, crf, encoder, *fitted, self.vocab_in_use, self.lock)
 
     def reader(self, strings: dict[int, str] | None = None) -> DocReader:
         """Return how the model reads Docs; `strings` get the values of features while an encoder collects them."""
@@ -311,7 +311,7 @@ class DocModel:
     def lexicon(self, strings: dict[int, str] | None = None) -> Lexicon:
         """Return a table for words, which fills `strings` with the texts of their values."""
         plans = self.features.plans()
-        read = lexeme_reader(self.place, lexical_names(*plans), self.features.functions, strings)
+        read = lexeme_reader(self.vocab_in_use, lexical_names(*plans), self.features.functions, strings)
         return new_lexicon(*plans, read)
 
     def growing_encoder(
@@ -348,12 +348,12 @@ class DocModel:
         def read(docs: list[Doc], preset: bool) -> DocColumns:
             return self.reader(strings).read(docs, encoder.columns, preset=preset)
 
-        return FeatureReader(encoder, strings, self.features, read, lambda: self.place.vocab)
+        return FeatureReader(encoder, strings, self.features, read, lambda: self.vocab_in_use.vocab)
 
     def encode(self, docs: list[Doc]) -> tuple[Encoded, DocColumns]:
         """Return the words of Docs as numbers, and the columns read; their vocab need not be the component's."""
         encoder = self.encoder
-        self.place.use(docs)
+        self.vocab_in_use.use(docs)
         columns = self.reader().read(docs, encoder.columns)
         return encoder.encode(columns.text), columns
 

@@ -75,24 +75,24 @@ class DocPosterior:
     doc_offsets (Offsets): [docs + 1] tokens.
     tags (tuple[str, ...]): The L labels of the model, in the order of its numbers; then, if a Doc has white space, tags
         I- for it that the model does not have.
-    words (Posterior): P(labels | texts) of the words alone.
+    word_posterior (Posterior): P(labels | texts) of the words alone.
     columns (DocColumns): Those of the Docs.
     decided (Mapping[int, DocEvidence]): Decisions of earlier components, by Doc.
     places (Offsets | None): [W] tokens of the words; None if all tokens are words.
     """
 
     def __init__(
-        self, trained: Trained, words: Posterior, columns: DocColumns, decided: Mapping[int, DocEvidence]
+        self, trained: Trained, word_posterior: Posterior, columns: DocColumns, decided: Mapping[int, DocEvidence]
     ) -> None:
-        self._trained, self.words, self.columns, self.decided = trained, words, columns, decided
+        self._trained, self.word_posterior, self.columns, self.decided = trained, word_posterior, columns, decided
         gaps, labels = columns.gaps, trained.labels
         self.doc_offsets = columns.doc_offsets if gaps is None else gaps.doc_offsets
         self._spread = spread = None if gaps is None else labels.spread(gaps, columns.text.offsets)
-        self._posterior = words if spread is None else SpreadPosterior(words, spread)
+        self._posterior = word_posterior if spread is None else SpreadPosterior(word_posterior, spread)
         self.places = None if spread is None else spread.places
         self.tags = labels.tags if spread is None else labels.token_tags
         self._scheme, self._calibration = labels.annotation.scheme, trained.calibration
-        self._exact = np.ones(len(words.offsets) - 1, np.bool_)
+        self._exact = np.ones(len(word_posterior.offsets) - 1, np.bool_)
 
     @property
     def distribution(self) -> Posterior | SpreadPosterior:
@@ -134,7 +134,7 @@ class DocPosterior:
         if self._scheme is not None:
             return spans_of(labels, self.offsets, tag_table(self.tags, self._scheme))
         tokens = np.arange(len(labels)) if self.places is None else self.places
-        sequence = np.repeat(np.arange(len(self.words.offsets) - 1), np.diff(self.words.offsets))
+        sequence = np.repeat(np.arange(len(self.word_posterior.offsets) - 1), np.diff(self.word_posterior.offsets))
         return SpanArrays(sequence, tokens, tokens + 1, labels[tokens].astype(np.int64))
 
     @cached_property
@@ -154,7 +154,9 @@ class DocPosterior:
         spans = self.all_spans
         if self._scheme is None:
             _ = self.distribution  # which may refuse
-            return self.words._replace(temperature=temperature).label_probabilities(spans.type.astype(np.int32))
+            return self.word_posterior._replace(temperature=temperature).label_probabilities(
+                spans.type.astype(np.int32)
+            )
         return self._probabilities(temperature, curves, self.all_labels, spans.start, spans.end)
 
     def _probabilities(
@@ -176,14 +178,14 @@ class DocPosterior:
 
         def of_words(labels: Ints, starts: Offsets, ends: Offsets) -> NDArray[np.float64]:
             if isinstance(decoder, LearnedDecoder) and decoder.learned:
-                words = self.words._replace(temperature=1.0)
+                words = self.word_posterior._replace(temperature=1.0)
                 return decoder.span_probabilities(words, labels, starts, ends, by_both)
-            words = self.words._replace(temperature=temperature)
+            words = self.word_posterior._replace(temperature=temperature)
             return by_type(words.span_probabilities(labels, starts, ends), labels[starts])
 
         if self._spread is None:
             return of_words(labels, starts, ends)
-        return SpreadPosterior(self.words, self._spread, of_words).span_probabilities(labels, starts, ends)
+        return SpreadPosterior(self.word_posterior, self._spread, of_words).span_probabilities(labels, starts, ends)
 
     # Doc by Doc
 
@@ -226,7 +228,7 @@ class DocPosterior:
             reason = "its tags make up no spans" if self._scheme is None else f"least must be {LEAST_LIKELY} or more"
             raise ConfigError(f"{self._trained.labels.component}: {reason}.")
         tokens = np.arange(self.distribution.n_tokens) if self.places is None else self.places
-        rows = sorted(self.words.candidates(least)[0].tolist())
+        rows = sorted(self.word_posterior.candidates(least)[0].tolist())
         left = [(int(tokens[a]), int(tokens[b - 1]) + 1, split_tag(self.tags[tag])[1]) for a, b, tag in rows]
         number, scored = {tag: i for i, tag in enumerate(self.tags)}, list[Scored]()
         while left:  # spans that do not overlap are asked for at once
@@ -259,7 +261,7 @@ class DocPosterior:
     def word_marginals(self) -> list[Floats]:
         """Return the marginals of each Doc without those of white space [words, L]."""
         _ = self.distribution  # which may refuse
-        return np.split(self.words.marginals(), self.columns.doc_offsets[1:-1])
+        return np.split(self.word_posterior.marginals(), self.columns.doc_offsets[1:-1])
 
     def log_probabilities(self) -> NDArray[np.float64]:
         """Return the log-probability of each Doc's predicted labels [docs]."""
@@ -272,7 +274,7 @@ class DocPosterior:
     def nbest(self, k: int) -> list[list[Labelling]]:
         """Return the k best labellings of each Doc, or all there are.  RAISES ConfigError: If k is less than 1."""
         _ = self.distribution  # which may refuse
-        labels, scores = self.words.nbest(k).merged(self.words.offsets, self._sequence_bounds)
+        labels, scores = self.word_posterior.nbest(k).merged(self.word_posterior.offsets, self._sequence_bounds)
         labels = labels if self._spread is None else self._spread.labels(labels)
         return [
             [Labelling(labels[i, first:last], score) for i, score in enumerate(of_doc) if score > -np.inf]
@@ -316,7 +318,7 @@ class DocPosterior:
 
     @property
     def _sequence_bounds(self) -> NDArray[np.int64]:
-        return np.searchsorted(self.words.offsets, self.columns.doc_offsets)
+        return np.searchsorted(self.word_posterior.offsets, self.columns.doc_offsets)
 
     def _sums(self, of_sequences: NDArray[np.float64]) -> NDArray[np.float64]:
         home = np.repeat(np.arange(len(self)), np.diff(self._sequence_bounds))

@@ -55,7 +55,7 @@ class ExampleEncoder(NamedTuple):
                 for name, potential in reader.potentials.items()
             }
             reader = reader._replace(potentials=potentials)
-        model.place.use(docs)
+        model.vocab_in_use.use(docs)
         return reader.read(docs, columns)
 
     def compile(self, model: DocModel, examples: Sequence[Example], networks: bool = False) -> list[Dataset]:
@@ -95,7 +95,7 @@ def read_inputs(loss: TextLoss, columns: DocColumns, examples: Sequence[Example]
     RAISES ConfigError: If it does not have a row for each token.
     RAISES DataError: If it cannot learn from them.
     """
-    docs = [*columns.words([example.predicted for example in examples])]
+    docs = [*columns.without_space([example.predicted for example in examples])]
     inputs = loss.read(docs, [*words_of([example.reference for example in examples])])
     check_rows(inputs, sum(map(len, docs)), f"{component}: the loss {part_name(loss)}")
     return inputs

@@ -15,7 +15,7 @@ from spacy.training import Example
 from ..features.encoded import Encoded
 from ..prf import SEQUENCES
 from ..schemes import TagTable, count_spans, span_f1, spans_of
-from ..training.fit import Scores
+from ..training.fit import DevScores
 from ..types import MISSING, Bools, Floats, Ints, Offsets
 from .doc_model import DocModel
 from .labels import gold_tags, known_tags, same_words
@@ -51,7 +51,7 @@ class Evaluator:
             return float((predicted == gold)[known].mean()) if known.any() else 0.0
         return span_f1(np.where(known, predicted, MISSING), gold, self._encoded.offsets, self._table).f1
 
-    def scores(self, theta: Floats) -> Scores:
+    def scores(self, theta: Floats) -> DevScores:
         """Return the scores that `nlp.evaluate` finds on the Docs, None where they are not plain (`_is_plain`)."""
         if not self._plain:
             return None

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import DEP, ENT_IOB, ENT_TYPE, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.parts_of_speech import IDS
-from spacy.tokens import Doc
-from spacy.tokens import Span as DocSpan
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
@@ -28,7 +27,7 @@ from ..corpora.lines import MultiwordToken, with_forms
 from ..errors import ConfigError, FormatError, suggest
 from ..files import collecting
 from ..registry import check_types
-from ..schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid, is_tag
+from ..schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid, is_tag
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 if TYPE_CHECKING:
@@ -249,15 +248,15 @@ class DocBuilder:
             types[start:end] = [self._strings[label]] * (end - start)
         return iob, types
 
-    def _group(self, sentences: list[Sentence], column: str) -> list[Span]:
+    def _group(self, sentences: list[Sentence], column: str) -> list[TagSpan]:
         spans, base = [], 0
         for sentence in sentences:
             spans_of_sentence = self._spans(sentence, column) if column in sentence.columns else []
-            spans += [Span(base + s, base + e, label) for s, e, label in spans_of_sentence]
+            spans += [TagSpan(base + s, base + e, label) for s, e, label in spans_of_sentence]
             base += len(sentence.words)
         return spans
 
-    def _spans(self, sentence: Sentence, column: str) -> list[Span]:
+    def _spans(self, sentence: Sentence, column: str) -> list[TagSpan]:
         tags = sentence.columns[column]
         index = find_invalid(tags, self._settings.layout.scheme)
         if index is None:
@@ -313,7 +312,7 @@ def _doc(
     orths: Any,
     spaces: list[bool] | None,
     noted: list[Any],
-    groups: dict[str, list[Span]],
+    groups: dict[str, list[TagSpan]],
     attributes: list[int],
     values: Any,
     apart: bool = False,
@@ -334,7 +333,7 @@ def _doc(
 
         doc.user_data[APART] = True
     for key, spans in groups.items():
-        doc.spans[key] = [DocSpan(doc, *span) for span in spans]
+        doc.spans[key] = [Span(doc, *span) for span in spans]
     return doc
 
 

@@ -19,7 +19,7 @@ from ..features.sets import FeatureSet
 from ..features.templates import names_of
 from ..features.token_sets import make_token_sets
 from ..model import LinearChainCRF
-from ..potentials.layout import DenseRows, Rows
+from ..potentials.layout import DenseRows, WeightRows
 from ..types import Bools, Offsets
 from .prediction import DocColumns
 
@@ -199,7 +199,7 @@ def features_with_largest_weights(crf: LinearChainCRF) -> tuple[Offsets, Offsets
     return largest[:split], largest[split:] - base
 
 
-def _cells(rows: Rows, places: Offsets) -> tuple[Offsets, Offsets]:
+def _cells(rows: WeightRows, places: Offsets) -> tuple[Offsets, Offsets]:
     """Return feature and column of the weights at some places of a block."""
     if isinstance(rows, DenseRows):
         return np.divmod(places, rows.width)

@@ -87,6 +87,6 @@ def jackknife(
 
 def posterior_of(model: DocModel, texts: EncodedTexts) -> Posterior:
     """Return the distribution of a model's labels for the training corpus of texts that it was made of."""
-    _, renumbered = texts.collector.frozen(model.crf.keys, model.encoder.words)
+    _, renumbered = texts.collector.frozen(model.crf.keys, model.encoder.dictionary_words)
     encoded = renumbered(texts.corpus.data.encoded)
     return model.crf.posterior(encoded, model.labels.constraints, rules=model.rules)

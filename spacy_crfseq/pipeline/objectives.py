@@ -12,7 +12,7 @@ from ..potentials.protocol import Potential
 from ..training.compatibility import part_name
 from ..training.dataset import Dataset
 from ..training.objective import Objective, Term
-from ..types import EvidenceLoss, Loss, TextLoss
+from ..types import Loss, SelectiveLoss, TextLoss
 from .doc_model import DocModel
 
 FIRST = "the training corpus"
@@ -41,15 +41,15 @@ def further_terms(model: DocModel, data: Mapping[str, Dataset]) -> list[Term]:
     for name, (given, _, weight, visits) in model.method.each_term(model.name).items():
         if name in data and weight * visits:
             loss, learned = bound(model, given), data[name]
-            if isinstance(loss, EvidenceLoss):
+            if isinstance(loss, SelectiveLoss):
                 learned = _with_evidence(f"[components.{model.name}.terms.{name}]", learned, loss, part_name(given))
             terms.append(Term(learned, loss, weight, name, learned, visits))
     return terms
 
 
-def _with_evidence(where: str, data: Dataset, loss: EvidenceLoss, plugin: str) -> Dataset:
+def _with_evidence(where: str, data: Dataset, loss: SelectiveLoss, plugin: str) -> Dataset:
     """Return the sequences that a loss learns from.  RAISES DataError: If there are none."""
-    chosen = np.flatnonzero(loss.has_evidence(data.batch(0, data.n_sequences)))
+    chosen = np.flatnonzero(loss.learns_from(data.batch(0, data.n_sequences)))
     if data.n_sequences and not len(chosen):
         raise DataError(
             f"{where}: there is no evidence for {plugin} in any of {data.n_sequences:,} sentences. Check its corpus "

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from thinc.api import Config
 
     from ..training.checkpoint import Checkpoint
-    from ..training.fit import FitResult, Progress, Scores
+    from ..training.fit import DevScores, FitResult, Progress
     from .component import CRFComponent
 
 BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
@@ -238,11 +238,11 @@ class PipelineTraining(NamedTuple):
         return TrainingResults(results, False)
 
     def score(
-        self, losses: dict[str, float], known: Mapping[str, Scores] | None = None, *, scoring: bool = True
+        self, losses: dict[str, float], known: Mapping[str, DevScores] | None = None, *, scoring: bool = True
     ) -> dict[str, Any]:
         """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
 
-        known (Mapping[str, Scores] | None): Scores of components; they are used for a pipeline of one.
+        known (Mapping[str, DevScores] | None): Scores of components; they are used for a pipeline of one.
         scoring (bool): Whether to evaluate at all; without, a pipeline of several components has no scores.
         """
         nlp = self.nlp

@@ -70,7 +70,7 @@ class DocColumns(NamedTuple):
     doc_offsets: Offsets
     gaps: Gaps | None = None
 
-    def words(self, docs: Sequence[Doc]) -> Sequence[Doc]:
+    def without_space(self, docs: Sequence[Doc]) -> Sequence[Doc]:
         """Return the Docs that were read, without white space."""
         return docs if self.gaps is None else self.gaps
 
@@ -97,7 +97,7 @@ class Trained(NamedTuple):
     method (Method): Its decoder, threads and rules on occurrences.
     temperature (float): Divides the scores.
     calibration (Mapping): The numbers a and b of `doc_posterior.calibrated` for types of spans that have their own.
-    place (Place): Where new words are looked up.
+    vocab_in_use (VocabInUse): Where new words are looked up.
     lock (RLock): Held while tables of the encoder and of the weights grow, which threads share.
     """
 
@@ -107,7 +107,7 @@ class Trained(NamedTuple):
     encoder: FrozenEncoder
     temperature: float
     calibration: Mapping[str, Sequence[float]]
-    place: Place
+    vocab_in_use: VocabInUse
     lock: RLock
 
     @property
@@ -124,13 +124,13 @@ class Trained(NamedTuple):
         crf, encoder, labels = self.crf, self.encoder, self.labels
         rules = labels.rules(self.method.once, self.method.order)
         with self.lock:
-            in_zone = self.place.use(docs).in_memory_zone
+            in_zone = self.vocab_in_use.use(docs).in_memory_zone
             limits = CacheLimits(ZONE_BYTES, ZONE_BYTES - crf.cached_bytes) if in_zone else None
             encoded = encoder.encode(columns.text, limits)
             return crf.posterior(encoded, labels.constraints, allowed, self.temperature, rules)
 
 
-class Place:
+class VocabInUse:
     """The vocab where words are looked up: that of the Docs read last, which may not be the component's own."""
 
     def __init__(self, vocab: Vocab) -> None:
@@ -219,7 +219,7 @@ class DocReader(NamedTuple):
         if self.features.doc_attributes:
             tags: Sequence[str] = () if self.first is None else self.first.labels.tags
             labels = self._first_labels(docs, text, given, preset)
-            text = with_labels(text, [*text.words(docs)], self.features, labels, tags, self.strings)
+            text = with_labels(text, [*text.without_space(docs)], self.features, labels, tags, self.strings)
         return self.with_inputs(docs, text) if self.potentials else text
 
     def with_inputs(self, docs: Sequence[Doc], columns: DocColumns) -> DocColumns:
@@ -230,7 +230,7 @@ class DocReader(NamedTuple):
                 inputs.append(np.zeros(len(columns.text.orths), np.int32))
                 continue
             everything = isinstance(potential, NetworkPotential)
-            texts = docs if everything else [*columns.words(docs)]
+            texts = docs if everything else [*columns.without_space(docs)]
             read, component = potential.read(texts), self.labels.component
             what = f"{component}: the potential {name!r} ({type(potential).__name__})"
             check_rows(read, sum(map(len, texts)), what)
@@ -247,7 +247,7 @@ class DocReader(NamedTuple):
         allowed, _ = allowed_labels(first.labels, docs, columns, given, preset)
         held: list[Ints | None] = [None]
         if self.held_out:
-            held = [self.held_out.get(doc_key(doc)) for doc in columns.words(docs)]
+            held = [self.held_out.get(doc_key(doc)) for doc in columns.without_space(docs)]
         if any(of_doc is None for of_doc in held):
             posterior, method = first.posterior(docs, first.reader.with_inputs(docs, columns), allowed), first.method
             predicted = posterior.decode(method.decoder, method.n_threads)
@@ -372,19 +372,19 @@ def _token_sets(
 
 
 def lexeme_reader(
-    place: Place,
+    vocab_in_use: VocabInUse,
     names: Sequence[str],
     functions: Mapping[str, LexemeFunction],
     strings: dict[int, str] | None = None,
 ) -> LexemeValues:
     """Return a function from hashes of words [W] to the values [W, A] of the attributes `names`, 0 for none.
 
-    place (Place): Where the words are looked up.
+    vocab_in_use (VocabInUse): Where the words are looked up.
     strings (dict | None): As in `read_docs`.
     """
 
     def values_of(orths: Sequence[int]) -> Hashes:
-        lexemes = list(map(place.vocab.__getitem__, orths))
+        lexemes = list(map(vocab_in_use.vocab.__getitem__, orths))
         texts, table = list(map(TEXT, lexemes)), np.zeros((len(orths), len(names)), np.uint64)
         for i, name in enumerate(names):
             if name in LEXEME_HASHES or name in LEXEME_FLAGS:

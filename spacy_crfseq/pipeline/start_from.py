@@ -15,9 +15,9 @@ from ..errors import ConfigError
 from ..features.encoder import KnownFeatures
 from ..features.templates import Plan
 from ..model import Added, LinearChainCRF
-from ..potentials.layout import Rows, cells
+from ..potentials.layout import WeightRows, cells
 from ..training.compatibility import part_name
-from ..types import NONE, Bools, Floats, Hashes, Numbers, SupportPotential
+from ..types import NO_PENALTY, Bools, Floats, Hashes, Numbers, SupportPotential
 from .doc_model import DocModel
 
 OLD_TO_NEW = 4.0
@@ -40,7 +40,7 @@ def label_factors(source: DocModel, model: DocModel, n_new: int) -> Floats:
 
     n_new (int): Sequences of the new texts.
     """
-    if model.method.regularizer.strengths == NONE:
+    if model.method.regularizer.strengths == NO_PENALTY:
         return np.ones(len(model.labels.tags))
     new = ~np.isin(model.labels.tags, source.labels.tags)
     return np.where(new, 1.0, penalty_factor(source.n_sequences, n_new) ** -0.5)
@@ -57,7 +57,7 @@ def check_source(source: DocModel, model: DocModel) -> None:
             f"{where}, whose task is {task} with the scheme {scheme}; the config says {own} with {own_scheme}. "
             "Use the factory and the scheme of the trained component."
         )
-    for plugin in (*crf.added, *model.method.potentials.values()):
+    for plugin in (*crf.added_potentials, *model.method.potentials.values()):
         if not getattr(plugin, "transferable", True) or not isinstance(plugin, SupportPotential):
             raise ConfigError(f"{where} with the potential {part_name(plugin)}. Train on all texts.")
     if model.method.optimizer.requires & {"likelihood", "log_likelihood", "joint"}:
@@ -145,7 +145,7 @@ def carry_over(old: LinearChainCRF, new: LinearChainCRF) -> None:
 
 
 def _common_weights(
-    rows: Rows, new_rows: Rows, keys: Hashes, new_keys: Hashes
+    rows: WeightRows, new_rows: WeightRows, keys: Hashes, new_keys: Hashes
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places in two blocks of the weights that both have."""
     _, places, there = np.intersect1d(keys, new_keys, assume_unique=True, return_indices=True)

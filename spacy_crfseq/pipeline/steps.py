@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from spacy.training import Example
 
-from ..potentials.sums import Given, Sum
+from ..potentials.sums import GivenEmissions, Sum
 from ..training.dataset import SAMPLE_SEQUENCES, Dataset, join
 from ..training.objective import Objective, Term
 from ..types import Floats, Optimizer, StepReport
@@ -75,7 +75,7 @@ class Run:
         self._sinks.append(losses)
         if passes:
             words = ~is_space(docs)
-            given = {number: Given(emissions[words], number) for number, (emissions, _) in passes.items()}
+            given = {number: GivenEmissions(emissions[words], number) for number, (emissions, _) in passes.items()}
             self.work(given)
             for number, (emissions, backprop) in passes.items():
                 gradient = np.zeros_like(emissions, given[number].gradient.dtype)
@@ -94,7 +94,7 @@ class Run:
         n_epochs = max(network.sparse_epochs for network in model.networks.values())
         if n_epochs:
             none = np.zeros((1, len(model.labels.tags)), model.crf.theta.dtype)  # the inputs of all tokens are 0
-            objective = self.with_networks(data, {number: Given(none, number) for number in model.networks})
+            objective = self.with_networks(data, {number: GivenEmissions(none, number) for number in model.networks})
             self._state = optimizer.start(model.crf.theta)
             for _ in range(n_epochs):
                 self.report = optimizer.iterate(objective, self._state)
@@ -109,7 +109,7 @@ class Run:
         self._newer = None
         return theta
 
-    def work(self, given: Mapping[int, Given] | None = None) -> None:
+    def work(self, given: Mapping[int, GivenEmissions] | None = None) -> None:
         """Run the optimizer on the examples added, with these scores of networks, which get their gradient."""
         model, optimizer = self._model, self._optimizer
         data = self._batches.due(self.report is not None and self.report.converged)
@@ -132,7 +132,7 @@ class Run:
                 losses[model.name] = losses.get(model.name, 0.0) + self._estimate.per_token / len(self._sinks)
         self._sinks = []
 
-    def _on(self, data: Dataset, given: Mapping[int, Given] | None) -> Objective:
+    def _on(self, data: Dataset, given: Mapping[int, GivenEmissions] | None) -> Objective:
         """Return the objective on a batch or an epoch."""
         model = self._model
         if not given:
@@ -145,7 +145,7 @@ class Run:
             inputs[number] = np.arange(data.encoded.n_tokens)
         return self.with_networks(data._replace(encoded=data.encoded._replace(inputs=tuple(inputs))), given)
 
-    def with_networks(self, data: Dataset, given: Mapping[int, Given]) -> Objective:
+    def with_networks(self, data: Dataset, given: Mapping[int, GivenEmissions]) -> Objective:
         """Return the objective on data with the scores of networks, by the numbers of their inputs."""
         model = self._model
         crf, _ = model.trained()

@@ -22,8 +22,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..errors import ConfigError, DataError, suggest
-from ..schemes import Span as TagSpan
-from ..schemes import SpanArrays, encode, spans_of, split_tag, tag_table, tags_of, transition_table
+from ..schemes import SpanArrays, TagSpan, encode, spans_of, split_tag, tag_table, tags_of, transition_table
 from ..types import Bools, Constraints, Floats, Hashes, Ints, Offsets
 from .evidence import DocEvidence, Partial, SpanLike, Tags, about, crosses_sentences, store_token_scores
 from .structs import write_spans, write_tokens

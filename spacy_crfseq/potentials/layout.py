@@ -87,10 +87,10 @@ class SparseRows(NamedTuple):
         kernels.rows.add_ragged_sparse(ptr, ids, self.ptr, self.cols, weights, out)
 
 
-Rows: TypeAlias = DenseRows | SparseRows
+WeightRows: TypeAlias = DenseRows | SparseRows
 
 
-def cells(rows: Rows) -> NDArray[np.int64]:
+def cells(rows: WeightRows) -> NDArray[np.int64]:
     """Return ``row * width + column`` of each weight [size]."""
     if isinstance(rows, DenseRows):
         return np.arange(rows.size, dtype=np.int64)
@@ -107,13 +107,13 @@ def rows_of(places: Sequence[Offsets], n_rows: int, width: int) -> SparseRows:
     return SparseRows(np.searchsorted(every, bounds), (every % max(1, width)).astype(np.int32), width)
 
 
-def used_rows(rows: Rows) -> Bools:
+def used_rows(rows: WeightRows) -> Bools:
     """Return which rows [R] have a weight."""
     used: Bools = np.diff(rows.bounds) > 0
     return used
 
 
-def widened(rows: Rows, old_columns: NDArray[np.int64], width: int) -> tuple[Rows, NDArray[np.int64]]:
+def widened(rows: WeightRows, old_columns: NDArray[np.int64], width: int) -> tuple[WeightRows, NDArray[np.int64]]:
     """Return rows of a larger width, where column c is ``old_columns[c]``, and the new place of each weight."""
     row, column = np.divmod(cells(rows), max(1, rows.width))
     moved = row * width + old_columns[column]
@@ -125,12 +125,12 @@ def widened(rows: Rows, old_columns: NDArray[np.int64], width: int) -> tuple[Row
     return rows_of([every], rows.n_rows, width), np.searchsorted(every, moved)
 
 
-def united(rows: Rows, first: Rows) -> Rows:
+def united(rows: WeightRows, first: WeightRows) -> WeightRows:
     """Return rows that also have the weights of other rows, which are the first ones, of the same width."""
     return rows if isinstance(rows, DenseRows) else rows_of([cells(rows), cells(first)], rows.n_rows, rows.width)
 
 
-def taken(rows: Rows, numbers: Ints) -> tuple[Rows, Offsets]:
+def taken(rows: WeightRows, numbers: Ints) -> tuple[WeightRows, Offsets]:
     """Return some rows, by their numbers, -1 for an empty one, and the places of their weights among all."""
     bounds, is_dense, present = rows.bounds, isinstance(rows, DenseRows), numbers >= 0
     sizes = np.where(present, np.diff(bounds, append=bounds[-1])[numbers], 0)
@@ -145,14 +145,14 @@ def taken(rows: Rows, numbers: Ints) -> tuple[Rows, Offsets]:
 class Layout(NamedTuple):
     """The position of each group of parameters in theta.
 
-    unigrams, bigrams (Rows): Rows of width L, and of width L * L; no bigram rows without label-pair templates.
+    unigrams, bigrams (WeightRows): Rows of width L, and of width L * L; no bigram rows without label-pair templates.
     steps (Bools | None): [L, L] trainable transitions; None for all.
     boundaries (bool): Whether start and end scores are trainable.
     """
 
     n_labels: int
-    unigrams: Rows
-    bigrams: Rows
+    unigrams: WeightRows
+    bigrams: WeightRows
     steps: Bools | None
     boundaries: bool
 

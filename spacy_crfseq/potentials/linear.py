@@ -24,8 +24,8 @@ from ..features.encoded import Encoded, Ids
 from ..features.index import BagStore
 from ..threads import SHARD_FLOATS, cached_property, over, parts, shards
 from ..types import Bools, Constraints, Floats, Ints, Offsets, RowGradient, Scores
-from .layout import DenseRows, Layout, Rows, SparseRows, Views
-from .protocol import Addend, Part
+from .layout import DenseRows, Layout, SparseRows, Views, WeightRows
+from .protocol import Addend, SequenceRange
 from .tag_dictionary import EmissionMask, without_restricted
 
 ROUND_FLOATS = 1 << 23
@@ -43,7 +43,7 @@ class Linear:
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.n_labels, self.size = layout, layout.n_labels, layout.size
-        self.rows: tuple[Rows, ...] = (layout.unigrams, layout.bigrams)[: 2 if layout.bigrams.n_rows else 1]
+        self.rows: tuple[WeightRows, ...] = (layout.unigrams, layout.bigrams)[: 2 if layout.bigrams.n_rows else 1]
         self.score_width = self.rows[-1].width
         self.blocks = layout.blocks
         trainable = layout.trainable()
@@ -76,7 +76,7 @@ def assemble(views: Views, emissions: Floats, adders: Sequence[Adder]) -> Scores
     return Scores(emissions, transitions, views.start, views.end)
 
 
-def added(first: Scores, second: Scores) -> Scores:
+def add_scores(first: Scores, second: Scores) -> Scores:
     """Return the sum of two scores; transitions are per position if those of either are."""
     return Scores(*(a + b for a, b in zip(first, second, strict=True)))
 
@@ -110,7 +110,7 @@ class PassSums:
 
     FEWEST = 3
 
-    def __init__(self, rows: Rows, ids: Ids, n_groups: int) -> None:
+    def __init__(self, rows: WeightRows, ids: Ids, n_groups: int) -> None:
         bags, attrs = ids.expanded()
         self.rows, self.n_groups, self.n_bags = rows, n_groups, ids.store.size if bags.shape[1] else 0
         # in reverse order, so that a group with fewer bags gets more single features
@@ -192,7 +192,7 @@ class LinearPasses:
         self._taken: dict[int, tuple[int, int, Scores]] = {}
         self._free: list[Floats] = []
         self._used: list[Floats] = []
-        self.rounds: list[list[Part]] = []
+        self.rounds: list[list[SequenceRange]] = []
         room = 0  # for scores of the last round
         n_steps = potential.n_labels**2  # each part has their gradient, which should take no longer than its tokens
         for part in shards(text.offsets, potential.score_width, max(LARGER, n_steps // SHARD_FLOATS), n_threads):
@@ -208,7 +208,7 @@ class LinearPasses:
         for number, sums in enumerate(self._sums):
             sums.begin(self._views[number], None if self._target is None else self._target[number])
 
-    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
+    def forward(self, part: SequenceRange) -> tuple[Scores, Callable[[Scores], None]]:
         first, last = int(self._offsets[part[0]]), int(self._offsets[part[1]])
         room, emissions = self._room((last - first, self._potential.n_labels), self._views.start.dtype)
 
@@ -282,7 +282,7 @@ class LinearBatches:
         self._lists = [listed(ids) for _, ids in zip(self._block_rows, text[:2], strict=False)]
 
     def forward(
-        self, part: Part, theta: Floats, scale: float = 1.0
+        self, part: SequenceRange, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
         if theta is not self._theta:
             self._theta, self._views = theta, self._layout.views(theta)
@@ -345,7 +345,7 @@ class CachedSums:
     DENSE_SHARE = 8
     """Sparse rows with at least one in this many weights are treated as dense; this limits memory."""
 
-    def __init__(self, rows: Rows, weights: Floats) -> None:
+    def __init__(self, rows: WeightRows, weights: Floats) -> None:
         self._rows, self._weights = rows, weights
         self._store: BagStore | None = None
         self._sums, self._done = np.zeros((0, rows.width), weights.dtype), 0
@@ -374,7 +374,7 @@ class CachedSums:
             self._done = size
         return self._sums[:size]
 
-    def add(self, ids: Ids, sums: Floats, part: Part, out: Floats) -> None:
+    def add(self, ids: Ids, sums: Floats, part: SequenceRange, out: Floats) -> None:
         """Add the rows of some sequences to out [T, C], given the sums of their bags."""
         bags, attrs = ids.expanded(part)
         if bags.shape[1]:
@@ -422,7 +422,7 @@ class Source:
         mask: EmissionMask | None = None,
     ) -> None:
         self.n_labels, self.offsets, self.small = len(views.start), text.offsets, small
-        self.words = None if mask is None else text.words
+        self.dictionary_ids = None if mask is None else text.dictionary_ids
         self._text, self._views, self._mask = text, views, mask
         self._adders = list[Callable[..., None]]()
         for table, ids in zip(tables, text[:2], strict=False):
@@ -431,32 +431,32 @@ class Source:
 
     def without_restricted(self, allowed: Bools | None, constraints: Constraints) -> Source:
         """Return the scores where the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
-        if allowed is None or self.words is None:
+        if allowed is None or self.dictionary_ids is None:
             return self
         other = copy(self)
-        other.words = without_restricted(self.words, allowed, constraints)
+        other.dictionary_ids = without_restricted(self.dictionary_ids, allowed, constraints)
         return other
 
     def add(self, potential: Addend, theta: Floats, inputs: NDArray[Any]) -> None:
         """Add the scores of a potential that is not the model's, with its only inputs [T, ...]."""
         self._text, self.small = self._text._replace(inputs=(inputs,)), [*self.small, (potential, theta)]
 
-    def added(self, part: Part) -> Scores | None:
+    def added_scores(self, part: SequenceRange) -> Scores | None:
         """Return the scores of a part that small potentials add, if there are any."""
         total = None
         for potential, theta in self.small:
             scores = potential.forward(theta, self._text, part)[0]
-            total = scores if total is None else added(total, scores)
+            total = scores if total is None else add_scores(total, scores)
         return total
 
-    def scores(self, part: Part) -> Scores:
+    def scores(self, part: SequenceRange) -> Scores:
         """Return the scores of a part."""
         begin, end = int(self.offsets[part[0]]), int(self.offsets[part[1]])
         emissions = np.zeros((end - begin, self.n_labels), self._views.start.dtype)
         adders = [partial(add, part) for add in self._adders]
-        scores, small = assemble(self._views, emissions, adders), self.added(part) if self.small else None
+        scores, small = assemble(self._views, emissions, adders), self.added_scores(part) if self.small else None
         if small is not None:
-            scores = added(scores, small)
-        if self._mask is not None and self.words is not None:
-            self._mask.add(self.words[begin:end], scores.emissions)
+            scores = add_scores(scores, small)
+        if self._mask is not None and self.dictionary_ids is not None:
+            self._mask.add(self.dictionary_ids[begin:end], scores.emissions)
         return scores

@@ -7,20 +7,22 @@ and mini-batches that touch few parameters.  For prediction with one theta, see 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from ..features.encoded import Encoded
 from ..types import Floats, Offsets, RowBlock, RowGradient, Scores
 
-Part: TypeAlias = tuple[int, int]
+SequenceRange: TypeAlias = tuple[int, int]
 """Sequences ``first..last-1``, scored together; the token offsets of a part start at 0."""
 
 
 class Addend(Protocol):
-    """A potential whose scores and gradients of a part are complete arrays."""
+    """A potential whose scores and gradients of a part are complete arrays; `sums.SmallPotential` is its base class."""
 
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Callable[[Scores], Floats]]:
+    @abstractmethod
+    def forward(self, theta: Floats, text: Encoded, part: SequenceRange) -> tuple[Scores, Callable[[Scores], Floats]]:
         """Return the scores of a part, and a function from their gradient to that of theta [D]."""
 
 
@@ -30,15 +32,15 @@ class Passes(Protocol):
     A pass calls ``begin``, then, for each round, ``forward`` and its backprop for every part, in several threads and
     any order, and ``flush``.  It may go through the rounds more than once.  It ends with ``finish``.
 
-    rounds (list[list[Part]]): The parts of the text in order, in lists that threads share.
+    rounds (list[list[SequenceRange]]): The parts of the text in order, in lists that threads share.
     """
 
-    rounds: list[list[Part]]
+    rounds: list[list[SequenceRange]]
 
     def begin(self, theta: Floats, grad: Floats | None) -> None:
         """Start a pass at theta [D]; the gradient is added to `grad` [D], if given."""
 
-    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
+    def forward(self, part: SequenceRange) -> tuple[Scores, Callable[[Scores], None]]:
         """Return the scores of a part, and a function that collects their gradient."""
 
     def zeros(self, scores: Scores) -> Scores:
@@ -58,7 +60,7 @@ class Batches(Protocol):
         """Prepare the text that parts refer to."""
 
     def forward(
-        self, part: Part, theta: Floats, scale: float = 1.0
+        self, part: SequenceRange, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
         """Return scores at ``scale * theta``, and a function from their gradient to that of the parameters, by rows.
 
@@ -94,6 +96,6 @@ class Potential(Protocol):
         """Return a plan for mini-batches."""
 
 
-def tokens_of(offsets: Offsets, part: Part) -> slice:
+def tokens_of(offsets: Offsets, part: SequenceRange) -> slice:
     """Return the tokens of a part."""
     return slice(int(offsets[part[0]]), int(offsets[part[1]]))

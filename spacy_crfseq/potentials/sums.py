@@ -6,7 +6,7 @@ given ones, so that a penalty on them is one on the change.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from itertools import accumulate, pairwise
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from ..features.encoded import Encoded
 from ..types import Floats, Hashes, Offsets, RowBlock, RowGradient, Scores, SupportPotential, TokenPotential
 from .layout import EVERYWHERE
-from .linear import Linear, added
-from .protocol import Batches, Part, Passes, Potential, tokens_of
+from .linear import Linear, add_scores
+from .protocol import Addend, Batches, Passes, Potential, SequenceRange, tokens_of
 
 Backprop = Callable[[Scores], Floats]
-Adder = Callable[[Floats, Floats], None]
+GradientAdder = Callable[[Floats, Floats], None]
 
 
-class Small(ABC):
-    """Scores of a plug-in, whose inputs are ``Encoded.inputs[number]``; implements `protocol.Addend`.
+class SmallPotential(Addend):
+    """Scores of a plug-in, whose inputs are ``Encoded.inputs[number]``.
 
     width (int): Parameters in a row, for optimizers that treat those of a row alike.
     keys (Hashes | None): What each row belongs to, if that differs between training texts.
@@ -41,22 +41,18 @@ class Small(ABC):
         self.plugin: Any = plugin
         self.n_labels, self.number, self.size = n_labels, number, plugin.size(n_labels)
 
-    @abstractmethod
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
-        """Return the scores of a part, and a function from their gradient to that of theta [D]."""
 
-
-class TokenScores(Small):
+class TokenScores(SmallPotential):
     """The scores of a `types.TokenPotential`."""
 
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+    def forward(self, theta: Floats, text: Encoded, part: SequenceRange) -> tuple[Scores, Backprop]:
         tokens = tokens_of(text.offsets, part)
         offsets, inputs = text.offsets[part[0] : part[1] + 1] - tokens.start, text.inputs[self.number][tokens]
         scores: tuple[Scores, Backprop] = self.plugin.forward(theta, inputs, offsets, self.n_labels)
         return scores
 
 
-class RowScores(Small):
+class RowScores(SmallPotential):
     """Emissions from parameters [R, L] of a `types.SupportPotential`."""
 
     def __init__(self, plugin: SupportPotential, n_labels: int, number: int = 0) -> None:
@@ -64,10 +60,10 @@ class RowScores(Small):
         self.width = n_labels
 
     @abstractmethod
-    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, GradientAdder]:
         """Return emissions [T, L], and a function that adds their gradient to that of the weights [R, L]."""
 
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+    def forward(self, theta: Floats, text: Encoded, part: SequenceRange) -> tuple[Scores, Backprop]:
         tokens, n = tokens_of(text.offsets, part), self.n_labels
         offsets, inputs = text.offsets[part[0] : part[1] + 1] - tokens.start, text.inputs[self.number][tokens]
         emissions, add = self.emissions(theta.reshape(-1, n), inputs, offsets)
@@ -80,7 +76,7 @@ class RowScores(Small):
         return only_emissions(emissions), backprop
 
 
-class Given(Small):
+class GivenEmissions(SmallPotential):
     """Emissions that are computed elsewhere, in training.  The inputs of a text are its tokens' numbers in them.
 
     gradient (Floats): [T, L] of the emissions, at the last visit of each token.
@@ -90,7 +86,7 @@ class Given(Small):
         self.emissions, self.gradient, self.number = emissions, np.zeros_like(emissions), number
         self.n_labels, self.size = emissions.shape[1], 0
 
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+    def forward(self, theta: Floats, text: Encoded, part: SequenceRange) -> tuple[Scores, Backprop]:
         tokens = text.inputs[self.number][tokens_of(text.offsets, part)]
 
         def backprop(d: Scores) -> Floats:
@@ -109,7 +105,7 @@ def only_emissions(emissions: Floats) -> Scores:
 class Sum:
     """Implements `protocol.Potential` for a linear potential and small ones, whose parameters follow in theta."""
 
-    def __init__(self, linear: Linear, small: Sequence[Small]) -> None:
+    def __init__(self, linear: Linear, small: Sequence[SmallPotential]) -> None:
         self.linear, self.small, self.n_labels = linear, tuple(small), linear.n_labels
         self._ends = list(accumulate((potential.size for potential in self.small), initial=linear.size))
         self.size = self._ends[-1]
@@ -128,11 +124,13 @@ class Sum:
     def zero_frozen(self, grad: Floats) -> None:
         self.linear.zero_frozen(self.split(grad)[0])
 
-    def forward(self, theta: Sequence[Floats], text: Encoded, part: Part, scores: Scores) -> tuple[Scores, Any]:
+    def forward(
+        self, theta: Sequence[Floats], text: Encoded, part: SequenceRange, scores: Scores
+    ) -> tuple[Scores, Any]:
         """Return scores with those of the small potentials at theta, and functions to the gradients of these."""
         pairs = [potential.forward(own, text, part) for potential, own in zip(self.small, theta, strict=True)]
-        each = [(len(own.transitions), backprop) for own, backprop in pairs]
-        return reduce(added, (own for own, _ in pairs), scores), [partial(_backprop, *potential) for potential in each]
+        backprops = [partial(_backprop, len(own.transitions), backprop) for own, backprop in pairs]
+        return reduce(add_scores, (own for own, _ in pairs), scores), backprops
 
     def passes(self, text: Encoded, n_threads: int) -> SumPasses:
         return SumPasses(self, text, n_threads)
@@ -162,7 +160,7 @@ class SumPasses:
         self._grads = grads[1:]
         self._own.begin(own, grads[0] if grads else None)
 
-    def forward(self, part: Part) -> tuple[Scores, Callable[[Scores], None]]:
+    def forward(self, part: SequenceRange) -> tuple[Scores, Callable[[Scores], None]]:
         own, own_backprop = self._own.forward(part)
         scores, others = self._potential.forward(self._theta, self._text, part, own)
 
@@ -194,7 +192,7 @@ class SumBatches:
         self._own.load(text)
 
     def forward(
-        self, part: Part, theta: Floats, scale: float = 1.0
+        self, part: SequenceRange, theta: Floats, scale: float = 1.0
     ) -> tuple[Scores, Callable[[Scores], list[RowGradient]]]:
         if theta is not self._theta:  # the linear potential identifies parameters by object identity
             self._theta, (self._linear, *self._small) = theta, self._potential.split(theta)
@@ -268,7 +266,7 @@ class ShiftedBatches:
         self._fixed.load(text)
         self._own.load(text)
 
-    def forward(self, part: Part, theta: Floats, scale: float = 1.0) -> tuple[Scores, Callable[[Scores], Any]]:
+    def forward(self, part: SequenceRange, theta: Floats, scale: float = 1.0) -> tuple[Scores, Callable[[Scores], Any]]:
         fixed, factors = self._fixed.forward(part, self._potential.base)[0], self._potential.factors
         own, own_backprop = self._own.forward(part, theta, scale)
 

@@ -22,7 +22,7 @@ from ..features.entries import names_in
 from ..features.index import hash_of_name
 from ..features.noted import noted_attributes
 from ..types import Bools, Floats, Hashes, Ints, Offsets, TokenFunction
-from .sums import Adder, RowScores
+from .sums import GradientAdder, RowScores
 
 _PACKED = np.dtype([("name", "<u8"), ("value", "<f8")])
 _pack, _hash = Struct("<Qd").pack, lru_cache(1 << 16)(hash_of_name)
@@ -92,7 +92,7 @@ Products: TypeAlias = tuple[Offsets, Ints, NDArray[np.float64]]
 
 
 class ValueScores(RowScores):
-    """Implements `protocol.Addend` with `Values`; the weights are [names, L].
+    """Scores of `Values`; the weights are [names, L].
 
     trained (Bools | None): [R, L] the weights that are trained, None for all; the others stay zero.
     """
@@ -110,7 +110,7 @@ class ValueScores(RowScores):
         known = np.append(self.keys, np.uint64(0))[places] == names
         return ptr, np.where(known, places, -1).astype(np.int32), values
 
-    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, GradientAdder]:
         products, out = self.products(inputs), np.zeros((len(inputs), self.n_labels), weights.dtype)
         kernels.rows.add_products(*products, weights, out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..types import NONE, Strengths
+from ..types import NO_PENALTY, Strengths
 from ._shared import WeightByWeight
 
 
@@ -13,4 +13,4 @@ from ._shared import WeightByWeight
 class NoRegularizer(WeightByWeight):
     """The zero function (registered as ``spacy_crfseq.NoRegularizer.v1``)."""
 
-    strengths: ClassVar[Strengths] = NONE
+    strengths: ClassVar[Strengths] = NO_PENALTY

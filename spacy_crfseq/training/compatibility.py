@@ -6,10 +6,10 @@ from collections.abc import Callable
 from inspect import signature
 
 from ..errors import ConfigError
-from ..types import NONE, Optimizer, Regularizer
+from ..types import NO_PENALTY, Optimizer, Regularizer
 
 _PENALTIES: dict[str, tuple[Callable[[Regularizer], bool], str]] = {
-    "none": (lambda penalty: penalty.strengths == NONE, "no penalty"),
+    "none": (lambda penalty: penalty.strengths == NO_PENALTY, "no penalty"),
     "l2": (lambda penalty: bool(penalty.strengths and not penalty.strengths.l1), "a multiple of the squared norm"),
     "elastic": (lambda penalty: penalty.strengths is not None, "a squared norm, an L1 norm or the sum of both"),
     "smooth": (lambda penalty: penalty.smooth, "a differentiable penalty"),

@@ -10,12 +10,12 @@ import numpy as np
 
 from ..errors import ClusterError, ConfigError
 from ..optimizers.batch import BatchState
-from ..types import Floats, Objective, Optimizer, StepReport
+from ..types import BatchObjective, Floats, Optimizer, StepReport
 
 ONLINE_PATIENCE = 5
 """The default patience of online optimizers."""
 
-Scores: TypeAlias = dict[str, Any] | None
+DevScores: TypeAlias = dict[str, Any] | None
 
 
 class Progress(NamedTuple):
@@ -42,15 +42,15 @@ class FitResult(NamedTuple):
     best, last (Floats): [D] parameters with the best development score, if any was computed, and the final parameters.
     history (list[Progress]): One entry per iteration.
     reason (str): Reason for the end of the run.
-    scores (tuple[Scores, Scores]): Those of `best` and `last` on the dev corpus, as `nlp.evaluate` names them; None
-        where Docs are needed.
+    scores (tuple[DevScores, DevScores]): Those of `best` and `last` on the dev corpus, as `nlp.evaluate`
+        names them; None where Docs are needed.
     """
 
     best: Floats
     last: Floats
     history: list[Progress]
     reason: str
-    scores: tuple[Scores, Scores] = (None, None)
+    scores: tuple[DevScores, DevScores] = (None, None)
 
     def __repr__(self) -> str:
         score = "" if self.best_score is None else f"best score {self.best_score:.4f}; "
@@ -91,7 +91,7 @@ class Saver(Protocol):
 
 
 def fit(
-    objective: Objective,
+    objective: BatchObjective,
     optimizer: Optimizer,
     theta: Floats,
     *,

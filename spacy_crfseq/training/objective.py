@@ -23,7 +23,7 @@ from ..errors import ConfigError
 from ..optimizers.batch import SHARED
 from ..potentials.layout import Layout
 from ..potentials.linear import Linear, listed
-from ..potentials.protocol import Batches, Part, Potential, tokens_of
+from ..potentials.protocol import Batches, Potential, SequenceRange, tokens_of
 from ..potentials.sums import Shifted
 from ..potentials.tag_dictionary import EmissionMask, TagDictionary
 from ..threads import cached_property
@@ -90,8 +90,8 @@ class Term(NamedTuple):
             plan.load(part.encoded)
             for first in range(0, len(sequences), size):
                 bounds, words = (first, min(first + size, len(sequences))), None
-                if mask is not None and part.encoded.words is not None:
-                    words = part.encoded.words[tokens_of(part.encoded.offsets, bounds)]
+                if mask is not None and part.encoded.dictionary_ids is not None:
+                    words = part.encoded.dictionary_ids[tokens_of(part.encoded.offsets, bounds)]
                 yield MiniBatch(plan, self.loss, bounds, part.batch(*bounds), mask, words)
 
     def blocks(self, size: int, rng: np.random.Generator | None) -> list[Offsets]:
@@ -120,7 +120,7 @@ class FullPass:
         weight: float = 1.0,
     ) -> None:
         self._data, self._loss, self._weight, self._n_threads = data, loss, weight, n_threads
-        self._mask = mask if data.encoded.words is not None else None
+        self._mask = mask if data.encoded.dictionary_ids is not None else None
         self._passes = potential.passes(data.encoded, n_threads)
 
     def __call__(self, theta: Floats, grad: Floats | None, totals: Any = None) -> float:
@@ -155,11 +155,13 @@ class FullPass:
         """Return the sum of a loss over all parts; in training, pass its gradient on."""
         passes, data, mask, total = self._passes, self._data, self._mask, 0.0
 
-        def of_part(part: Part) -> Any:
+        def of_part(part: SequenceRange) -> Any:
             scores, backprop = passes.forward(part)
             batch = data.batch(*part)
-            if mask is not None and data.encoded.words is not None:
-                mask.add(data.encoded.words[tokens_of(data.encoded.offsets, part)], scores.emissions, batch.gold)
+            if mask is not None and data.encoded.dictionary_ids is not None:
+                mask.add(
+                    data.encoded.dictionary_ids[tokens_of(data.encoded.offsets, part)], scores.emissions, batch.gold
+                )
             gradient = passes.zeros(scores)
             value = loss(scores, batch, gradient)
             if training:
@@ -197,7 +199,13 @@ class MiniBatch:
     __slots__ = ("_batch", "_loss", "_mask", "_part", "_plan", "_words")
 
     def __init__(
-        self, plan: Batches, loss: Loss, part: Part, batch: Batch, mask: EmissionMask | None, words: Ints | None
+        self,
+        plan: Batches,
+        loss: Loss,
+        part: SequenceRange,
+        batch: Batch,
+        mask: EmissionMask | None,
+        words: Ints | None,
     ) -> None:
         self._plan, self._loss, self._part, self._batch = plan, loss, part, batch
         self._mask, self._words = mask, words
@@ -224,8 +232,8 @@ class Objective:
     n_sequences (int): Number of sequences that an epoch of online training visits: all once, or as terms say.
     n_total (int): Number of sequences of all terms in the whole training set, if the terms' data are a part of it.
     n_threads (int): Threads of passes over all data; 0: one per core.
-    dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.words``.  Gold labels are
-        always allowed at their token, so that no loss is infinite.
+    dictionary (TagDictionary | None): Restricts the labels of the words in ``data.encoded.dictionary_ids``.  Gold
+        labels are always allowed at their token, so that no loss is infinite.
     templates (Numbers | None): [F] the number of the template of each feature that scores a label.
     """
 
@@ -439,7 +447,7 @@ class Objective:
     @property
     def allowed(self) -> Bools | None:
         """The labels that each token may have [T, L], including gold labels; None for all."""
-        words = self.data.encoded.words
+        words = self.data.encoded.dictionary_ids
         if self.dictionary is None or words is None:
             return None
         return self.dictionary.labels_of(words, self.data.gold)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..potentials.layout import Layout, Rows, SparseRows, bigram_columns
+from ..potentials.layout import Layout, SparseRows, WeightRows, bigram_columns
 from ..potentials.linear import Linear
 from ..types import Batch, Floats, Ints, Scores
 from .dataset import Dataset
@@ -108,7 +108,7 @@ def count_features(layout: Layout, data: Dataset, n_threads: int = 1) -> tuple[C
 
 
 def _block_counts(
-    rows: Rows, labels: Ints, both: Floats, feature: Floats, weights: NDArray[np.float64], n_labels: int
+    rows: WeightRows, labels: Ints, both: Floats, feature: Floats, weights: NDArray[np.float64], n_labels: int
 ) -> Counts:
     labelled = labels >= 0
     counts = np.bincount(labels[labelled], weights[labelled], minlength=n_labels).astype(np.float64)

@@ -14,7 +14,7 @@ from spacy_crfseq.corpora import read_preset, write_columns
 from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.cross_validation import can_share, each_fold
 from spacy_crfseq.pipeline.pipeline_training import set_up_from
-from spacy_crfseq.schemes import Span, decode_lenient, encode
+from spacy_crfseq.schemes import TagSpan, decode_lenient, encode
 from tests.commands import Corpus, Run, refused, worked
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +106,7 @@ def plant(source: Path, target: Path, share: float, rng: random.Random) -> list[
         for span in decode_lenient(sentence.columns["ent"]):
             if rng.random() < share:
                 other = {"PER": "LOC", "LOC": "ORG", "ORG": "PER"}.get(span.label)
-                spans += [Span(span.start, span.end, other)] if other else []  # other types are left out
+                spans += [TagSpan(span.start, span.end, other)] if other else []  # other types are left out
                 planted.append((line + span.start, line + span.end - 1))
             else:
                 spans.append(span)

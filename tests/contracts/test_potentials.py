@@ -18,9 +18,9 @@ from spacy_crfseq.optimizers.lbfgs import LBFGS
 from spacy_crfseq.papers.boosting.optimizer import Boosting
 from spacy_crfseq.papers.vectors import Vectors
 from spacy_crfseq.potentials.layout import DenseRows, Layout, rows_of
-from spacy_crfseq.potentials.linear import Linear, added
+from spacy_crfseq.potentials.linear import Linear, add_scores
 from spacy_crfseq.potentials.protocol import Potential, tokens_of
-from spacy_crfseq.potentials.sums import Small, Sum, TokenScores
+from spacy_crfseq.potentials.sums import SmallPotential, Sum, TokenScores
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
 from spacy_crfseq.training.dataset import Dataset
@@ -136,7 +136,7 @@ def make_case(kinds: str, seed: int = 5) -> Case:
     no_weights = rows_of([np.zeros(0, np.int64)], training.layout.unigrams.n_rows, L)
     nothing = Layout(L, no_weights, DenseRows(0, L * L), np.zeros((L, L), np.bool_), False)
     linear = Linear(training.layout if kinds[0] in "lp" else nothing)
-    theta, small = [rng.standard_normal(linear.size)], list[Small]()
+    theta, small = [rng.standard_normal(linear.size)], list[SmallPotential]()
     linear.zero_frozen(theta[0])
     total = plain_scores(linear.layout, theta[0], encoded)
     for kind in kinds.lstrip("lp"):
@@ -150,7 +150,7 @@ def make_case(kinds: str, seed: int = 5) -> Case:
             more = emission_scores(vector_columns(encoded), part)
         else:
             more = one.plugin.forward(part, encoded.inputs[0], encoded.offsets, L)[0]
-        total = added(total, more)
+        total = add_scores(total, more)
     data = training.objective.data._replace(encoded=encoded)
     return Case(Sum(linear, small) if small else linear, data, np.concatenate(theta), total)
 

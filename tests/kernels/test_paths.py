@@ -111,7 +111,7 @@ def check(one: Scores, labels: np.ndarray, values: np.ndarray) -> None:
     np.testing.assert_allclose(values[:count], expected[:count], rtol=1e-9, atol=1e-11 * size)
     assert (np.diff(values[:count]) <= 0).all()
     assert np.isneginf(values[count:]).all()
-    assert (labels[count:] == paths.NONE).all()
+    assert (labels[count:] == paths.NO_LABEL).all()
     found = [tuple(path) for path in labels[:count].tolist()]
     assert len(set(found)) == count
     for path, value in zip(found, values, strict=False):
@@ -169,7 +169,7 @@ def test_alternatives_of_scores_that_are_no_numbers_are_in_range(bad: float) -> 
     emissions[2:4] = bad
     scores = Scores(emissions, np.zeros((1, 3, 3)), np.zeros(3), np.zeros(3))
     labels, _ = paths.best_labellings(scores, np.array([0, 6]), 20)
-    assert ((labels >= paths.NONE) & (labels < 3)).all()
+    assert ((labels >= paths.NO_LABEL) & (labels < 3)).all()
 
 
 # --- combinations ---------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_the_best_combinations_of_sequences(problem: Problem, k: int, two_groups
         tokens, found, count = slice(offsets[first], offsets[last]), merged.log_probabilities[:, g], min(k, len(sums))
         np.testing.assert_allclose(found[:count], sums[:count], rtol=1e-9, atol=1e-9)
         assert np.isneginf(found[count:]).all()
-        assert (merged.labels[count:, tokens] == paths.NONE).all()
+        assert (merged.labels[count:, tokens] == paths.NO_LABEL).all()
         rows = merged.labels[:count]
         assert len({tuple(row) for row in rows[:, tokens].tolist()}) == count
         for row, value in zip(rows, found, strict=False):

@@ -40,15 +40,15 @@ LOSS, SEQUENTIAL, PERCEPTRON, HINGE = (
     registered("losses", name) for name in ("LocalLog", "SequentialLog", "Perceptron", "Hinge")
 )
 DECODER, POSTERIOR = (registered("decoders", name) for name in ("LocalViterbi", "Posterior"))
-NONE = registered("regularizers", "NoRegularizer")
+NO_REGULARIZER = registered("regularizers", "NoRegularizer")
 AVERAGED, PASSIVE, AROW = (
     registered("optimizers", name) for name in ("AveragedPerceptron", "PassiveAggressive", "AROW")
 )
 METHODS: dict[str, dict[str, Any]] = {
     "local": {"loss": LOSS, "decoder": DECODER},
-    "perceptron": {"loss": PERCEPTRON, "regularizer": NONE, "optimizer": AVERAGED},
-    "passive-aggressive": {"loss": HINGE, "regularizer": NONE, "optimizer": PASSIVE},
-    "AROW": {"loss": HINGE, "regularizer": NONE, "optimizer": AROW},
+    "perceptron": {"loss": PERCEPTRON, "regularizer": NO_REGULARIZER, "optimizer": AVERAGED},
+    "passive-aggressive": {"loss": HINGE, "regularizer": NO_REGULARIZER, "optimizer": PASSIVE},
+    "AROW": {"loss": HINGE, "regularizer": NO_REGULARIZER, "optimizer": AROW},
     "softmax-margin": {"loss": registered("losses", "SoftmaxMargin")},
     "posterior": {"decoder": POSTERIOR},
 }
@@ -66,7 +66,7 @@ def test_they_learn_and_are_stored(method: str, factory: str, tmp_path: Path) ->
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"loss": LOSS, "decoder": DECODER, "threshold": 0.5}, r"threshold = 0.5 takes .*LocalLog.*SequentialLog"),
     (
-        {"loss": PERCEPTRON, "regularizer": NONE, "optimizer": PASSIVE},
+        {"loss": PERCEPTRON, "regularizer": NO_REGULARIZER, "optimizer": PASSIVE},
         r"PassiveAggressive cannot minimise the loss Perceptron.*a margin.*PassiveAggressive with spacy_crfseq.Hinge",
     ),
 ]

@@ -167,7 +167,7 @@ def test_labels_of_a_training_text_do_not_depend_on_its_gold_labels() -> None:
     found = [[first.labels.tags[i] for i in labels] for labels in before.values()]
     assert gold != found  # though the first stage knows them:
     stage = first.current()
-    again = [ask(stage, [example.predicted]).words.decode(stage.method.decoder) for example in examples]
+    again = [ask(stage, [example.predicted]).word_posterior.decode(stage.method.decoder) for example in examples]
     assert [[first.labels.tags[i] for i in labels] for labels in again] == gold
 
 

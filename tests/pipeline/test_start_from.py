@@ -363,7 +363,7 @@ def test_a_potential_of_another_kind_begins_with_zeros() -> None:
     for kind in (Others, Values):
         model.use_method(model.method._replace(potentials={"more": kind()}))
         crf = aligned(source, model)
-        assert type(crf.added[0]) is kind
+        assert type(crf.added_potentials[0]) is kind
         assert crf.added_views[0].any() == (kind is Values)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spacy_crfseq.losses.sequential_log import SequentialLog
-from spacy_crfseq.types import Batch, Floats, Objective, Offsets, Scores, StepReport
+from spacy_crfseq.types import Batch, BatchObjective, Floats, Offsets, Scores, StepReport
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class GradientDescent:
     def start(self, theta: Floats) -> Run:
         return Run(theta.copy(), self.step)
 
-    def iterate(self, objective: Objective, state: Run) -> StepReport:
+    def iterate(self, objective: BatchObjective, state: Run) -> StepReport:
         value, loss, gradient = objective.value_and_grad(state.theta)
         norm = float(np.linalg.norm(gradient))
         done = state.iterations >= self.max_iterations or norm < 1e-3

@@ -10,14 +10,14 @@ USER = """\
 from typing import Any
 
 import spacy
-from spacy_crfseq import CRF, CRFComponent, DocPosterior, LinearChainCRF, Posterior
+from spacy_crfseq import CRF, CRFComponent, DocPosterior, LinearChainCRF
 
 nlp = spacy.blank("en")
 pipe: Any = nlp.add_pipe("crf_ner")
 assert isinstance(pipe, CRFComponent)
 crf: LinearChainCRF = pipe.crf
 estimator: CRF = CRF(c1=0.1)
-answers: Posterior = pipe.posterior([nlp("Ada")])
+answers: DocPosterior = pipe.posterior([nlp("Ada")])
 reveal_type(crf)
 reveal_type(answers)
 reveal_type(DocPosterior.spans)

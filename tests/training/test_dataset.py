@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.optimizers.lbfgs import LBFGS
-from spacy_crfseq.potentials.layout import DenseRows, Rows
+from spacy_crfseq.potentials.layout import DenseRows, WeightRows
 from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.training.dataset import Dataset, folds, join
 from spacy_crfseq.training.fit import fit
@@ -121,7 +121,7 @@ def make(support: str, bigram_templates: tuple[str, ...], **kinds: object) -> Tr
     return training_problem(5, n_sequences=10, support=support, bigram_templates=bigram_templates, **kinds)  # type: ignore[arg-type]
 
 
-def features(rows: Rows) -> list[tuple[int, int]]:
+def features(rows: WeightRows) -> list[tuple[int, int]]:
     """Return attribute and column of every weight."""
     if isinstance(rows, DenseRows):
         return [(row, column) for row in range(rows.n_rows) for column in range(rows.width)]

@@ -109,7 +109,7 @@ class BoundRanker:
             return 0.0
         return Perceptron()(possible, batch._replace(gold=target, weights=weights), grad)
 
-    def has_evidence(self, batch: Batch) -> Bools:
+    def learns_from(self, batch: Batch) -> Bools:
         """Return which sequences [N] the cost can judge."""
         judged = np.zeros(len(batch.weights), np.bool_)
         judged[[number for number, _, _ in self._costs(batch)]] = True

@@ -51,7 +51,7 @@ from ...optimizers.lbfgs import search
 from ...optimizers.states import Kinds
 from ...regularizers._shared import Penalty
 from ...threads import parts, run
-from ...types import Floats, Objective, Offsets, Regularizer, RowBlock, StepReport
+from ...types import BatchObjective, Floats, Offsets, Regularizer, RowBlock, StepReport
 
 UPDATES = ("PR", "FR")
 CURVATURE = 0.1
@@ -102,12 +102,12 @@ class ConjugateGradient(BatchMethod[ConjugateGradientState]):
     def start(self, theta: Floats) -> ConjugateGradientState:
         return ConjugateGradientState.at(theta, direction=theta[:0].copy())
 
-    def _begin(self, objective: Objective, state: ConjugateGradientState) -> None:
+    def _begin(self, objective: BatchObjective, state: ConjugateGradientState) -> None:
         super()._begin(objective, state)
         state.gradient_norm = norm(state.current.gradient, objective.n_threads)
         state.done = "" if state.gradient_norm else OPTIMUM
 
-    def _step(self, objective: Objective, state: ConjugateGradientState) -> tuple[Point | None, int]:
+    def _step(self, objective: BatchObjective, state: ConjugateGradientState) -> tuple[Point | None, int]:
         old, threads = state.current, objective.n_threads
         slope = dot(state.direction, old.gradient, threads) if len(state.direction) else 0.0
         restarted = not slope < 0
@@ -187,7 +187,7 @@ class FISTA(BatchMethod[FISTAState]):
     def start(self, theta: Floats) -> FISTAState:
         return FISTAState.at(theta)
 
-    def iterate(self, objective: Objective, state: FISTAState) -> StepReport:
+    def iterate(self, objective: BatchObjective, state: FISTAState) -> StepReport:
         """Run one iteration: a proximal step from y, and the next y."""
         ended = bool(state.done)
         report = super().iterate(objective, state)
@@ -204,12 +204,12 @@ class FISTA(BatchMethod[FISTAState]):
             state.done = self.reason_to_stop(state, threads)
         return state.report(report.evaluations + 1)
 
-    def _begin(self, objective: Objective, state: FISTAState) -> None:
+    def _begin(self, objective: BatchObjective, state: FISTAState) -> None:
         state.start = evaluate(objective, state.theta.copy(), state.take())
         state.begin(Point(state.theta, state.start.value, state.start.loss, state.theta[:0]))
         state.curvature = (norm(state.start.gradient, objective.n_threads) or 1.0) / RELAX
 
-    def _step(self, objective: Objective, state: FISTAState) -> tuple[Point | None, int]:
+    def _step(self, objective: BatchObjective, state: FISTAState) -> tuple[Point | None, int]:
         regularizer, threads, count = objective.regularizer, objective.n_threads, 0
         work, before = state.take(), state.curvature
         state.curvature *= RELAX
@@ -252,7 +252,7 @@ def _choose_start(state: FISTAState, point: Floats, start: Point, before: float,
     state.beyond = max(0.0, (last - 1) / state.momentum)
 
 
-def _ahead(objective: Objective, state: FISTAState) -> Point:
+def _ahead(objective: BatchObjective, state: FISTAState) -> Point:
     """Return y with the gradient of the smooth part."""
     y, threads = state.take(), objective.n_threads
     if state.beyond and state.last is not None:
@@ -269,7 +269,7 @@ def _drop_momentum(state: FISTAState) -> None:
     state.start, state.beyond, state.momentum = None, 0.0, 1.0
 
 
-def _proximal_step(objective: Objective, start: Point, curvature: float, out: Floats) -> Floats:
+def _proximal_step(objective: BatchObjective, start: Point, curvature: float, out: Floats) -> Floats:
     """Write ``prox(y - grad f(y) / c, 1 / c)`` to out [D]."""
     threads, regularizer = objective.n_threads, objective.regularizer
     add_scaled(start.theta, -1.0 / curvature, start.gradient, out, threads)
@@ -319,7 +319,7 @@ class RPROP(BatchMethod[RPROPState]):
     def start(self, theta: Floats) -> RPROPState:
         return RPROPState.at(theta, steps=np.full_like(theta, self.first_step), signs=np.zeros_like(theta))
 
-    def _step(self, objective: Objective, state: RPROPState) -> tuple[Point | None, int]:
+    def _step(self, objective: BatchObjective, state: RPROPState) -> tuple[Point | None, int]:
         threads, old, signs, steps = objective.n_threads, state.current, state.signs, state.steps
         pseudo = batch.pseudo_gradient(objective, old, state.take())
         state.gradient_norm = norm(pseudo, threads)

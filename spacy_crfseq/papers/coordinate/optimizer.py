@@ -31,8 +31,8 @@ from ...optimizers.online import check_seed, generator
 from ...optimizers.states import Kinds, StoredState
 from ...types import (
     MISSING,
+    NO_PENALTY,
     NO_REPORT,
-    NONE,
     Batch,
     Bools,
     Floats,
@@ -130,7 +130,7 @@ class BlockCoordinateDescent:
         """Run one sweep."""
         if state.last is not None and state.last.converged:
             return state.last._replace(evaluations=0)
-        strengths, theta = objective.regularizer.strengths or NONE, state.theta
+        strengths, theta = objective.regularizer.strengths or NO_PENALTY, state.theta
         if state.work is None or state.work.objective is not objective:
             state.work = Descent(objective)
         work = state.work

@@ -31,14 +31,14 @@ from numpy.typing import NDArray
 from ... import kernels
 from ...errors import ConfigError
 from ...optimizers.states import Kinds, StoredState
-from ...types import NO_REPORT, Batch, Bools, Floats, Numbers, Objective, RowBlock, Scores, StepReport
+from ...types import NO_REPORT, Batch, BatchObjective, Bools, Floats, Numbers, RowBlock, Scores, StepReport
 
 Array: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-3
 """Share of the tokens of a label by which counts may differ in float32."""
 
 
-class GenerativeObjective(Objective, Protocol):
+class GenerativeObjective(BatchObjective, Protocol):
     """An objective for methods that estimate probabilities by counting."""
 
     @property
@@ -49,7 +49,7 @@ class GenerativeObjective(Objective, Protocol):
     def templates(self) -> Numbers:
         """The number of the template of each row in the first group [F]; zeros if unknown."""
 
-    def labelled(self) -> Objective:
+    def labelled(self) -> BatchObjective:
         """Return the objective on the sequences in which a gold label is known."""
 
 

@@ -26,8 +26,8 @@ from ...features.encoded import Encoded
 from ...kernels.jit import kernel
 from ...optimizers.mistakes import AveragedPerceptron, MistakeState
 from ...potentials.linear import listed
-from ...potentials.protocol import Part
-from ...potentials.sums import Backprop, Small
+from ...potentials.protocol import SequenceRange
+from ...potentials.sums import Backprop, SmallPotential
 from ...types import Batch, Bools, Floats, Ints, Offsets, RowBlock, Scores
 
 MOST = 64
@@ -118,13 +118,13 @@ class PolynomialKernel:
         self.supports = ptr, ids
 
 
-class KernelScores(Small):
+class KernelScores(SmallPotential):
     """Implements `protocol.Potential` with a `PolynomialKernel`, for prediction and for `DualPerceptron`."""
 
     needs_features = True
     keys = np.zeros(0, np.uint64)  # tokens of different texts have nothing in common
 
-    def forward(self, theta: Floats, text: Encoded, part: Part) -> tuple[Scores, Backprop]:
+    def forward(self, theta: Floats, text: Encoded, part: SequenceRange) -> tuple[Scores, Backprop]:
         n = self.n_labels
         emissions = self._scorer(theta, *listed(text.slice(*part).unigrams))
         steps, ends = np.zeros((1, n, n), theta.dtype), np.zeros(n, theta.dtype)

@@ -112,14 +112,14 @@ class FeatureSets:
 
     def numbers_of(self, docs: Sequence[Any]) -> Ints:
         """Return the number of the set of each token of some Docs [T]."""
-        from ...pipeline.prediction import Place, lexeme_reader, read_docs
+        from ...pipeline.prediction import VocabInUse, lexeme_reader, read_docs
 
         if not any(map(len, docs)):
             return np.zeros(0, np.int32)
         vocab = docs[0].vocab
         if self._encoder is None or vocab is not self._vocab:
             plans = self._plan, make_plan([])
-            lexicon = new_lexicon(*plans, lexeme_reader(Place(vocab), self._plan.lexical, {}))
+            lexicon = new_lexicon(*plans, lexeme_reader(VocabInUse(vocab), self._plan.lexical, {}))
             self._vocab, self._encoder = vocab, FrozenEncoder(*plans, lexicon, (HashIndex(), HashIndex()))
         text = read_docs(docs, self._encoder.columns).text
         return self._sets(self._encoder.active(text)[0], int(text.offsets[-1]))

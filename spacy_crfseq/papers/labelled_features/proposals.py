@@ -158,11 +158,11 @@ def _count(
     from ...features.encoder import GrowingEncoder, new_lexicon
     from ...features.templates import lexical_names, make_plan, parse
     from ...pipeline.feature_names import text_of
-    from ...pipeline.prediction import Place, lexeme_reader, read_docs
+    from ...pipeline.prediction import VocabInUse, lexeme_reader, read_docs
     from ...potentials.linear import listed
 
     plan, strings, vocab = make_plan(parse(templates, BUILT_IN)), dict[int, str](), labelled[0].vocab
-    nothing, read = make_plan([]), lexeme_reader(Place(vocab), lexical_names(plan), {}, strings)
+    nothing, read = make_plan([]), lexeme_reader(VocabInUse(vocab), lexical_names(plan), {}, strings)
     encoder = GrowingEncoder(plan, nothing, new_lexicon(plan, nothing, read))
     columns = read_docs(labelled, encoder.columns)
     encoded, labels = encoder.encode(columns.text), [*columns.only_words(labels)]

@@ -19,7 +19,7 @@ from ... import kernels
 from ...errors import ConfigError
 from ...features.encoded import Encoded
 from ...features.index import Growable, HashIndex
-from ...potentials.sums import Adder, RowScores
+from ...potentials.sums import GradientAdder, RowScores
 from ...threads import surviving
 from ...types import Floats, Hashes, Ints, Offsets
 
@@ -138,7 +138,7 @@ def _look_up(vectors: Any, words: list[int], scale: float) -> Floats:
 class VectorScores(RowScores):
     """Implements `protocol.Potential` with `Vectors`; the weights are [d, 2 window + 1, L]."""
 
-    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, Adder]:
+    def emissions(self, weights: Floats, inputs: NDArray[Any], offsets: Offsets) -> tuple[Floats, GradientAdder]:
         words, places = np.unique(inputs, return_inverse=True)
         x = self.plugin.of(words).astype(weights.dtype, copy=False)
         ids, n = _windows(places, offsets, self.plugin.window), self.n_labels

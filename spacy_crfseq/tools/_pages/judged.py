@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CrfError, DataError
-from ...schemes import OUTSIDE, Span, decode_lenient
+from ...schemes import OUTSIDE, TagSpan, decode_lenient
 from ...threads import cached_property
 from .spans import span_counts
 
@@ -58,13 +58,13 @@ class Judged:
     texts: Sequence[Tokens]
     gold_tags: list[list[str | None]]
     tags: list[list[str]]
-    scored: list[list[tuple[Span, float]]]
+    scored: list[list[tuple[TagSpan, float]]]
     plain: bool
     temperature: float | None
 
     def __post_init__(self) -> None:
         self.gold = [spans_of_tags(tags, plain=self.plain) for tags in self.gold_tags]
-        self.found: list[list[Span]] = []
+        self.found: list[list[TagSpan]] = []
         self.probabilities: list[list[float]] = []
         known: list[bool] = []
         for scored, gold in zip(self.scored, self.gold_tags, strict=True):
@@ -126,21 +126,21 @@ class Judged:
         return len(gold - predicted) if self.plain else len(gold ^ predicted)
 
 
-def spans_of_tags(tags: Sequence[str | None], *, plain: bool) -> list[Span]:
+def spans_of_tags(tags: Sequence[str | None], *, plain: bool) -> list[TagSpan]:
     """Return the spans that the tags of a text form; for plain tags, its tokens."""
     if plain:
-        return [Span(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
+        return [TagSpan(i, i + 1, tag) for i, tag in enumerate(tags) if tag is not None]
     return decode_lenient([tag or OUTSIDE for tag in tags])
 
 
-def within(spans: Sequence[Span], begin: int, end: int) -> list[Span]:
+def within(spans: Sequence[TagSpan], begin: int, end: int) -> list[TagSpan]:
     """Return the spans within a part of a text."""
     return [span for span in spans if begin <= span.start and span.end <= end]
 
 
-def moved(span: Span, begin: int) -> Span:
+def moved(span: TagSpan, begin: int) -> TagSpan:
     """Return a span relative to token `begin`."""
-    return Span(span.start - begin, span.end - begin, span.label)
+    return TagSpan(span.start - begin, span.end - begin, span.label)
 
 
 def shown_part(begin: int, end: int, first: int) -> tuple[int, int]:
@@ -202,7 +202,7 @@ def judge(
     plain, sure = pipe.annotation.scheme is None, not is_local(pipe.method.loss)
     tags = [[answers.tags[label] for label in labels.tolist()] for labels in answers.labels]
     if sure:
-        scored = [[(Span(start, end, label), p) for start, end, label, p in spans] for spans in answers.spans()]
+        scored = [[(TagSpan(start, end, label), p) for start, end, label, p in spans] for spans in answers.spans()]
     else:
         scored = [[(span, float("nan")) for span in spans_of_tags(of_doc, plain=plain)] for of_doc in tags]
     temperature = answers.distribution.temperature if sure else None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from spacy.util import minibatch
 
-from ...schemes import Span
+from ...schemes import TagSpan
 from .judged import spans_of_tags
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Stretch(NamedTuple):
 
     start: int
     end: int
-    gold: tuple[Span, ...]
-    predicted: tuple[Span, ...]
+    gold: tuple[TagSpan, ...]
+    predicted: tuple[TagSpan, ...]
 
 
 class LabelError(NamedTuple):
@@ -97,7 +97,7 @@ def _contradictions(pipe: CRFComponent, examples: Sequence[Example]) -> Iterator
         yield LabelError(text, stretch, p, q)
 
 
-def stretches(gold: Sequence[Span], predicted: Sequence[Span], annotated: Sequence[bool]) -> list[Stretch]:
+def stretches(gold: Sequence[TagSpan], predicted: Sequence[TagSpan], annotated: Sequence[bool]) -> list[Stretch]:
     """Return where the spans of a document differ, in order, without stretches that contain unannotated tokens.
 
     annotated [tokens]: Whether a token is annotated.
@@ -117,6 +117,6 @@ def stretches(gold: Sequence[Span], predicted: Sequence[Span], annotated: Sequen
     return [stretch for stretch in merged if all(annotated[stretch.start : stretch.end])]
 
 
-def shown(spans: Sequence[Span], words: Sequence[str]) -> str:
+def shown(spans: Sequence[TagSpan], words: Sequence[str]) -> str:
     """Return spans as text, such as ``[New York LOC]``; "O" if there are none."""
     return " ".join(f"[{' '.join(words[start:end])} {label}]" for start, end, label in spans) or "O"

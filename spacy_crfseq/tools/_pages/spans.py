@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...schemes import Span
+from ...schemes import TagSpan
 
 SEEN, OTHER = "seen with this label", "seen with another label"
 NEW, UNSEEN = "unseen, of seen words", "unseen, with an unseen word"
@@ -16,10 +16,10 @@ FAMILIAR = (SEEN, OTHER, NEW, UNSEEN)
 
 
 def span_counts(
-    gold: Sequence[Iterable[Span]],
-    predicted: Sequence[Iterable[Span]],
+    gold: Sequence[Iterable[TagSpan]],
+    predicted: Sequence[Iterable[TagSpan]],
     labels: Sequence[str],
-    label_of: Callable[[int, Span], str] = lambda _, span: span.label,
+    label_of: Callable[[int, TagSpan], str] = lambda _, span: span.label,
 ) -> NDArray[np.int64]:
     """Return for each of N texts and L labels the numbers of correct, predicted and gold spans [N, L, 3].
 
@@ -59,12 +59,12 @@ class Familiarity(NamedTuple):
         return NEW if self.words.issuperset(text.split(" ")) else UNSEEN
 
     def counts(
-        self, words: Sequence[Sequence[str]], gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
+        self, words: Sequence[Sequence[str]], gold: Sequence[Iterable[TagSpan]], predicted: Sequence[Iterable[TagSpan]]
     ) -> NDArray[np.int64]:
         """Return `span_counts` [N, 4, 3] with `FAMILIAR` instead of labels, given the words of N texts."""
         return span_counts(gold, predicted, FAMILIAR, lambda i, span: self.status(text_of(words[i], span), span.label))
 
 
-def text_of(words: Sequence[str], span: Span) -> str:
+def text_of(words: Sequence[str], span: TagSpan) -> str:
     """Return the words of a span without white space, as used by `Familiarity`."""
     return " ".join(word for word in words[span.start : span.end] if not word.isspace())

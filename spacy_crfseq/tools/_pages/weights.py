@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...features.templates import Plan
     from ...model import LinearChainCRF
     from ...pipeline.feature_names import BothActive
-    from ...potentials.layout import Rows
+    from ...potentials.layout import WeightRows
 
 KINDS = ("unigram", "bigram")
 GROUPS = {"transitions": "(transitions)", "boundaries": "(start and end)", "potentials": "(added potentials)"}
@@ -57,7 +57,7 @@ def entries(crf: LinearChainCRF) -> tuple[Entries, Entries]:
     return _entries(crf.layout.unigrams, crf.views.unigrams), _entries(crf.layout.bigrams, crf.views.bigrams)
 
 
-def _entries(rows: Rows, weights: Floats) -> Entries:
+def _entries(rows: WeightRows, weights: Floats) -> Entries:
     from ...potentials.layout import cells
 
     keys = cells(rows)
@@ -109,7 +109,7 @@ def weights_by_template(crf: LinearChainCRF, plans: Sequence[Plan]) -> list[Temp
         rows += [TemplateWeights(kind, *row) for row in each]
     views = crf.views
     groups = {"transitions": views.transitions, "boundaries": np.concatenate([views.start, views.end])}
-    groups |= {"potentials": np.concatenate(crf.added_views)} if crf.added else {}
+    groups |= {"potentials": np.concatenate(crf.added_views)} if crf.added_potentials else {}
     for kind, values in groups.items():
         total = float((values.astype(np.float64) ** 2).sum())
         rows.append(TemplateWeights(kind, "", 0, values.size, int(np.count_nonzero(values)), total))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Span as DocSpan
+from spacy.tokens import Span
 
 from ...pipeline.doc_posterior import DocPosterior, Scored
-from ...schemes import Span, split_tag
+from ...schemes import TagSpan, split_tag
 from .journal import Pins
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def decode(pipe: CRFComponent, doc: Doc, pins: Pins, *, runs: bool = False) -> D
             tag = pipe.annotation.tags_of_span(end - start, label)[0]
             allowed.setdefault(start, list(pipe.tags))
             allowed[start] = [other for other in allowed[start] if other != tag] or ["O"]
-    given = [DocSpan(doc, start, end, label) for start, end, label in pins.spans]
+    given = [Span(doc, start, end, label) for start, end, label in pins.spans]
     answers = pipe.posterior([doc], spans=given, allowed=allowed)
     if spans:
         best = answers.spans()[0]
@@ -63,34 +63,34 @@ def decode(pipe: CRFComponent, doc: Doc, pins: Pins, *, runs: bool = False) -> D
     return Decoding(best, [offer for offer in others if offer.probability >= LEAST and offer[:3] not in there])
 
 
-def candidates(answers: DocPosterior) -> list[Span]:
+def candidates(answers: DocPosterior) -> list[TagSpan]:
     """Return spans of a text that may be there: each tag in them is likely enough."""
-    marginals, found = answers.marginals()[0], list[Span]()
+    marginals, found = answers.marginals()[0], list[TagSpan]()
     number = {tag: i for i, tag in enumerate(answers.tags)}
     begins = [(i, *split_tag(tag)) for tag, i in number.items() if tag[:1] in ("B", "U")]
     for i, prefix, label in begins:
         inside, last = number.get(f"I-{label}"), number.get(f"L-{label}")
         for start in np.flatnonzero(marginals[:, i] >= LEAST).tolist():
             if prefix == "U" or last is None:
-                found.append(Span(start, start + 1, label))
+                found.append(TagSpan(start, start + 1, label))
             end = start + 1
             while prefix == "B" and end < len(marginals):
                 if last is not None and marginals[end, last] >= LEAST:
-                    found.append(Span(start, end + 1, label))
+                    found.append(TagSpan(start, end + 1, label))
                 if inside is None or marginals[end, inside] < LEAST:
                     break
                 if last is None:
-                    found.append(Span(start, end + 1, label))
+                    found.append(TagSpan(start, end + 1, label))
                 end += 1
     return found
 
 
-def probabilities(pipe: CRFComponent, answers: DocPosterior, spans: Sequence[Span], rounds: int) -> list[Scored]:
+def probabilities(pipe: CRFComponent, answers: DocPosterior, spans: Sequence[TagSpan], rounds: int) -> list[Scored]:
     """Return spans of a text with their exact probabilities; those beyond so many rounds are left out."""
     left, found = sorted(spans), list[Scored]()
     number = {tag: i for i, tag in enumerate(answers.tags)}
     for _ in range(rounds):
-        chosen, rest, labels = list[Span](), list[Span](), np.zeros(int(answers.offsets[-1]), np.int32)
+        chosen, rest, labels = list[TagSpan](), list[TagSpan](), np.zeros(int(answers.offsets[-1]), np.int32)
         for span in left:
             if chosen and span.start < chosen[-1].end:
                 rest.append(span)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...corpora.outputs import cut_line, whole_lines
 from ...errors import ConfigError, DataError, FormatError
-from ...schemes import Span
+from ...schemes import TagSpan
 from .values import flag, list_of, number, object_of, rows_of, string, whole
 
 FILE = "journal.jsonl"
@@ -36,11 +36,11 @@ class Pins(NamedTuple):
     wrong: Spans that are not there, whatever is.
     """
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TagSpan, ...] = ()
     outside: tuple[int, ...] = ()
     unknown: tuple[int, ...] = ()
     choices: Mapping[int, tuple[str, ...]] = {}
-    wrong: tuple[Span, ...] = ()
+    wrong: tuple[TagSpan, ...] = ()
 
     @classmethod
     def of(cls, value: Any, n_tokens: int) -> Pins:
@@ -124,7 +124,7 @@ class Decision(NamedTuple):
     key: str
     text: TextTokens
     pins: Pins
-    by_user: tuple[Span, ...] = ()
+    by_user: tuple[TagSpan, ...] = ()
     predicted: Sequence[Any] = ()
     model: int | None = None
     held_out: bool = False
@@ -162,14 +162,14 @@ class Decision(NamedTuple):
         )
 
 
-def _span(row: Sequence[Any], name: str, n_tokens: int) -> Span:
+def _span(row: Sequence[Any], name: str, n_tokens: int) -> TagSpan:
     start, end, label = whole(row[0], name), whole(row[1], name), checked_label(row[2])
     if not start < end <= n_tokens:
         raise DataError(f"The span {start}-{end} {label!r} is not inside the {n_tokens} tokens of the text.")
-    return Span(start, end, label)
+    return TagSpan(start, end, label)
 
 
-def _spans(value: Any, name: str, n_tokens: int) -> tuple[Span, ...]:
+def _spans(value: Any, name: str, n_tokens: int) -> tuple[TagSpan, ...]:
     return tuple(sorted(_span(row, name, n_tokens) for row in rows_of(value, name, 3)))
 
 

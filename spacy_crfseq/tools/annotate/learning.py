@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc, DocBin
-from spacy.tokens import Span as DocSpan
+from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 
 from ...corpora.word_classes import lookups_languages
@@ -21,7 +20,7 @@ from ...pipeline.select import one_crf_of, run_between
 from ...pipeline.spacy_train import fill_card
 from ...pipeline.tasks import Entities, SpanGroups, TokenTags
 from ...prf import Values
-from ...schemes import Span
+from ...schemes import TagSpan
 from .._pages.bootstrap import interval
 from .._pages.spans import span_counts
 from .decoding import _tags as tags_of
@@ -157,11 +156,11 @@ class Learner:
         if isinstance(task, SpanGroups) and task.spans_key in doc.spans:
             old = doc.spans[task.spans_key]
         kept = {(span.start, span.end, span.label_): span for span in old}  # with its ids
-        spans = [kept.get(span) or DocSpan(doc, *span) for span in pins.spans]
+        spans = [kept.get(span) or Span(doc, *span) for span in pins.spans]
         missing = missing_tokens(pins)
         allowed: dict[int, Sequence[str]] = dict(pins.choices)
         if isinstance(task, Entities):
-            doc.set_ents(spans, missing=[DocSpan(doc, t, t + 1) for t in sorted(missing)], default="outside")
+            doc.set_ents(spans, missing=[Span(doc, t, t + 1) for t in sorted(missing)], default="outside")
             spans = []
         elif isinstance(task, SpanGroups) and not missing:
             doc.spans[task.spans_key], spans = spans, []
@@ -176,7 +175,7 @@ class Learner:
                     _set_tag(doc[start], task.attr, f"!{label}")
             spans = []
         if pins.wrong and not self.plain:
-            doc.spans[WRONG] = [DocSpan(doc, start, end, label) for start, end, label in pins.wrong]
+            doc.spans[WRONG] = [Span(doc, start, end, label) for start, end, label in pins.wrong]
         if spans or allowed:
             self.pipe.clamp(doc, spans=spans, allowed=allowed)
         return doc
@@ -239,11 +238,11 @@ def missing_tokens(pins: Pins) -> set[int]:
     return {*pins.unknown, *pins.choices, *doubtful} - inside
 
 
-def predicted(pipe: CRFComponent, docs: Sequence[Doc], runs: bool) -> list[list[Span]]:
+def predicted(pipe: CRFComponent, docs: Sequence[Doc], runs: bool) -> list[list[TagSpan]]:
     """Return the spans that a model predicts for Docs."""
     if runs:
-        return [[Span(*span[:3]) for span in tags_of(pipe.posterior([doc]), True)] for doc in docs]
-    return [[Span(*span[:3]) for span in spans] for spans in pipe.posterior(docs).spans()] if docs else []
+        return [[TagSpan(*span[:3]) for span in tags_of(pipe.posterior([doc]), True)] for doc in docs]
+    return [[TagSpan(*span[:3]) for span in spans] for spans in pipe.posterior(docs).spans()] if docs else []
 
 
 # Scores

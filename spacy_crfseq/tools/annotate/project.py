@@ -26,7 +26,7 @@ from ... import processes
 from ...corpora.outputs import check_output_file, check_output_pipeline, locked_folder
 from ...errors import ConfigError, CrfError, DataError
 from ...pipeline.doc_posterior import Scored
-from ...schemes import Span
+from ...schemes import TagSpan
 from .decoding import Decoding, Worth, decode, worth
 from .journal import FILE, VERSION, Decision, Journal, Pins, State, TextTokens, checked_label
 from .learning import AHEAD, BEST, CONFIG, DEV, ENOUGH, TRAIN, Learner, expected_gain, time_model
@@ -395,7 +395,7 @@ class Project:
         """Load the kernels before the first text is accepted."""
         labels = self.state.labels or ["A"]
         texts = [TextTokens(("Aa", "b", str(i), "."), None) for i in range(4)]
-        made = [Decision("", text, Pins((Span(0, 1, labels[0]),), (), ())) for text in texts]
+        made = [Decision("", text, Pins((TagSpan(0, 1, labels[0]),), (), ())) for text in texts]
         if not self.state.learned:
             pipe = self.learner.train(made, labels)
             decode(pipe, self.learner.doc(texts[0]), Pins(), runs=self.learner.runs)

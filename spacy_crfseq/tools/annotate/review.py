@@ -31,7 +31,7 @@ from ...files import digest, replacing, write_json
 from ...pipeline.doc_posterior import Scored
 from ...pipeline.readers import read_examples
 from ...pipeline.texts import chunks_key, load_docs
-from ...schemes import OUTSIDE, Span, decode_lenient, encode, find_invalid
+from ...schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid
 from ...training.dataset import folds
 from .._pages.judged import spans_of_tags
 from .._pages.label_errors import LabelError, label_errors, shown
@@ -199,7 +199,7 @@ class AnnotatedFile(Pool):
         return kept if same and stays else tags
 
 
-def _runs(tokens: list[Span]) -> list[Span]:
+def _runs(tokens: list[TagSpan]) -> list[TagSpan]:
     """Join neighbouring tokens with the same tag."""
     runs = tokens[:1]
     for token in tokens[1:]:

@@ -54,7 +54,7 @@ class TermLoss(NamedTuple):
 
 
 class Distributed(Objective):
-    """Implements `types.Objective` over shards.
+    """Implements `types.BatchObjective` over shards.
 
     losses_of (Sequence[TermLoss]): Those of all terms.
     n_total (int): Number of sequences of all shards.

@@ -39,7 +39,7 @@ from ...pipeline.settings import Method, TermSettings
 from ...pipeline.terms import Texts, annotated, find_texts, reader_of
 from ...pipeline.training_set import collect, number_tags
 from ...potentials import layout as layouts
-from ...potentials.layout import DenseRows, Layout, Rows, cells, rows_of
+from ...potentials.layout import DenseRows, Layout, WeightRows, cells, rows_of
 from ...potentials.tag_dictionary import TagDictionary, make_dictionary
 from ...regularizers.none import NoRegularizer
 from ...training.objective import Objective, Term
@@ -270,7 +270,7 @@ def encode(shard: None, recipe: Recipe, parts: Parts) -> Shard:
         portions = partial(_portions, nlp, readers) if fast else None
         collected = collect(model, plan, Corpus(partial(_read, nlp, parts.corpus, annotators), False, None, portions))
         encoder, own = collected.collector, collected.example_encoder
-        words = None if encoder.words is None else encoder.words.keys
+        words = None if encoder.dictionary_words is None else encoder.dictionary_words.keys
         return Shard(collected.corpus, collected.terms, own.partials, encoder.features, own.strings or {}, words)
 
 
@@ -334,9 +334,9 @@ def observe(shard: Shard, recipe: Recipe, tags: Sequence[str], support: str) -> 
                 potential.bind(data.encoded, index)
                 states.append(potential.to_state())
     words = None
-    if shard.words is not None and data.encoded.words is not None:
-        labelled = (data.gold >= 0) & (data.encoded.words >= 0)
-        pairs = data.encoded.words[labelled].astype(np.int64) * len(tags) + data.gold[labelled]
+    if shard.words is not None and data.encoded.dictionary_ids is not None:
+        labelled = (data.gold >= 0) & (data.encoded.dictionary_ids >= 0)
+        pairs = data.encoded.dictionary_ids[labelled].astype(np.int64) * len(tags) + data.gold[labelled]
         pairs, counts = np.unique(pairs, return_counts=True)
         numbers, labels = np.divmod(pairs, len(tags))
         words = shard.words, numbers.astype(np.int32), labels.astype(np.int32), counts
@@ -358,16 +358,16 @@ def _objective(shard: Shard, recipe: Recipe, plan: Outline, n_threads: int) -> O
     data_of_terms = {name: of_term.data for name, of_term in term_corpora.items()}
     for term in [corpus_term(model, corpus.data), *further_terms(model, data_of_terms)]:
         data = term.data
-        if dictionary is not None and shard.words is not None and data.encoded.words is not None:
-            words = dictionary.rows(shard.words)[data.encoded.words]
-            data = data._replace(encoded=data.encoded._replace(words=words))
+        if dictionary is not None and shard.words is not None and data.encoded.dictionary_ids is not None:
+            words = dictionary.rows(shard.words)[data.encoded.dictionary_ids]
+            data = data._replace(encoded=data.encoded._replace(dictionary_ids=words))
         terms.append(term._replace(data=data, sample=None))
     return Objective(
         crf.potential, terms, NoRegularizer(), n_total=plan.n_total, n_threads=n_threads, dictionary=dictionary
     )
 
 
-def _weights_of(rows: Rows, ids: Ints) -> Bools:
+def _weights_of(rows: WeightRows, ids: Ints) -> Bools:
     """Return which weights [size] belong to some rows."""
     known = np.zeros(rows.n_rows, np.bool_)
     known[ids[ids >= 0]] = True
@@ -491,7 +491,7 @@ class Shards:
             layout = layout._replace(steps=None)
         elif layout.steps is not None:
             layout = layout._replace(steps=np.logical_or.reduce([vocabulary.layout.steps for vocabulary in observed]))
-        rows = list[Rows]()
+        rows = list[WeightRows]()
         for places, keys, block in zip(
             zip(*(vocabulary.places for vocabulary in observed), strict=True), self._keys, layout[1:3], strict=True
         ):

@@ -20,7 +20,7 @@ from ...errors import ConfigError, DataError
 from ...pipeline.select import load_pipeline
 from ...pipeline.texts import chunks_key, missing_columns, names_of, predicted_columns
 from ...prf import PRF, SEQUENCES, prf
-from ...schemes import OUTSIDE, Span
+from ...schemes import OUTSIDE, TagSpan
 from .._pages.spans import FAMILIAR, Familiarity, text_of
 from .against import SAMPLES, Compared, compare
 
@@ -57,8 +57,8 @@ class Units(NamedTuple):
     Tags are spans of one token.  Spans that touch a token without gold annotation are left out.
     """
 
-    gold: list[list[Span]]
-    found: list[list[Span]]
+    gold: list[list[TagSpan]]
+    found: list[list[TagSpan]]
     known: list[list[bool]]
 
     def rows(self) -> dict[str, tuple[int, int, int]]:
@@ -216,7 +216,7 @@ def _add_raw(metrics: dict[str, Any], nlp: Language, docs: Sequence[Doc], scored
 
 
 def _seen(
-    units: Units, trained: list[list[Span]], training: Sequence[Example], words: list[list[str]], name: str
+    units: Units, trained: list[list[TagSpan]], training: Sequence[Example], words: list[list[str]], name: str
 ) -> tuple[dict[str, dict[str, float]], str]:
     """Return the scores of what the training corpus holds and of what it does not, and the same as text."""
     texts = [_words(example.reference) for example in training]
@@ -245,12 +245,12 @@ def _units(examples: Sequence[Example], name: str, key: str) -> Units:
     return units
 
 
-def _spans(doc: Doc, name: str, key: str) -> list[Span]:
+def _spans(doc: Doc, name: str, key: str) -> list[TagSpan]:
     """Return the spans of a Doc, or its tags as spans of one token."""
     if name in SPAN_COLUMNS:
         spans: Any = doc.ents if name == "ent" else doc.spans.get(key, [])
-        return [Span(span.start, span.end, span.label_) for span in spans]
-    return [Span(token.i, token.i + 1, tag) for token in doc if (tag := value_of(token, name))]
+        return [TagSpan(span.start, span.end, span.label_) for span in spans]
+    return [TagSpan(token.i, token.i + 1, tag) for token in doc if (tag := value_of(token, name))]
 
 
 def _words(doc: Doc) -> list[str]:
@@ -269,7 +269,7 @@ def scores_line(gold: int, predicted: int, correct: int) -> str:
     return f"precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
 
 
-def _tags(spans: Iterable[Span], length: int) -> list[str]:
+def _tags(spans: Iterable[TagSpan], length: int) -> list[str]:
     """Return IOB2 tags; of overlapping spans, which `schemes.encode` rejects, the last one wins."""
     tags = [OUTSIDE] * length
     for start, end, label in spans:
@@ -382,7 +382,7 @@ def _places(doc: Doc) -> list[tuple[int, int]]:
 
 
 def _items(doc: Doc, places: Sequence[tuple[int, int]], name: str, key: str) -> Iterator[tuple[int, int, str]]:
-    tokens = (Span(token.i, token.i + 1, TOKENS) for token in doc if not token.is_space)
+    tokens = (TagSpan(token.i, token.i + 1, TOKENS) for token in doc if not token.is_space)
     spans = tokens if name == TOKENS else _spans(doc, name, key)
     return ((places[start][0], places[end - 1][1], label) for start, end, label in spans)
 

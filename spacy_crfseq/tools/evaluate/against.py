@@ -21,7 +21,7 @@ from ...corpora import Preset
 from ...errors import ConfigError, DataError
 from ...pipeline.select import crfs_of
 from ...prf import Values, accuracy, for_json, rates_by_label
-from ...schemes import Span
+from ...schemes import TagSpan
 from .._pages import bootstrap
 from .._pages.charts import Bar
 from .._pages.judged import Judged, Tokens, for_each_component, judge, moved, shown_part, within
@@ -182,7 +182,7 @@ def _change_lines(change: Change) -> list[str]:
     return [head, *(f"    {name:<4} {_spans_words(words, odd, end)}" for name, odd in change.sides())]
 
 
-def _spans_words(words: Sequence[str], odd: Sequence[Span], end: int) -> str:
+def _spans_words(words: Sequence[str], odd: Sequence[TagSpan], end: int) -> str:
     named = [f"{' '.join(words[span.start : span.end])} [{span.label}]" for span in odd if span.start < end]
     return ", ".join([*named, *([f"{len(odd) - len(named)} more"] if len(named) < len(odd) else [])]) or "nothing"
 
@@ -233,12 +233,12 @@ class Change(NamedTuple):
     number: int
     fewer: int
     tokens: Tokens
-    gold: list[Span]
-    first: list[Span]
-    second: list[Span]
-    odd: frozenset[Span]
+    gold: list[TagSpan]
+    first: list[TagSpan]
+    second: list[TagSpan]
+    odd: frozenset[TagSpan]
 
-    def sides(self) -> list[tuple[str, list[Span]]]:
+    def sides(self) -> list[tuple[str, list[TagSpan]]]:
         """Return the spans that are not shared, with their owners."""
         sides = (("gold", self.gold), ("A", self.first), ("B", self.second))
         return [(name, [span for span in spans if span in self.odd]) for name, spans in sides]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...pipeline.component import CRFComponent
     from ...pipeline.doc_posterior import DocPosterior
 
-Addend = tuple[str, str, float]
+TokenAddend = tuple[str, str, float]
 """An addend of a token's score: its kind, its name and its amount."""
 Place = tuple[str, tuple[int, ...]]
 """A place in scores: the array and the indices."""
@@ -199,14 +199,14 @@ class _Text:
     """
 
     def __init__(self, explainer: Explainer, doc: Doc, answers: DocPosterior, preset: bool) -> None:
-        reader, distribution = explainer.reader, answers.words
+        reader, distribution = explainer.reader, answers.word_posterior
         self.places = list(range(len(doc))) if answers.places is None else answers.places.tolist()
         self.crf, self.weights = explainer.crf, explainer.weights
         self.doc, self.tags, self.labels = doc, explainer.pipe.tags, answers.all_labels[self.places]
         self.marginals, self.allowed = distribution.marginals(), distribution.allowed
         source, offsets = distribution.source, distribution.offsets
         whole = (0, len(offsets) - 1)
-        self.added, self.scores = source.added(whole), source.scores(whole)
+        self.added_scores, self.scores = source.added_scores(whole), source.scores(whole)
         constrained = self.scores.constrained(distribution.constraints, distribution.allowed)
         self.best = BestThrough(constrained, offsets)
         self.firsts, self.lasts = set(offsets[:-1].tolist()), set((offsets[1:] - 1).tolist())
@@ -218,7 +218,7 @@ class _Text:
                     self.features[number][token].append((name, feature))
         self.predicted = [self.addends(token, self.labels) for token in range(len(self.places))]
 
-    def addends(self, token: int, labels: Ints) -> list[Addend]:
+    def addends(self, token: int, labels: Ints) -> list[TokenAddend]:
         """Return the addends of a token's score in a labelling."""
         tags, label, before = self.tags, int(labels[token]), int(labels[token - 1])
         steps: list[tuple[str, str, Place]] = []
@@ -231,15 +231,15 @@ class _Text:
         if token in self.lasts:
             steps.append(("end", f"{tags[label]} -> end", ("end", (label,))))
         addends += [(kind, name, float(getattr(self.crf.views, array)[at])) for kind, name, (array, at) in steps]
-        if self.added is not None:
-            amount = float(self.added.emissions[token, label])
+        if self.added_scores is not None:
+            amount = float(self.added_scores.emissions[token, label])
             for _, _, (array, at) in steps:
-                values = getattr(self.added, array)
+                values = getattr(self.added_scores, array)
                 amount += float(values[token if len(values) > 1 else 0][at] if array == "transitions" else values[at])
             addends.append(("added", "added potentials", amount))
         return addends
 
-    def _weights(self, number: int, token: int, column: int) -> list[Addend]:
+    def _weights(self, number: int, token: int, column: int) -> list[TokenAddend]:
         active = self.features[number][token]
         features = np.array([feature for _, feature in active], np.int64)
         amounts = self.weights[number].look_up(features, column).tolist()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...prf import accuracy, finite, rates_by_label
-from ...schemes import Span
+from ...schemes import TagSpan
 from .._pages.bootstrap import Interval, interval
 from .._pages.calibration import certainty
 from .._pages.html import Markup, heat_map
@@ -77,14 +77,14 @@ class ErroneousSentence(NamedTuple):
     text: int
     tokens: Tokens
     cut: bool
-    gold: list[Span]
-    found: list[tuple[Span, float | None]]
+    gold: list[TagSpan]
+    found: list[tuple[TagSpan, float | None]]
     wrong: int
     probability: float | None
     same: list[int]
 
     @property
-    def odd(self) -> set[Span]:
+    def odd(self) -> set[TagSpan]:
         """The missed and the wrong spans."""
         return set(self.gold) ^ {span for span, _ in self.found}
 
@@ -264,7 +264,7 @@ class _Sentences:
                 shown[pair].setdefault(self._content(number), self._sentence(number, shown=span))
         return {pair: list(sentences.values()) for pair, sentences in shown.items()}
 
-    def _confused(self) -> Iterator[tuple[int, tuple[str, str], Span]]:
+    def _confused(self) -> Iterator[tuple[int, tuple[str, str], TagSpan]]:
         """Yield confusions: the number of the text, gold and predicted label, and a span."""
         judged = self._judged
         for text, (gold, predicted, tags) in enumerate(zip(judged.gold, judged.found, judged.tags, strict=True)):
@@ -283,7 +283,7 @@ class _Sentences:
         spans = (tuple(moved(span, begin) for span in within(side, begin, end)) for side in sides)
         return (tuple(self._judged.texts[text].words[begin:end]), *spans)
 
-    def _sentence(self, number: int, same: Sequence[int] = (), shown: Span | None = None) -> ErroneousSentence:
+    def _sentence(self, number: int, same: Sequence[int] = (), shown: TagSpan | None = None) -> ErroneousSentence:
         """Return a sequence as a sentence; a long one is cut around a span, or around its first error."""
         judged, (text, begin, end) = self._judged, self.all[number]
         gold, predicted = judged.gold[text], judged.found[text]
@@ -292,7 +292,7 @@ class _Sentences:
         sure = judged.temperature is not None
         probability = dict(zip(predicted, judged.probabilities[text], strict=True)) if sure else {}
 
-        def part(spans: Sequence[Span]) -> list[tuple[Span, float | None]]:
+        def part(spans: Sequence[TagSpan]) -> list[tuple[TagSpan, float | None]]:
             kept = [span for span in within(spans, first, last) if not judged.plain or span in odd]
             return [(moved(span, first), probability.get(span)) for span in kept]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...schemes import Span
+from ...schemes import TagSpan
 
 RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS = "right", "label", "boundary", "both", "missed", "spurious"
 KINDS = (RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS)
@@ -28,11 +28,11 @@ class Pair(NamedTuple):
     """One of `KINDS`; a gold span and the predicted one that it pairs with, None if there is none."""
 
     kind: str
-    gold: Span | None
-    found: Span | None
+    gold: TagSpan | None
+    found: TagSpan | None
 
 
-def pair_spans(gold: Sequence[Span], predicted: Sequence[Span]) -> list[Pair]:
+def pair_spans(gold: Sequence[TagSpan], predicted: Sequence[TagSpan]) -> list[Pair]:
     """Return the spans of one text in pairs, each once, in the order of the text."""
     there, same = set(predicted), set(gold)
     pairs = [Pair(RIGHT, span, span) for span in dict.fromkeys(gold) if span in there]
@@ -58,7 +58,7 @@ def pair_spans(gold: Sequence[Span], predicted: Sequence[Span]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: pair.gold or pair.found or ())
 
 
-def _distance(gold: Span, predicted: Span) -> tuple[int, int]:
+def _distance(gold: TagSpan, predicted: TagSpan) -> tuple[int, int]:
     # the index of the kind of two overlapping spans, and minus the number of shared tokens
     if (gold.start, gold.end) == (predicted.start, predicted.end):
         return KINDS.index(LABEL), 0

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spacy.tokens import Doc
-from spacy.tokens import Span as DocSpan
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ...errors import DataError
@@ -217,7 +216,7 @@ class Service:
         self.pipe.to_disk(folder / self.name)
 
     def _gold(self, text: AnnotatedDoc) -> Doc:
-        doc, spans, task = text.doc.copy(), list[DocSpan](), self.pipe.annotation
+        doc, spans, task = text.doc.copy(), list[Span](), self.pipe.annotation
         taken: set[int] = set()
         for start, end, label, _ in text.spans:
             span = doc.char_span(start, end, label=label, alignment_mode="expand")
@@ -225,7 +224,7 @@ class Service:
                 taken.update(range(span.start, span.end))
                 spans.append(span)
         if isinstance(task, Entities):
-            missing = [DocSpan(doc, t, t + 1) for t in range(text.known, len(doc)) if t not in taken]
+            missing = [Span(doc, t, t + 1) for t in range(text.known, len(doc)) if t not in taken]
             doc.set_ents(spans, missing=missing, default="outside")
         elif isinstance(task, SpanGroups):
             doc.spans[task.spans_key] = spans

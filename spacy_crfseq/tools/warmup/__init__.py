@@ -60,15 +60,14 @@ def warmup(
 
 
 def _example(nlp: Language, text: str) -> Example:
-    from spacy.tokens import Doc
-    from spacy.tokens import Span as DocSpan
+    from spacy.tokens import Doc, Span
     from spacy.training import Example
 
     from ...schemes import decode_lenient
 
     words, tags, chunks, ents = zip(*(token.rsplit("/", 3) for token in text.split()), strict=True)
     gold = Doc(nlp.vocab, words=list(words), tags=list(tags), ents=list(ents))
-    gold.spans["chunks"] = [DocSpan(gold, *span) for span in decode_lenient(chunks)]
+    gold.spans["chunks"] = [Span(gold, *span) for span in decode_lenient(chunks)]
     given = Doc(nlp.vocab, words=list(words), tags=None if nlp.has_pipe("crf_tagger") else list(tags))
     return Example(given, gold)
 

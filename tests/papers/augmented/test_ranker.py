@@ -121,7 +121,7 @@ def test_a_step_equals_enumeration(case: str, seed: int) -> None:
     chosen = np.flatnonzero(np.diff(training.objective.data.encoded.offsets) == 4)[:1].tolist()
     data = unlabelled(training, chosen, ranker)
     dictionary = training.objective.dictionary
-    allowed = None if dictionary is None else dictionary.labels_of(data.encoded.words)
+    allowed = None if dictionary is None else dictionary.labels_of(data.encoded.dictionary_ids)
     scores = plain_scores(training.layout, theta, data.encoded)
     if allowed is not None:
         scores = scores._replace(emissions=np.where(allowed, scores.emissions, -np.inf))

@@ -17,7 +17,7 @@ import spacy_crfseq.cli.program  # noqa: F401
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.papers.neural import Neural
 from spacy_crfseq.pipeline import steps
-from spacy_crfseq.potentials.sums import Given
+from spacy_crfseq.potentials.sums import GivenEmissions
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.types import CorpusLoss, TextLoss
 from tests.pipeline.helpers import (
@@ -79,7 +79,7 @@ def test_gradients_are_slopes(name: str) -> None:
     data = pipe.training.data.corpus
     text = data.encoded._replace(inputs=(np.arange(data.encoded.n_tokens),))
 
-    def loss_at(given: Given, theta: np.ndarray) -> tuple[float, Any]:
+    def loss_at(given: GivenEmissions, theta: np.ndarray) -> tuple[float, Any]:
         run = steps.Run(pipe.doc_model, pipe.training.data, pipe.training.optimizer())
         objective = run.with_networks(data._replace(encoded=text), {0: given})
         (batch,) = objective.minibatches(data.n_sequences, None)
@@ -94,7 +94,7 @@ def test_gradients_are_slopes(name: str) -> None:
         return value, grad
 
     emissions, backprop = network.begin_update(docs, 0.0)
-    given = Given(emissions.astype(np.float64), 0)
+    given = GivenEmissions(emissions.astype(np.float64), 0)
     _, grad = loss_at(given, theta)
     slopes = finite_differences(lambda: loss_at(given, theta)[0], theta)
     frozen = np.ones_like(theta)
@@ -112,7 +112,7 @@ def test_gradients_are_slopes(name: str) -> None:
     for step in (-0.01, 0.01):
         for (node, key), value, direction in zip(parts, before, along, strict=True):
             node.set_param(key, value + np.float32(step / norm) * direction)
-        values.append(loss_at(Given(network.begin_update(docs, 0.0)[0].astype(np.float64), 0), theta)[0])
+        values.append(loss_at(GivenEmissions(network.begin_update(docs, 0.0)[0].astype(np.float64), 0), theta)[0])
     assert (values[1] - values[0]) / 0.02 == pytest.approx(norm, rel=0.02)
 
 

@@ -382,7 +382,7 @@ def test_the_temperature_divides_the_log_odds_of_what_was_corrected_without_it(
     pipe = _component().from_bytes(trained.to_bytes())
     doc = Doc(pipe.vocab, ["Mr", "Ada", "Bo", "Karl", "Mr", "Zoe", "Ines", "won", "."])
     answers = pipe.posterior([doc], temperature=temperature)
-    spans, words = answers.all_spans, answers.words._replace(temperature=1.0)
+    spans, words = answers.all_spans, answers.word_posterior._replace(temperature=1.0)
 
     def cooled(probabilities: Any, first_labels: Any) -> Any:
         return calibrated(probabilities, 0.0, 1 / temperature)
@@ -403,7 +403,7 @@ def test_probabilities_of_a_token_add_up_to_one_at_most(
     pipe.cfg.update(temperature=temperature, calibration=curves)
     words = ["Mr", "Ada", "Bo", "Karl", "Mr", "\n", "Zoe", " ", "Ines", "won", "."]
     for doc in (Doc(pipe.vocab, words), Doc(pipe.vocab, [word for word in words if word.strip()])):
-        exact = pipe.posterior([doc], temperature=1.0).words.candidates(LEAST)[0]
+        exact = pipe.posterior([doc], temperature=1.0).word_posterior.candidates(LEAST)[0]
         places = [token.i for token in doc if not token.is_space]
         spans = [Span(doc, places[first], places[after - 1] + 1, "PER") for first, after, _ in exact.tolist()]
         asked = {(span.start, span.end): span_probability(pipe, span) for span in spans}

@@ -3,14 +3,14 @@
 import math
 
 import pytest
-from spacy.tokens import Span as SpanOfDoc
+from spacy.tokens import Span
 
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages import label_errors
 from spacy_crfseq.tools._pages.label_errors import LabelError, Stretch, shown, stretches
 from tests.pipeline import helpers
 
-PER, LOC = Span(0, 2, "PER"), Span(4, 5, "LOC")
+PER, LOC = TagSpan(0, 2, "PER"), TagSpan(4, 5, "LOC")
 
 
 @pytest.mark.parametrize(
@@ -19,15 +19,15 @@ PER, LOC = Span(0, 2, "PER"), Span(4, 5, "LOC")
         ([PER, LOC], [PER, LOC], []),
         ([PER, LOC], [PER], [Stretch(4, 5, (LOC,), ())]),
         ([], [LOC], [Stretch(4, 5, (), (LOC,))]),
-        ([PER], [Span(0, 2, "ORG")], [Stretch(0, 2, (PER,), (Span(0, 2, "ORG"),))]),
-        ([PER, Span(2, 3, "LOC")], [Span(1, 4, "ORG")],
-         [Stretch(0, 4, (PER, Span(2, 3, "LOC")), (Span(1, 4, "ORG"),))]),
-        ([Span(0, 1, "A"), Span(1, 2, "A")], [], [Stretch(0, 1, (Span(0, 1, "A"),), ()),
-                                                 Stretch(1, 2, (Span(1, 2, "A"),), ())]),
+        ([PER], [TagSpan(0, 2, "ORG")], [Stretch(0, 2, (PER,), (TagSpan(0, 2, "ORG"),))]),
+        ([PER, TagSpan(2, 3, "LOC")], [TagSpan(1, 4, "ORG")],
+         [Stretch(0, 4, (PER, TagSpan(2, 3, "LOC")), (TagSpan(1, 4, "ORG"),))]),
+        ([TagSpan(0, 1, "A"), TagSpan(1, 2, "A")], [], [Stretch(0, 1, (TagSpan(0, 1, "A"),), ()),
+                                                 Stretch(1, 2, (TagSpan(1, 2, "A"),), ())]),
     ],
 )  # fmt: skip
 def test_spans_that_overlap_and_differ_are_one_stretch(
-    gold: list[Span], predicted: list[Span], expected: list[Stretch]
+    gold: list[TagSpan], predicted: list[TagSpan], expected: list[Stretch]
 ) -> None:
     assert stretches(gold, predicted, [True] * 6) == expected
 
@@ -60,8 +60,8 @@ def test_errors_of_all_batches_are_found_in_the_texts_that_were_relabelled(monke
     relabelled = {}
     for i, label in ((1, "LOC"), (2, "PER")):  # of the first and the second batch
         (ent,) = texts[i].reference.ents
-        texts[i].reference.ents = [SpanOfDoc(texts[i].reference, ent.start, ent.end, label)]
-        relabelled[i] = Span(ent.start, ent.end, label), Span(ent.start, ent.end, ent.label_)
+        texts[i].reference.ents = [Span(texts[i].reference, ent.start, ent.end, label)]
+        relabelled[i] = TagSpan(ent.start, ent.end, label), TagSpan(ent.start, ent.end, ent.label_)
     found = [*label_errors.label_errors(helpers.pipe_of(nlp), texts)]
     assert {error.text: (error.stretch.gold[0], error.stretch.predicted[0]) for error in found} == relabelled
     assert all(error.log_odds > 0 and error.p_predicted > error.p_gold for error in found)

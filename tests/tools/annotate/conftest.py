@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.project import Item, Project
@@ -34,10 +34,10 @@ def sentences(n: int, seed: int = 0) -> list[str]:
     return list(found)
 
 
-def gold(words: list[str]) -> list[Span]:
+def gold(words: list[str]) -> list[TagSpan]:
     """Return the entities of a sentence."""
     kinds = {**dict.fromkeys(PEOPLE, "PER"), **dict.fromkeys(PLACES, "LOC")}
-    return [Span(i, i + 1, kinds[word]) for i, word in enumerate(words) if word in kinds]
+    return [TagSpan(i, i + 1, kinds[word]) for i, word in enumerate(words) if word in kinds]
 
 
 def entry(item: Item, number: int, **more: Any) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc
-from spacy.tokens import Span as DocSpan
+from spacy.tokens import Doc, Span
 
 from spacy_crfseq.pipeline.component import CRFComponent
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.annotate.decoding import LEAST, decode, worth
 from spacy_crfseq.tools.annotate.journal import Pins
 from spacy_crfseq.tools.annotate.learning import Learner, blank
@@ -26,13 +25,13 @@ def model(task: str) -> CRFComponent:
 
 
 @pytest.mark.parametrize("task", ["entities", "chunks"])
-@pytest.mark.parametrize("pins", [Pins(), Pins((Span(2, 4, "PER"),), (0,)), Pins(choices={1: ("LOC",)})])
+@pytest.mark.parametrize("pins", [Pins(), Pins((TagSpan(2, 4, "PER"),), (0,)), Pins(choices={1: ("LOC",)})])
 def test_offers_have_the_probabilities_that_all_labellings_sum_to(task: str, pins: Pins) -> None:
     pipe = model(task)
     doc = Doc(spacy.blank("xx").vocab, words=["Ada", "met", "Bo", "Rome", "."])
     found = decode(pipe, doc, pins)
     allowed = {**{t: ["O"] for t in pins.outside}, **{t: list(v) for t, v in pins.choices.items()}}
-    answers = pipe.posterior([doc], spans=[DocSpan(doc, *span) for span in pins.spans], allowed=allowed)
+    answers = pipe.posterior([doc], spans=[Span(doc, *span) for span in pins.spans], allowed=allowed)
     sums: dict[tuple[int, int, str], float] = defaultdict(float)
     for labelling in answers.nbest(100_000)[0]:
         one = answers.alternative(doc, labelling)
@@ -51,8 +50,8 @@ def test_a_correction_moves_the_rest() -> None:
     pipe = model("entities")
     doc = Doc(spacy.blank("xx").vocab, words=["Ada", "met", "Bo", "in", "Rome", "."])
     free = decode(pipe, doc, Pins())
-    bound = decode(pipe, doc, Pins(outside=(0,), wrong=(Span(2, 3, "PER"),)))
-    assert Span(2, 3, "PER") not in [span[:3] for span in (*bound.spans, *bound.offers)]
+    bound = decode(pipe, doc, Pins(outside=(0,), wrong=(TagSpan(2, 3, "PER"),)))
+    assert TagSpan(2, 3, "PER") not in [span[:3] for span in (*bound.spans, *bound.offers)]
     assert all(span.start != 0 for span in bound.spans)
     assert [span.probability for span in free.spans] != [span.probability for span in bound.spans]
 
@@ -64,7 +63,7 @@ def test_fields_are_runs_of_tags() -> None:
     assert [span[:2] for span in single.spans] == [(i, i + 1) for i in range(6)]
     assert [span.start for span in runs.spans] == [0, *(span.end for span in runs.spans[:-1])]
     assert all(a.label != b.label for a, b in zip(runs.spans, runs.spans[1:], strict=False))
-    pinned = decode(pipe, doc, Pins((Span(1, 3, "LOC"),)), runs=True)
+    pinned = decode(pipe, doc, Pins((TagSpan(1, 3, "LOC"),)), runs=True)
     assert any(span.label == "LOC" and span.start <= 1 and span.end >= 3 for span in pinned.spans)
     marginals = pipe.posterior([doc]).marginals()[0]
     for start, _, label, p in single.offers:

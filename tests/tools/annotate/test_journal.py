@@ -14,20 +14,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.annotate.journal import Decision, Journal, Pins, State, TextTokens, checked_label
 
 
-def accept(key: str, id_: str, *spans: Span, **more: Any) -> dict[str, Any]:
+def accept(key: str, id_: str, *spans: TagSpan, **more: Any) -> dict[str, Any]:
     return Decision(key, TextTokens(("Ada", "in", "Oslo")), Pins(tuple(spans)), id=id_, **more).as_json()
 
 
 ENTRIES: list[dict[str, Any]] = [
     {"kind": "begin", "version": 1, "settings": {"task": "entities"}},
     {"kind": "label", "names": ["PER", "Å"]},
-    accept("k1", "1", Span(0, 1, "PER"), seconds=2.5, actions=3),
+    accept("k1", "1", TagSpan(0, 1, "PER"), seconds=2.5, actions=3),
     {"kind": "skip", "key": "k2", "id": "2", "text": {"words": ["Bo"], "spaces": None}},
-    accept("k3", "3", Span(2, 3, "Å"), held_out=True),
+    accept("k3", "3", TagSpan(2, 3, "Å"), held_out=True),
     {"kind": "undo", "key": "k3", "id": "4"},
     {
         "kind": "model",
@@ -193,7 +193,7 @@ VALUES: list[Any] = [
 
 @given(st.data())
 def test_an_entry_with_a_damaged_value_is_refused_in_words_or_is_sound(data: st.DataObject) -> None:
-    entry: Any = json.loads(json.dumps(accept("k", "1", Span(0, 1, "PER"), predicted=[(0, 1, "PER", 0.5)], model=3)))
+    entry: Any = json.loads(json.dumps(accept("k", "1", TagSpan(0, 1, "PER"), predicted=[(0, 1, "PER", 0.5)], model=3)))
     inside = entry
     while isinstance(inside, (dict, list)) and inside:
         keys = sorted(inside) if isinstance(inside, dict) else list(range(len(inside)))
@@ -313,7 +313,7 @@ def test_half_a_character_is_refused_before_anything_is_written(tmp_path: Path) 
 
 def test_spans_may_touch_and_what_contradicts_itself_is_refused() -> None:
     touching = {"spans": [[1, 2, "LOC"], [0, 1, "PER"]], "unknown": [2], "wrong": [[0, 2, "PER"]]}
-    assert Pins.of(touching, 3).spans == (Span(0, 1, "PER"), Span(1, 2, "LOC"))
+    assert Pins.of(touching, 3).spans == (TagSpan(0, 1, "PER"), TagSpan(1, 2, "LOC"))
     spans = {"spans": [[0, 2, "PER"]]}
     for more in ({"unknown": [1]}, {"outside": [0]}, {"choices": [[1, ["A"]]]}, {"wrong": [[0, 2, "PER"]]}):
         with pytest.raises(DataError, match="contradicts itself"):

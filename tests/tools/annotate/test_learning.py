@@ -13,7 +13,7 @@ from spacy.training import Example
 
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.pipeline.labels import gold_tags
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.annotate.journal import Decision, Pins, TextTokens
 from spacy_crfseq.tools.annotate.learning import PRIOR, Learner, blank, expected_gain, time_model
 from spacy_crfseq.tools.annotate.project import Project
@@ -27,12 +27,12 @@ def decisions(n: int, task: str = "entities") -> list[Decision]:
         spans = gold(words)
         if task in ("tags", "fields"):
             there = {span.start: span.label for span in spans}
-            spans = [Span(t, t + 1, there.get(t, "X")) for t in range(len(words))]
+            spans = [TagSpan(t, t + 1, there.get(t, "X")) for t in range(len(words))]
         unknown = (len(words) - 1,) if i % 5 == 0 and task != "tags" else ()
         spans = [span for span in spans if span.start not in unknown]
         choices = {0: ("PER", "LOC")} if i % 7 == 1 else {}
         spans = [span for span in spans if span.start not in choices]
-        wrong = (Span(1, 2, "LOC"),) if i % 6 == 2 and task in ("entities", "chunks") else ()
+        wrong = (TagSpan(1, 2, "LOC"),) if i % 6 == 2 and task in ("entities", "chunks") else ()
         spaces = None if i % 2 else (True,) * len(words)
         made.append(
             Decision(f"{i:016x}", TextTokens(tuple(words), spaces), Pins(tuple(spans), (), unknown, choices, wrong))
@@ -62,7 +62,7 @@ def test_a_trained_pipeline_goes_on_as_fit_from_it_does(tmp_path: Path) -> None:
     first.save(tmp_path / "first", first.train(decisions(40), ["PER", "LOC"]), decisions(40), [])
     model = str(tmp_path / "first/model-best")
     learner = Learner(spacy.load(model), model=model)
-    new = [d._replace(pins=Pins((Span(0, 1, "NEW"),))) for d in decisions(12)]
+    new = [d._replace(pins=Pins((TagSpan(0, 1, "NEW"),))) for d in decisions(12)]
     pipe = learner.train(new, ["NEW"])
     assert pipe.labels == ("LOC", "NEW", "PER")
     learner.save(tmp_path / "second", pipe, new, [])
@@ -77,7 +77,7 @@ def test_a_trained_pipeline_goes_on_as_fit_from_it_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["entities", "chunks"])
 def test_what_is_not_known_is_missing(task: str) -> None:
     learner = Learner(blank(task, "xx"))
-    pins = Pins((Span(0, 2, "PER"),), (), (3,), {4: ("PER", "LOC")}, (Span(5, 6, "LOC"),))
+    pins = Pins((TagSpan(0, 2, "PER"),), (), (3,), {4: ("PER", "LOC")}, (TagSpan(5, 6, "LOC"),))
     decision = Decision("", TextTokens(tuple("a b c d e f g".split())), pins)  # noqa: SIM905
     gold_doc = learner.gold(decision)
     tags: list[Any] = gold_tags(learner.pipe.annotation, Example(learner.doc(decision.text), gold_doc), learner.name)
@@ -90,7 +90,7 @@ def test_what_is_not_known_is_missing(task: str) -> None:
 
 def test_tags_of_tokens(tmp_path: Path) -> None:
     learner = Learner(blank("tags", "xx"))
-    pins = Pins((Span(0, 1, "X"),), (), (1,), {2: ("X", "Y")}, (Span(3, 4, "Y"),))
+    pins = Pins((TagSpan(0, 1, "X"),), (), (1,), {2: ("X", "Y")}, (TagSpan(3, 4, "Y"),))
     decision = Decision("", TextTokens(("a", "b", "c", "d")), pins)
     example = Example(learner.doc(decision.text), learner.gold(decision))
     tags: list[Any] = gold_tags(learner.pipe.annotation, example, learner.name)

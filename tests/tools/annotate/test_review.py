@@ -17,7 +17,7 @@ from spacy_crfseq.corpora.guessing import find_layout
 from spacy_crfseq.corpora.layouts import Asked, Preset
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.white_space import words_of
-from spacy_crfseq.schemes import Span, encode
+from spacy_crfseq.schemes import TagSpan, encode
 from spacy_crfseq.tools.annotate.command import annotate
 from spacy_crfseq.tools.annotate.journal import Decision, Pins
 from spacy_crfseq.tools.annotate.learning import Learner, blank
@@ -130,7 +130,7 @@ def corpus_of(path: Path, task: str = "entities", layout: Any = None) -> Annotat
 def corrected(corpus: AnnotatedFile, number: int, spans: Any, **more: Any) -> dict[str, Decision]:
     """Return a decision on a text."""
     old = corpus.decisions[number]
-    return {old.key: old._replace(pins=Pins(tuple(Span(*span) for span in spans), **more))}
+    return {old.key: old._replace(pins=Pins(tuple(TagSpan(*span) for span in spans), **more))}
 
 
 ENCODINGS = ["utf8", "latin-1", "utf-16", "utf-16-be", "utf-32", "utf-8-sig"]
@@ -138,13 +138,13 @@ LABELS = st.sampled_from(["PER", "LOC", "Åö"])
 
 
 @st.composite
-def annotations(draw: Any, size: int) -> list[Span]:
+def annotations(draw: Any, size: int) -> list[TagSpan]:
     """Draw spans of a text."""
-    spans, at = list[Span](), 0
+    spans, at = list[TagSpan](), 0
     while at < size:
         length = draw(st.integers(0, 3))
         if length and at + length <= size:
-            spans.append(Span(at, at + length, draw(LABELS)))
+            spans.append(TagSpan(at, at + length, draw(LABELS)))
         at += max(length, 1)
     return spans
 

@@ -17,7 +17,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools._pages.calibration import calibration, log_losses
 from spacy_crfseq.tools._pages.judged import Judged
 from spacy_crfseq.tools.calibrate import (
@@ -233,7 +233,7 @@ def judged_spans(biases: dict[str, float], size: int) -> Judged:
     odds, labels = rng.normal(1, 2, size), rng.choice(list(biases), size, p=[0.495, 0.495, 0.01])
     right = rng.random(size) < 1 / (1 + np.exp(-odds - [biases[label] for label in labels]))
     tags = [[f"B-{label}" if each else "O"] for label, each in zip(labels, right, strict=True)]
-    spans = [[(Span(0, 1, str(label)), 1 / (1 + math.exp(-each)))] for label, each in zip(labels, odds, strict=True)]
+    spans = [[(TagSpan(0, 1, str(label)), 1 / (1 + math.exp(-each)))] for label, each in zip(labels, odds, strict=True)]
     return Judged([], tags, tags, spans, plain=False, temperature=1.0)
 
 
@@ -273,7 +273,7 @@ def test_a_type_has_a_curve_from_enough_spans_on(size: int) -> None:
     right = np.arange(size) % 10 > 0
     tags = [["B-PER" if each else "O"] for each in right]
     curves, gain, error, tried, _ = fit_types(
-        Judged([], tags, tags, [[(Span(0, 1, "PER"), 0.3)]] * size, plain=False, temperature=1.0)
+        Judged([], tags, tags, [[(TagSpan(0, 1, "PER"), 0.3)]] * size, plain=False, temperature=1.0)
     )
     assert (tried, bool(curves), gain > 2 * error) == ((0, False, False) if size < FEW else (1, True, True))
 
@@ -288,7 +288,7 @@ def test_curves_of_any_text(seed: int, size: int, n_texts: int, scale: float) ->
     right, labels = rng.random(size) < rng.choice([0.0, 0.5, 1.0, 2.0]) * p, rng.choice(["A", "B"], size)
     text = np.sort(rng.integers(0, n_texts, size))
     spans = [
-        [(Span(place, place + 1, str(labels[i])), float(p[i])) for place, i in enumerate(np.flatnonzero(text == n))]
+        [(TagSpan(place, place + 1, str(labels[i])), float(p[i])) for place, i in enumerate(np.flatnonzero(text == n))]
         for n in range(n_texts)
     ]
     tags = [[f"B-{labels[i]}" if right[i] else "O" for i in np.flatnonzero(text == n)] for n in range(n_texts)]

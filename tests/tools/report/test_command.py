@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import spacy_crfseq
 from spacy_crfseq.pipeline.readers import read_examples
-from spacy_crfseq.schemes import Span
+from spacy_crfseq.schemes import TagSpan
 from spacy_crfseq.tools.evaluate import evaluate
 from spacy_crfseq.tools.report import report
 from spacy_crfseq.tools.report.findings import Findings
@@ -257,8 +257,8 @@ def test_pairs_are_those_of_the_slow_search(gold, found):
 
 
 def test_one_of_each_kind():
-    gold = [Span(0, 2, "A"), Span(3, 5, "A"), Span(6, 9, "A"), Span(10, 12, "A"), Span(13, 14, "B")]
-    found = [Span(0, 2, "A"), Span(3, 5, "B"), Span(7, 9, "A"), Span(11, 13, "B"), Span(15, 16, "B")]
+    gold = [TagSpan(0, 2, "A"), TagSpan(3, 5, "A"), TagSpan(6, 9, "A"), TagSpan(10, 12, "A"), TagSpan(13, 14, "B")]
+    found = [TagSpan(0, 2, "A"), TagSpan(3, 5, "B"), TagSpan(7, 9, "A"), TagSpan(11, 13, "B"), TagSpan(15, 16, "B")]
     pairs = pair_spans(gold, found)
     assert [pair.kind for pair in pairs] == [RIGHT, LABEL, BOUNDARY, BOTH, MISSED, SPURIOUS]
     assert kinds_by_label(pairs) == {"A": {RIGHT: 1, LABEL: 1, BOUNDARY: 1, BOTH: 1}, "B": {MISSED: 1, SPURIOUS: 1}}
