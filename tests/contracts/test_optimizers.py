@@ -187,7 +187,8 @@ def test_iterations_after_convergence_change_nothing_unless_online(name: str) ->
     optimizer.export(state, after)
     assert np.array_equal(after, theta) != optimizer.online
     if not optimizer.online:
-        assert (again.converged, again.message, again.value) == (True, last.message, last.value)
+        assert (again.converged, again.message) == (True, last.message)
+        assert again.value == pytest.approx(last.value, rel=1e-12)  # sums that were kept are computed anew
 
 
 @EVERY_MINIMISER
