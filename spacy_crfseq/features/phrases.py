@@ -129,7 +129,15 @@ class Phrases:
 
     @cached_property
     def table(self) -> PhraseTable:
-        """The phrases; FormatError at a line that cannot be read, ConfigError if there is no phrase."""
+        """The phrases; errors as of `read_table`."""
+        return self.read_table()
+
+    def read_table(self) -> PhraseTable:
+        """Return the phrases of all lists.
+
+        RAISES FormatError: At a line that cannot be read.
+        RAISES ConfigError: If there is no phrase.
+        """
         table = make_table(self.entries(), self.lower)
         if not len(table.keys):
             raise ConfigError(f"Phrases: there is no phrase in {', '.join(map(str, self._paths)) or 'lists'}.")

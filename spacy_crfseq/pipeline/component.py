@@ -188,9 +188,16 @@ class CRFComponent(TrainablePipe):
             if scores is not None and self.annotation.scheme is None:
                 scores = columns.of_tokens(scores)
         return Prediction(
-            labels, answers.offsets, answers.doc_offsets, state, answers.decided, keep,
-            scores if self.cfg["scores"] else None, self.name, spaces,
-        )  # fmt: skip
+            self.name,
+            labels=labels,
+            offsets=answers.offsets,
+            doc_offsets=answers.doc_offsets,
+            state=state,
+            spaces=spaces,
+            preset=answers.decided,
+            keep=keep,
+            scores=scores if self.cfg["scores"] else None,
+        )
 
     def set_annotations(self, docs: Iterable[Doc], scores: Prediction) -> None:
         """Write predictions to `docs`.  RAISES DataError: If one has another number of tokens than when it was read."""

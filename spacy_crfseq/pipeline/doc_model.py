@@ -107,11 +107,8 @@ class DocModel:
 
         RAISES ConfigError: If the component has neither been trained nor loaded.
         """
-        if self._run is not None:
-            self.sync()
-        crf, encoder = self._crf, self._encoder
-        if crf is None or encoder is None:
-            crf, encoder = self.trained()  # which says so
+        self.sync()
+        crf, encoder = self.trained()
         fitted = self.cfg["temperature"], self.cfg["calibration"]
         return Trained(self.reader(), self.method, crf, encoder, *fitted, self.vocab_in_use, self.lock)
 
@@ -138,7 +135,7 @@ class DocModel:
     def check_rules(self) -> None:
         """RAISES ConfigError: If the rules of the method name labels that the model does not have."""
         if self.labels.tags:
-            _ = self.rules
+            self.labels.rules(self.method.once, self.method.order)
 
     @property
     def n_sequences(self) -> int:

@@ -92,12 +92,11 @@ class DocPosterior:
         self.places = None if spread is None else spread.places
         self.tags = labels.tags if spread is None else labels.token_tags
         self._scheme, self._calibration = labels.annotation.scheme, trained.calibration
-        self._exact = np.ones(len(word_posterior.offsets) - 1, np.bool_)
 
     @property
     def distribution(self) -> Posterior | SpreadPosterior:
-        """P(labels | texts) of all Docs together.  RAISES ConfigError: If the model is normalised at each token."""
-        check_global(self._trained.labels.component, self._trained.method.loss, "this question")
+        """P(labels | texts) of all Docs together; errors as of `check_probabilities`."""
+        self.check_probabilities()
         return self._posterior
 
     def __len__(self) -> int:
@@ -119,13 +118,22 @@ class DocPosterior:
         """Whether there are probabilities of spans and sentences: not if the model is normalised at each token."""
         return not is_local(self._trained.method.loss)
 
+    def check_probabilities(self) -> None:
+        """RAISES ConfigError: If the model is normalised at each token, so that sequences have no probabilities."""
+        check_global(self._trained.labels.component, self._trained.method.loss, "this question")
+
     # Of all Docs together
 
     @cached_property
+    def _decoded(self) -> tuple[Ints, Bools]:
+        """The numbers of the predicted tags [T], and whether those of each sequence [N] are certainly the best."""
+        method, exact = self._trained.method, np.ones(len(self.word_posterior.offsets) - 1, np.bool_)
+        return self._posterior.decode(method.decoder, method.n_threads, exact), exact
+
+    @property
     def all_labels(self) -> Ints:
         """The numbers of the predicted tags [T]."""
-        method = self._trained.method
-        return self._posterior.decode(method.decoder, method.n_threads, self._exact)
+        return self._decoded[0]
 
     @cached_property
     def all_spans(self) -> SpanArrays:
@@ -153,7 +161,7 @@ class DocPosterior:
     def _at(self, temperature: float, curves: Curves) -> NDArray[np.float64]:
         spans = self.all_spans
         if self._scheme is None:
-            _ = self.distribution  # which may refuse
+            self.check_probabilities()
             return self.word_posterior._replace(temperature=temperature).label_probabilities(
                 spans.type.astype(np.int32)
             )
@@ -163,7 +171,7 @@ class DocPosterior:
         self, temperature: float, curves: Curves, labels: Ints, starts: Offsets, ends: Offsets
     ) -> NDArray[np.float64]:
         """Return the probabilities of spans [S], corrected if the decoder has learned to, then calibrated by type."""
-        _ = self.distribution  # which may refuse
+        self.check_probabilities()
         decoder = self._trained.method.decoder
 
         def by_type(probabilities: NDArray[np.float64], first_labels: Ints) -> NDArray[np.float64]:
@@ -200,8 +208,7 @@ class DocPosterior:
 
         Others are the best among the most likely labellings: too many labels could occur in too many ways there.
         """
-        _ = self.all_labels  # which finds out
-        is_exact: Bools = self._sums((~self._exact).astype(np.float64)) == 0
+        is_exact: Bools = self._sums((~self._decoded[1]).astype(np.float64)) == 0
         return is_exact
 
     def missing(self) -> NDArray[np.float64]:
@@ -260,7 +267,7 @@ class DocPosterior:
 
     def word_marginals(self) -> list[Floats]:
         """Return the marginals of each Doc without those of white space [words, L]."""
-        _ = self.distribution  # which may refuse
+        self.check_probabilities()
         return np.split(self.word_posterior.marginals(), self.columns.doc_offsets[1:-1])
 
     def log_probabilities(self) -> NDArray[np.float64]:
@@ -273,7 +280,7 @@ class DocPosterior:
 
     def nbest(self, k: int) -> list[list[Labelling]]:
         """Return the k best labellings of each Doc, or all there are.  RAISES ConfigError: If k is less than 1."""
-        _ = self.distribution  # which may refuse
+        self.check_probabilities()
         labels, scores = self.word_posterior.nbest(k).merged(self.word_posterior.offsets, self._sequence_bounds)
         labels = labels if self._spread is None else self._spread.labels(labels)
         return [

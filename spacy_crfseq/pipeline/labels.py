@@ -41,9 +41,13 @@ class LabelSet:
         """Which of the L tags may follow each other."""
         return self.annotation.constraints(self.tags)
 
+    def check_tags(self) -> None:
+        """RAISES DataError: If tags are not those of the task's scheme."""
+        self.annotation.constraints(self.tags)
+
     @property
     def plain(self) -> bool:
-        """Whether labels make up no spans."""
+        """Whether each token has a label of its own, so that there are no spans."""
         return self.annotation.scheme is None
 
     @cached_property

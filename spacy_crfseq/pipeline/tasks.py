@@ -35,25 +35,28 @@ _POS_NAMES: dict[int, str] = {int(number): name for name, number in POS_IDS.item
 
 
 class Prediction(NamedTuple):
-    """Predicted labels [T] of Docs, in N sequences, with `offsets` [N + 1] and `doc_offsets` [docs + 1].
+    """The labels that a component predicts for some Docs.
 
+    name (str): The component; scores are stored under its name if a task has no other place for them.
+    labels (Ints): [T] the numbers of the tags.
+    offsets (Offsets): [N + 1] starts of the sequences.
+    doc_offsets (Offsets): [docs + 1] starts of the Docs.
     state (Hashes): [T, S] the columns of `Annotation.reads`, as they were before the prediction.
     spaces (Bools | None): [T] which tokens are white space; None if none are.
     preset (Mapping[int, DocEvidence]): Decisions of earlier components about Docs, by number.
     keep (Bools | None): [spans] which spans are probable enough; None for all.
     scores (Floats | None): [spans] probabilities to store, of tokens for a tagger; None to store none.
-    name (str): The component; scores are stored under its name if a task has no other place for them.
     """
 
+    name: str
     labels: Ints
     offsets: Offsets
     doc_offsets: Offsets
     state: Hashes
+    spaces: Bools | None = None
     preset: Mapping[int, DocEvidence] = MappingProxyType({})
     keep: Bools | None = None
     scores: Floats | None = None
-    name: str = ""
-    spaces: Bools | None = None
 
 
 class Annotation(ABC):

@@ -233,6 +233,13 @@ def _plain_encoding(encoding: str, data: bytes) -> str:
     return plain
 
 
+def _check(entry: dict[str, Any]) -> None:
+    """RAISES ValueError, KeyError or TypeError: If an entry that was saved is damaged."""
+    string(entry["key"], "key")
+    string(entry["why"], "why")
+    _scored(entry)
+
+
 def likely_errors(learner: Learner, corpus: AnnotatedFile, path: Path) -> list[dict[str, Any]]:
     """Return texts with likely errors, the likeliest first: key, why, and spans and offers with their probabilities.
 
@@ -243,7 +250,7 @@ def likely_errors(learner: Learner, corpus: AnnotatedFile, path: Path) -> list[d
     with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):  # none yet, or damaged: search again
         saved = json.loads(path.read_text(encoding="utf8"))
         for entry in saved["texts"] if saved["corpus"] == mark else ():
-            _ = string(entry["key"], "key"), string(entry["why"], "why"), _scored(entry)
+            _check(entry)
         if saved["corpus"] == mark:
             return saved["texts"]  # type: ignore[no-any-return]
     texts, labels, found = corpus.decisions, corpus.labels(), list[dict[str, Any]]()

@@ -355,7 +355,7 @@ def make_config(
     if lists is not None:
         from ...features.phrases import Phrases
 
-        _ = Phrases(lists).table  # which says what is wrong with them
+        Phrases(lists).read_table()  # so that errors in the lists come before the config is written
     if raw:
         settings = settings._replace(raw=learn_classes(raw, settings, output))
     text = init_config(settings, output=output)

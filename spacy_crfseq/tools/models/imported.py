@@ -110,7 +110,7 @@ def import_model(nlp: Language, model: SavedModel, labels: str, settings: Mappin
         raise ModelFileError("The model has a label or an attribute without a name, which a pipeline cannot have.")
     try:
         own.set_tags(model.labels)
-        _ = own.labels.constraints
+        own.labels.check_tags()
     except DataError as error:
         raise DataError(f"{error} Import a model with other labels as a tagger, --labels tag.") from None
     encoder, sets = own.growing_encoder({}), {}
