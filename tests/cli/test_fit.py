@@ -292,17 +292,19 @@ def test_training_goes_on_from_a_pipeline(
     )
 
 
-def test_missing_config(run: Run, tmp_path: Path) -> None:
-    refused(run("fit", tmp_path / "nope.cfg", "--output", tmp_path / "out"), "nope.cfg: no such config file")
-    refused(run("fit", tmp_path, "--output", tmp_path / "out"), f"{tmp_path} is a folder. Give a config file.")
+@pytest.mark.parametrize(("name", "message"), [
+    ("nope.cfg", "nope.cfg: no such config file"),
+    ("folder", "folder is a folder. Give a config file."),
+    ("latin.cfg", "byte 14 of this config is not utf8"),
+    ("empty.cfg", "empty.cfg is empty. To write a config, run"),
+])  # fmt: skip
+def test_a_config_that_cannot_be_read_is_refused(name: str, message: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "latin.cfg").write_text("[nlp]\nlang = 'ñ'", encoding="latin-1")
-    refused(run("fit", tmp_path / "latin.cfg", "--output", tmp_path / "out"), "byte 14 of this config is not utf8")
     (tmp_path / "empty.cfg").write_text("\n")
-    refused(
-        run("fit", tmp_path / "empty.cfg", "--output", tmp_path / "out"), "empty.cfg is empty. To write a config, run"
-    )
-    with pytest.raises(ConfigError, match="no such config file"):
-        fit(tmp_path / "nope.cfg", tmp_path / "out")
+    (tmp_path / "folder").mkdir()
+    refused(run("fit", tmp_path / name, "--output", tmp_path / "out"), message)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        fit(tmp_path / name, tmp_path / "out")
 
 
 @pytest.mark.parametrize(("old", "new", "message"), [
@@ -323,18 +325,31 @@ def test_wrong_config(old: str, new: str, message: str, run: Run, configure: Any
     assert not (tmp_path / "out").exists()
 
 
-def test_files_that_cannot_be_read(fit_on: Run, corpus: Any, tmp_path: Path) -> None:
-    missing, plain = tmp_path / "none.conll", tmp_path / "plain.conll"
-    refused(fit_on("crf_ner", corpora=[]), "--paths.train")
-    given = ["--paths.train", corpus.train, "--paths.dev", missing]
-    refused(fit_on("crf_ner", corpora=given), f"{missing}: no such file", silent=False)
-    plain.write_text("Ada NNP O -\n\n")
-    refused(fit_on("crf_ner", corpora=["--paths.train", plain]), "'crf_ner'", "no gold annotation", silent=False)
+@pytest.mark.parametrize(("factories", "train", "dev", "silent", "parts"), [
+    (["crf_ner"], None, None, True, ["--paths.train"]),
+    (["crf_ner"], "train.conll", "none.conll", False, ["none.conll: no such file"]),
+    (["crf_ner"], "plain.conll", None, False, ["'crf_ner'", "no gold annotation"]),
+    (["crf_ner", "ner"], "train.conll", "train.conll", True, ["'ner'", "spacy train", "frozen_components"]),
+    (["sentencizer"], "train.conll", "train.conll", True, ["no CRF component to train"]),
+])  # fmt: skip
+def test_corpora_and_components_that_cannot_be_trained_are_refused(
+    factories: list[str],
+    train: str | None,
+    dev: str | None,
+    silent: bool,
+    parts: list[str],
+    fit_on: Run,
+    corpus: Any,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "plain.conll").write_text("Ada NNP O -\n\n")
+    (tmp_path / "train.conll").write_bytes(corpus.dev.read_bytes())
+    named = {"--paths.train": train, "--paths.dev": dev}
+    corpora = [part for option, name in named.items() if name for part in (option, tmp_path / name)]
+    refused(fit_on(*factories, corpora=corpora), *parts, silent=silent)
 
 
-def test_other_components(fit_on: Run) -> None:
-    refused(fit_on("crf_ner", "ner"), "'ner'", "spacy train", "frozen_components")
-    refused(fit_on("sentencizer"), "no CRF component to train")
+def test_components_of_spacy_may_annotate(fit_on: Run) -> None:
     worked(fit_on("sentencizer", "crf_ner", training='annotating_components = ["sentencizer"]'))
 
 

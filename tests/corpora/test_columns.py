@@ -113,6 +113,7 @@ def test_a_broken_file_is_refused_with_its_line(
     ("word", {}, "columns = "),
     (COLUMNS, {"separator": ""}, "separator"),
     (COLUMNS, {"encoding": "utf9"}, "Unknown encoding 'utf9'"),
+    (COLUMNS, {"encoding": "utf8\0"}, "Unknown encoding"),
 ])  # fmt: skip
 def test_settings_of_the_reader_that_cannot_work(
     read: Read, columns: list[str], settings: dict[str, str], message: str
@@ -349,6 +350,8 @@ def test_spans_are_those_of_the_scheme(nlp: Language, tmp_path: Path, scheme: st
     ("a B-X\n\nb O\nc I-X\n", ["word", "chunk"], r"a\.txt:4: tag 'I-X' may not follow 'O' in IOB2.*conlleval"),
     ("a -\nb I-X\n", ["word", "ent"], r"a\.txt:2: tag 'I-X' may not follow 'O'"),
     ("a _\nb Case\n", ["word", "morph"], r"a\.txt:2: 'Case' in column 'morph'"),
+    ("a NNP\n", ["word", "pos"], r"a\.txt:1: 'NNP'.*PROPN.*'tag'"),
+    ("a NP\n", ["word", "chunk"], r"a\.txt:1: tag 'NP' is not an IOB2 tag"),
     ("a O\nb NN\n", ["word", "chunk", "conlleval"], r"a\.txt:2: tag 'NN' is not an IOB2 tag"),
 ])  # fmt: skip
 def test_tags_that_make_no_docs_are_refused(

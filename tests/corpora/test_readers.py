@@ -37,11 +37,16 @@ def test_predicted_docs_are_bare(nlp: Language, tmp_path: Path) -> None:
 
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
+    (create_conll_reader, {"path": None}, r"--paths\.train"),
+    (create_conll_reader, {"columns": ["word", "tga"]}, "'tga'.*Did you mean 'tag'"),
+    (create_conll_reader, {"scheme": "IOB3"}, "scheme: 'IOB3'.*Did you mean"),
     (create_conll_reader, {"scheme": "plain"}, "no spans"),
     (create_conll_reader, {"unit": "doc"}, "unit: 'doc'"),
     (create_conll_reader, {"joined": 1.5}, "joined = 1.5"),
     (create_conll_reader, {"apart": 2.0}, "apart = 2.0"),
+    (create_conll_reader, {"limit": -1}, "limit = -1"),
     (create_conll_reader, {"given": ["word"]}, "given: 'word'"),
+    (create_conll_reader, {"given": ["pos"]}, "given: 'pos' is not known.*Known: chunk, tag"),
     (create_conll_reader, {"on_invalid": "ignore"}, "conlleval"),
     (create_conllu_reader, {"path": None}, r"--paths\.train"),
     (create_conllu_reader, {"given": ["dep"]}, "given: 'dep'"),
@@ -188,10 +193,17 @@ def test_folders_and_patterns_are_corpora(tmp_path: Path) -> None:
         (tmp_path / "part2.conll", ["three"]),
     ):
         assert [words[0] for words in texts(*reader("conll", path))] == expected
+
+
+@pytest.mark.parametrize(("name", "error", "message"), [
+    ("empty", ConfigError, "no file in this folder"),
+    ("*.txt", ConfigError, "no file of this pattern"),
+    ("no.conll", FormatError, r"no\.conll: no such file"),
+])  # fmt: skip
+def test_a_corpus_that_is_not_there_is_refused(name: str, error: type[Exception], message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for path, message in ((tmp_path / "empty", "no file in this folder"), (tmp_path / "*.txt", "no file of this pat")):
-        with pytest.raises(ConfigError, match=message):
-            texts(*reader("conll", path))
+    with pytest.raises(error, match=message):
+        texts(*reader("conll", tmp_path / name))
 
 
 def test_errors_name_the_line_of_the_file(tmp_path: Path) -> None:

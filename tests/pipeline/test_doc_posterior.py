@@ -328,21 +328,24 @@ def test_what_cannot_be_given(spans: list, allowed: dict, message: str) -> None:
         pipe_of(nlp).posterior([doc], spans=[Span(doc, *span) for span in spans], allowed=allowed)
 
 
-def test_what_cannot_be_asked() -> None:
-    nlp = trained("crf_ner")
-    doc, other = bare_doc(nlp, WORDS), bare_doc(nlp, WORDS)
-    pipe: Any = pipe_of(nlp)
-    with pytest.raises(DataError, match=r"a list of Docs.*such as \[doc\]"):
-        pipe.posterior(doc)
-    with pytest.raises(DataError, match="Make Docs of texts by nlp"):
-        pipe.posterior(["Anna"])
-    with pytest.raises(DataError, match="in none of the Docs"):
-        pipe.posterior([doc], spans=[Span(other, 0, 1, "PER")])
-    for temperature in (0, -1.0, float("nan"), float("inf"), 1e-40):
-        with pytest.raises(ConfigError, match="temperature = "):
-            pipe.posterior([doc], temperature=temperature)
-    with pytest.raises(ConfigError, match="0 or more, but -1"):
-        pipe.posterior([doc]).sample(-1)
+@pytest.fixture(scope="module")
+def recognizer() -> Language:
+    return trained("crf_ner")
+
+
+@pytest.mark.parametrize(("ask", "error", "message"), [
+    (lambda pipe, doc: pipe.posterior(doc), DataError, r"a list of Docs.*such as \[doc\]"),
+    (lambda pipe, doc: pipe.posterior(["Anna"]), DataError, "Make Docs of texts by nlp"),
+    (lambda pipe, doc: pipe.posterior([doc], spans=[Span(doc.copy(), 0, 1, "PER")]), DataError, "in none of the Docs"),
+    (lambda pipe, doc: pipe.posterior([doc]).sample(-1), ConfigError, "0 or more, but -1"),
+    *((lambda pipe, doc, t=t: pipe.posterior([doc], temperature=t), ConfigError, "temperature = ")
+      for t in (0, -1.0, float("nan"), float("inf"), 1e-40)),
+])  # fmt: skip
+def test_a_question_that_cannot_be_asked_is_refused(
+    ask: Callable[[Any, Doc], Any], error: type[Exception], message: str, recognizer: Language
+) -> None:
+    with pytest.raises(error, match=message):
+        ask(pipe_of(recognizer), bare_doc(recognizer, WORDS))
 
 
 def test_entities_of_earlier_components_are_given(tmp_path: Path) -> None:

@@ -273,8 +273,6 @@ def test_a_span_cannot_be_gold_and_incorrect(scheme: str) -> None:
     with pytest.raises(DataError, match=message):
         tags_of(nlp, wrong_spans(nlp, doc, (0, 2, "LOC")))
     assert tags_of(nlp, wrong_spans(nlp, doc, (0, 1, "LOC"), (1, 2, "LOC"), (0, 2, "ORG")))[2:] == ["O", "O"]
-    with pytest.raises(ConfigError, match="incorrect_spans_key must differ from spans_key, which is 'chunks'"):
-        blank("crf_chunker", incorrect_spans_key="chunks")
 
 
 @pytest.mark.parametrize(("factory", "scheme"), [("crf_ner", "BILUO"), ("crf_chunker", "IOB2")])

@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from spacy_crfseq.errors import ConfigError, ModelFileError
+from spacy_crfseq.errors import ModelFileError
 from spacy_crfseq.features.documents import APART, DocumentLabels, DocumentWords
 from spacy_crfseq.pipeline.component import CRFComponent
 from spacy_crfseq.pipeline.doc_posterior import ask
@@ -272,15 +272,6 @@ def test_training_without_initial_examples() -> None:
     nlp.initialize()
     pipe.fit(_examples(nlp))
     assert _elsewhere(pipe, _new("Zoe"))[5]
-
-
-def test_settings_are_checked() -> None:
-    with pytest.raises(ConfigError, match="at least 2"):
-        DocumentLabels(folds=1)
-    with pytest.raises(ConfigError, match="keep one of them"):
-        _component(spacy.blank("en"), other={"@crf_attributes": "spacy_crfseq.DocumentLabels.v1"})
-    with pytest.raises(ConfigError, match="cannot minimise"):
-        _component(spacy.blank("en"), optimizer={"@crf_optimizers": "spacy_crfseq.PassiveAggressive.v1"})
 
 
 def test_the_first_stage_knows_what_is_given_in_a_question(trained: tuple[CRFComponent, list[Example]]) -> None:

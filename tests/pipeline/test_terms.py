@@ -1,25 +1,21 @@
-"""Terms in addition to the training corpus: their texts, features, objective and errors in Python; their reader."""
+"""Terms in addition to the training corpus: their texts, features, objective and errors in Python."""
 
 from __future__ import annotations
 
-import gzip
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_crfseq import registry
-from spacy_crfseq.errors import ConfigError, CrfError, DataError
+from spacy_crfseq.errors import CrfError, DataError
 from spacy_crfseq.pipeline import steps
-from spacy_crfseq.pipeline.readers import create_text_reader
 from spacy_crfseq.types import Batch, Scores
 from tests.pipeline.helpers import SENTENCES, WEAK, examples, gold_doc, predictions
 
@@ -292,45 +288,3 @@ def test_refuses_to_train_without_texts() -> None:
             train()
     pipe.method = pipe.method._replace(terms={})
     assert pipe.fit().history
-
-
-# The reader
-
-
-def test_reader_reads_every_layout(tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
-    (tmp_path / "a.txt").write_text("one text\n\nanother text\n")
-    with gzip.open(tmp_path / "b.jsonl.gz", "wt") as file:
-        file.write('{"text": "a third"}\n')
-    (tmp_path / "c.conll").write_text("Ada NNP B-NP O\nruns VBZ B-VP O\n\n")
-    DocBin(docs=[gold_doc(nlp, SENTENCES[0])]).to_disk(tmp_path / "d.spacy")
-    found = list(create_text_reader(tmp_path)(nlp))
-    words = ["one text", "another text", "a third", "Ada runs", "Anna lives in New York ."]
-    assert [example.predicted.text.strip() for example in found] == words
-    assert not any(
-        doc.has_annotation(name) for example in found for doc in (example.reference,) for name in ("TAG", "ENT_IOB")
-    )
-    assert len(list(create_text_reader(tmp_path, limit=2)(nlp))) == 2
-    assert len(list(create_text_reader(tmp_path / "a.txt", format="txt", encoding="latin-1")(nlp))) == 2
-
-
-def test_reader_refuses(tmp_path: Path) -> None:
-    nlp = spacy.blank("en")
-    nlp.max_length = 20
-    calls: list[Callable[[], Any]] = [
-        lambda: create_text_reader(None), lambda: create_text_reader(tmp_path, format="doc"),
-        lambda: create_text_reader(tmp_path, limit=-1), lambda: create_text_reader(tmp_path)(nlp),
-    ]  # fmt: skip
-    for call in calls:
-        with pytest.raises(ConfigError):
-            call()
-    with pytest.raises(CrfError, match=r"none\.txt"):
-        create_text_reader(tmp_path / "none.txt")(nlp)
-    (tmp_path / "long.txt").write_text("short\n" + "long " * 5)
-    with pytest.raises(CrfError, match=r"long\.txt:2: a text of 25 characters"):
-        list(create_text_reader(tmp_path / "long.txt")(nlp))
-    (tmp_path / "a.md").write_text("one text\n")
-    with pytest.raises(CrfError, match=r"in a config format \(txt"):
-        create_text_reader(tmp_path / "a.md")(nlp)
-    with pytest.raises(CrfError, match="a device"):
-        create_text_reader(Path(os.devnull), format="txt")(nlp)

@@ -66,9 +66,14 @@ def test_the_file_is_read_by_the_loss(run: Run, trained: Path, corpus: Corpus, t
     worked(run(*args, "--force"))
 
 
-def test_what_is_refused(run: Run, labelled: Path) -> None:
-    config = labelled.parent / "ner.cfg"
-    refused(run("propose-features", config, labelled, "-f conll2003 --min-count 50"), "--min-count 1")
-    refused(run("propose-features", config, labelled, "-f conll2003 -t SHAPPE"), "SHAPPE", "Did you mean")
-    refused(run("propose-features", config, labelled.parent / "none.conll", "-f conll2003"), "none.conll")
-    refused(run("propose-features", config, labelled, "-f conll2003 -p crf_tagger"), "crf_tagger")
+@pytest.mark.parametrize(("name", "option", "parts"), [
+    ("", "--min-count 50", ["--min-count 1"]),
+    ("", "-t SHAPPE", ["SHAPPE", "Did you mean"]),
+    ("none.conll", "", ["none.conll"]),
+    ("", "-p crf_tagger", ["crf_tagger"]),
+])  # fmt: skip
+def test_options_that_cannot_work_are_refused(
+    name: str, option: str, parts: list[str], run: Run, labelled: Path
+) -> None:
+    file = labelled.parent / name if name else labelled
+    refused(run("propose-features", labelled.parent / "ner.cfg", file, f"-f conll2003 {option}"), *parts)

@@ -244,13 +244,23 @@ def test_a_sampler_learns_from_the_scores_and_goes_on(sweep_on: Run, tmp_path: P
     assert same == [{**row, "seconds": ""} for row in first]
 
 
-def test_samplers_that_cannot_work_are_refused(sweep_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused(sweep_on("min_count = [1]", "--sampler best --trials 2"), "--sampler best: unknown")
-    refused(sweep_on("min_count = [1]", "--trials 2"), "--trials N is for a sampler")
-    refused(sweep_on("[sweep.ranges]\nregularizer.rho = [1, 2]"), "a grid has no ranges")
-    for ends in ("[2, 1]", "[1]", '[1, 2, "lin"]', "3"):
-        said = "[sweep.ranges] regularizer.rho must be [low, high]"
-        refused(sweep_on(f"[sweep.ranges]\nregularizer.rho = {ends}", "--sampler tpe --trials 2"), said)
+BAD_RANGE = "[sweep.ranges] regularizer.rho must be [low, high]"
+
+
+@pytest.mark.parametrize(("grid", "options", "message"), [
+    ("min_count = [1]", "--sampler best --trials 2", "--sampler best: unknown"),
+    ("min_count = [1]", "--trials 2", "--trials N is for a sampler"),
+    ("[sweep.ranges]\nregularizer.rho = [1, 2]", "", "a grid has no ranges"),
+    ("[sweep.ranges]\nregularizer.rho = [2, 1]", "--sampler tpe --trials 2", BAD_RANGE),
+    ("[sweep.ranges]\nregularizer.rho = [1]", "--sampler tpe --trials 2", BAD_RANGE),
+    ('[sweep.ranges]\nregularizer.rho = [1, 2, "lin"]', "--sampler tpe --trials 2", BAD_RANGE),
+    ("[sweep.ranges]\nregularizer.rho = 3", "--sampler tpe --trials 2", BAD_RANGE),
+])  # fmt: skip
+def test_a_sampler_that_cannot_work_is_refused(grid: str, options: str, message: str, sweep_on: Run) -> None:
+    refused(sweep_on(grid, *([options] if options else [])), message)
+
+
+def test_a_sampler_that_needs_torch_says_so(sweep_on: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spacy_crfseq.tools.sweep.study.find_spec", lambda name: None)
     refused(sweep_on("min_count = [1]", "--sampler gp --trials 2"), "pip install torch", silent=False)
 
