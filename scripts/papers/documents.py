@@ -116,12 +116,11 @@ def fitted(objective: Any) -> Array:
     """Return the parameters [words + 1] that L-BFGS finds."""
     from spacy_crfseq.optimizers.lbfgs import LBFGS
 
-    optimizer, theta = LBFGS(max_iterations=100), np.zeros(objective.bags.n_words + 1)
-    state = optimizer.start(theta)
+    optimizer = LBFGS(max_iterations=100)
+    state = optimizer.start(np.zeros(objective.bags.n_words + 1))
     while not optimizer.iterate(objective, state).converged:
         pass
-    optimizer.export(state, theta)
-    return theta
+    return optimizer.export(state)
 
 
 # The page

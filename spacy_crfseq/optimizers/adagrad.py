@@ -142,8 +142,9 @@ class AdaGrad(GradientSteps):
     def _run(self, theta: Floats, rng: np.random.Generator) -> AdaGradState:
         return AdaGradState(theta.copy(), np.zeros_like(theta) if self.average else theta[:0].copy(), rng)
 
-    def export(self, state: AdaGradState, theta: Floats) -> None:
-        """Write the average of each run, or its current weights where there is none yet; of several, their mean."""
+    def export(self, state: AdaGradState) -> Floats:
+        """Return the average of each run, or its current weights where there is none yet; of several, their mean."""
+        theta = np.empty_like(state.weights)
         self._export(state, theta)
         for run, other in enumerate(state.others, start=2):
             added = np.empty_like(theta)
@@ -152,6 +153,7 @@ class AdaGrad(GradientSteps):
             theta += added / theta.dtype.type(run)
         if self.min_weight:
             theta[np.abs(theta) < self.min_weight] = 0
+        return theta
 
     def _export(self, state: AdaGradState, theta: Floats) -> None:
         if not (len(state.sums) and state.clock):

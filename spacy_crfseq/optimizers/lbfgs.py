@@ -209,7 +209,7 @@ class QuasiNewton(BatchMethod[QuasiNewtonState]):
         run = online.start(state.theta)
         for _ in range(self.epochs):
             online.iterate(objective, run)
-            online.export(run, state.theta)  # an interrupt keeps it
+            state.theta = online.export(run)  # an interrupt keeps it
 
     def _step(self, objective: BatchObjective, state: QuasiNewtonState) -> tuple[Point | None, int]:
         history, work = state.history, state.take()

@@ -93,16 +93,18 @@ class MistakeSteps(OnlineMethod):
         sums = np.zeros_like(theta) if self.average else theta[:0].copy()
         return MistakeState(theta.copy(), sums, generator(self.seed), variances=self._variances(theta))
 
-    def export(self, state: MistakeState, theta: Floats) -> None:
-        """Write the average of the weights after each sequence, or the weights where none is kept.
+    def export(self, state: MistakeState) -> Floats:
+        """Return the average of the weights after each sequence, or the weights where none is kept.
 
         A step that was made at clock c is part of the weights from then on, so that the average is
         ``weights - sums / clock`` (Daume 2006, figure 2.3).
         """
+        theta = np.empty_like(state.weights)
         if len(state.sums) and state.clock:
             kernels.vectors.average(state.weights, 1.0, state.sums, -1 / state.clock, theta)
         else:
             theta[:] = state.weights
+        return theta
 
     def again(self, state: MistakeState, theta: Floats, seen: float) -> MistakeState:
         new: MistakeState = super().again(state, theta, seen)

@@ -105,12 +105,14 @@ class SGD(GradientSteps):
     def last(self, state: SGDState, objective: OnlineObjective) -> Floats:
         return state.unscaled()
 
-    def export(self, state: SGDState, theta: Floats) -> None:
-        """Write the average, or the current weights where there is none yet."""
+    def export(self, state: SGDState) -> Floats:
+        """Return the average, or the current weights where there is none yet."""
+        theta = np.empty_like(state.weights)
         if self.average and state.a_frac:
             kernels.vectors.average(state.weights, state.a_frac / state.a_div, state.sums, 1 / state.a_div, theta)
         else:
             theta[:] = state.unscaled()
+        return theta
 
     def iterate(self, objective: OnlineObjective, state: SGDState) -> StepReport:
         if state.rate == 0:

@@ -6,7 +6,7 @@ These are some twenty bytes per token.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from ..errors import DataError, NoExamplesError
 from ..features.encoded import BLOCK_TOKENS, Encoded, Ids, Renumbering, take_sequences
 from ..features.encoder import Columns, FrozenEncoder
 from ..features.index import Growable, Packed
+from ..features.token_sets import TokenSets
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..types import MISSING, Ints, Loss, Offsets, TextLoss
@@ -224,34 +225,46 @@ class _GrowingCorpus:
         self._weights.append(weights)
 
     def _with_gold(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
-        """Return the text with columns of the gold Docs where no predicted one has them, and their names.
+        """Return the text with what features would read from the gold Docs alone, and the names of its columns.
 
-        So their features are known when ``annotating_components`` set them.  They are no input of the training, and
-        what the task writes never is.
+        So these features are known when ``annotating_components`` set the columns.  They are no input of the training,
+        and what the task writes never is.
         """
+        text, absent = self._with_gold_columns(columns, chunk)
+        sets, unset = self._gold_sets(chunk)
+        return (text if sets is None else text._replace(sets=sets)), [*absent, *unset]
+
+    def _with_gold_columns(self, columns: DocColumns, chunk: list[Example]) -> tuple[Columns, list[str]]:
+        """Return the text with token columns of the gold Docs where no predicted Doc has them, and their names."""
         names, text = self._encoder.columns, columns.text
-        answers, functions = self._model.annotation.writes, self._model.read_by_functions
-        absent = [i for i, name in enumerate(names) if name not in answers and not text.context[:, i].any()]
-        missing = [names[i] for i in absent]
-        if absent or functions:
-            chunk = [*map(wordwise, chunk)]
+        answers = self._model.annotation.writes
+        places = [i for i, name in enumerate(names) if name not in answers and not text.context[:, i].any()]
+        absent = [names[i] for i in places]
         if absent:
             text = text._replace(context=text.context.copy())
-            for example, (begin, end) in zip(chunk, pairwise(columns.doc_offsets.tolist()), strict=True):
+            bounds = pairwise(columns.doc_offsets.tolist())
+            for example, (begin, end) in zip(map(wordwise, chunk), bounds, strict=True):
                 if same_words(example):
-                    values = example.reference.to_array([*missing])
-                    text.context[begin:end, absent] = values.reshape(end - begin, len(absent))
+                    values = example.reference.to_array([*absent])
+                    text.context[begin:end, places] = values.reshape(end - begin, len(places))
+        return text, absent
+
+    def _gold_sets(self, chunk: list[Example]) -> tuple[Mapping[str, TokenSets] | None, list[str]]:
+        """Return the results of token functions on the gold Docs, and the columns that only these have.
+
+        None, and no columns, if the predicted Docs have all that the functions read, or other words than the gold Docs.
+        """
+        model, functions = self._model, self._model.read_by_functions
         if not functions:
-            return text, missing
-        read = sorted(functions - answers - {"NORM", "SPACY"})
+            return None, []
+        chunk, names = [*map(wordwise, chunk)], self._encoder.columns
+        read = sorted(functions - model.annotation.writes - {"NORM", "SPACY"})
         unset = [name for name in read if not any(example.predicted.has_annotation(name) for example in chunk)]
-        if unset and all(map(same_words, chunk)):
-            gold_sets = self._example_encoder.read(
-                self._model, [example.reference for example in chunk], names
-            ).text.sets
-            text, missing = text._replace(sets=gold_sets), [*missing, *unset]
         self._present.update(functions - {*unset, *names})
-        return text, missing
+        if not unset or not all(map(same_words, chunk)):
+            return None, []
+        references = [example.reference for example in chunk]
+        return self._example_encoder.read(model, references, names).text.sets, unset
 
     def _numbered(self, tags: Iterable[str | Partial | None]) -> Ints:
         table, numbers = self._example_encoder.partials, self._numbers

@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
-from functools import partial, reduce
-from operator import getitem
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -26,6 +25,7 @@ from ..prf import SEQUENCES, finite
 from .configs import load_config
 from .examples import Corpus
 from .spacy_train import scores_alone
+from .terms import reader_of
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ..training.checkpoint import Checkpoint
     from ..training.fit import DevScores, FitResult, Progress
+    from ..types import Floats
     from .component import CRFComponent
 
 BEST, LAST, LOG, CHECKPOINT = "model-best", "model-last", "log.jsonl", "checkpoint"
@@ -61,7 +62,7 @@ class Turn(NamedTuple):
     """A component that is ready to be trained.
 
     examples (Corpus | None): What it learns from; None if it holds that encoded.
-    dev (Corpus | None): Scored during training; None if there is no dev corpus.
+    dev (Iterable[Example] | None): Scored during training; None if there is no dev corpus.
     seed (int | None): ``training.seed`` of the config.
     """
 
@@ -242,7 +243,7 @@ class PipelineTraining(NamedTuple):
     ) -> dict[str, Any]:
         """Evaluate the pipeline and store the scores in its meta as ``spacy train`` does, with the loss per token.
 
-        known (Mapping[str, DevScores] | None): Scores of components; they are used for a pipeline of one.
+        known (Mapping[str, DevScores] | None): DevScores of components; they are used for a pipeline of one.
         scoring (bool): Whether to evaluate at all; without, a pipeline of several components has no scores.
         """
         nlp = self.nlp
@@ -274,22 +275,33 @@ class PipelineTraining(NamedTuple):
         untrained = [name for name in self.to_train if name not in results and name not in self.resumed]
         if not results:
             return Outcome(None, None, {}, reasons, untrained, interrupted)
-        scores: dict[str, Any] = {}
-        scored: list[Any] = []
-        for folder, kind in ((LAST, "last"), (BEST, "best")):
-            parameters = [getattr(result, kind) for result in results.values()]
-            if not scored or not all(map(np.array_equal, parameters, scored)):
-                for name, theta in zip(results, parameters, strict=True):
-                    self.to_train[name].set_parameters(theta)
-                tokens = max(1, self.corpus.n_tokens)
-                shown = {name: result.history[-1] for name, result in results.items()}
-                if kind == "best":
-                    shown |= {name: step for name, result in results.items() for step in result.history if step.best}
-                losses = {name: step.report.loss / tokens for name, step in shown.items()}
-                known = {name: result.scores[kind == "last"] for name, result in results.items()}
-                scores, scored = self.score(losses, known, scoring=scoring), parameters
-            self.save(output / folder)
+        last = {name: result.last for name, result in results.items()}
+        best = {name: result.best for name, result in results.items()}
+        ends = {name: result.history[-1] for name, result in results.items()}
+        bests = {name: result.best_iteration for name, result in results.items()}
+        known = {name: result.scores_of_last for name, result in results.items()}
+        scores = self._use(last, ends, known, scoring=scoring)
+        self.save(output / LAST)
+        if not all(np.array_equal(best[name], last[name]) for name in results):
+            known = {name: result.scores_of_best for name, result in results.items()}
+            scores = self._use(best, bests, known, scoring=scoring)
+        self.save(output / BEST)
         return Outcome(output / BEST, output / LAST, scores, reasons, untrained, interrupted)
+
+    def _use(
+        self,
+        weights: Mapping[str, Floats],
+        iterations: Mapping[str, Progress],
+        known: Mapping[str, DevScores],
+        *,
+        scoring: bool,
+    ) -> dict[str, Any]:
+        """Give components their weights after some iteration, and return the scores of the pipeline; see `score`."""
+        for name, theta in weights.items():
+            self.to_train[name].set_parameters(theta)
+        n_tokens = max(1, self.corpus.n_tokens)
+        losses = {name: progress.report.loss / n_tokens for name, progress in iterations.items()}
+        return self.score(losses, known, scoring=scoring)
 
     def save(self, folder: Path) -> None:
         """Save the pipeline with its model card, replacing the folder."""
@@ -388,22 +400,20 @@ def _to_train(nlp: Language, frozen: list[str]) -> dict[str, CRFComponent]:
 
 
 def _corpora(
-    nlp: Language, config: Any, training: dict[str, Any]
+    nlp: Language, config: Any, settings: dict[str, Any]
 ) -> tuple[Callable[[], Iterable[Example]], Callable[[], Iterable[Example]], Callable[..., Any] | None]:
     """Return functions that read the training and the dev examples, and the former in portions, if its reader can.
 
-    There are no dev examples if the config has no dev path.
+    There are no dev examples if the config has no dev path: their reader could not be created.
     """
-    names = [training["train_corpus"], training["dev_corpus"]]
-    if not _has_path(config, names[1]):  # readers cannot be created without one
-        *blocks, last = names.pop().split(".")
-        reduce(getitem, blocks, config).pop(last)
-    corpora = util.resolve_dot_names(config, names)
-    read = getattr(corpora[0], "stream", corpora[0])  # calling the package's readers would keep the examples in memory
-    if next(iter(read(nlp)), None) is None:
-        raise DataError(f"[{names[0]}] holds no documents. Check its path, --paths.train.")
-    portions = partial(corpora[0].portions, nlp) if hasattr(corpora[0], "portions") else None
-    return lambda: read(nlp), lambda: corpora[1](nlp) if len(corpora) > 1 else [], portions
+    name, dev = settings["train_corpus"], settings["dev_corpus"]
+    reader = reader_of("[training] train_corpus", name, nlp)
+    read_dev = partial(reader_of("[training] dev_corpus", dev, nlp), nlp) if _has_path(config, dev) else list[Any]
+    read = partial(getattr(reader, "stream", reader), nlp)  # calling the package's readers would keep the examples
+    if next(iter(read()), None) is None:
+        raise DataError(f"[{name}] holds no documents. Check its path, --paths.train.")
+    portions = partial(reader.portions, nlp) if hasattr(reader, "portions") else None
+    return read, read_dev, portions
 
 
 def _has_path(config: dict[str, Any], name: str) -> bool:

@@ -50,7 +50,7 @@ class Run:
         self._sample = None if data.corpus is None else data.corpus.sample(SAMPLE_SEQUENCES)  # for learning rates
         # whether n_sequences counts the examples so far, of a corpus that is streamed or of unknown size
         self.n_sequences, self._grows = model.n_sequences, streamed or not model.n_sequences
-        self._newer: Callable[[Floats], None] | None = None
+        self._newer: Callable[[], Floats] | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -104,8 +104,7 @@ class Run:
         """Return the parameters [D] if they have changed since the last call."""
         if self._newer is None:
             return None
-        theta = np.empty_like(self._model.trained()[0].theta)
-        self._newer(theta)
+        theta = self._newer().astype(self._model.trained()[0].theta.dtype)
         self._newer = None
         return theta
 

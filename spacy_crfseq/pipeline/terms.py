@@ -51,10 +51,13 @@ def find_texts(model: DocModel, given: Mapping[str, Texts], nlp: Language | None
 def reader_of(where: str, corpus: str, nlp: Language) -> Callable[[Language], Iterator[Example]]:
     """Return the reader of a corpus of a pipeline's config.
 
-    where (str): The block that names it.
+    where (str): The block or the setting that names it.
     RAISES ConfigError: If there is none.
     """
-    config = nlp.config.interpolate()
+    config, (section, *names) = nlp.config.interpolate(), corpus.split(".")
+    if names and util.registry.is_promise(config.get(section, {})):  # one function returns all readers
+        reader: Callable[[Language], Iterator[Example]] = util.resolve_dot_names(config, [corpus])[0]
+        return reader
     try:
         block = reduce(getitem, corpus.split("."), config)
     except (KeyError, TypeError):
@@ -63,7 +66,8 @@ def reader_of(where: str, corpus: str, nlp: Language) -> Callable[[Language], It
             f"{where}: corpus = {corpus!r} is not in the config. {suggest(corpus, names)} Add a block [{corpus}] with "
             '@readers = "spacy_crfseq.TextReader.v1" and a path.'
         ) from None
-    reader: Callable[[Language], Iterator[Example]] = util.registry.resolve({"corpus": block})["corpus"]
+    name = corpus.rpartition(".")[2]  # for messages
+    reader = util.registry.resolve({name: block})[name]
     if not callable(reader):
         raise ConfigError(f"{where}: corpus = {corpus!r} is no reader of a corpus; it has no @readers.")
     return reader

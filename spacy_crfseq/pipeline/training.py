@@ -40,7 +40,7 @@ from ..optimizers.online import seeded
 from ..training.checkpoint import Checkpoint
 from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
-from ..training.fit import FitResult
+from ..training.fit import FitResult, RunState
 from ..training.fit import fit as minimise
 from ..training.objective import Objective
 from ..types import MISSING, Ints, LearnedDecoder, Offsets, Optimizer, StepReport
@@ -229,45 +229,64 @@ class Training:
         return self.data
 
     def _learn_first(
-        self,
-        get_examples: Callable[[], Iterable[Example]] | None,
-        labels: Sequence[str] | None = None,
-        *,
-        keep: bool = False,
-    ) -> tuple[DocModel | None, dict[int, Ints]]:
-        """Train a first stage, if attributes read its labels; return it, and labels of the corpus for the second one.
+        self, get_examples: Callable[[], Iterable[Example]] | None, labels: Sequence[str] | None = None
+    ) -> tuple[DocModel | None, Mapping[int, Ints]]:
+        """Return a new first stage, trained on a corpus, and its labels of the corpus for the second stage.
 
+        The first stage is None if the model has none, or is to keep its own because the corpus has no gold labels.
         get_examples (Callable | None): Returns the training corpus; None if there is none yet.
-        keep (bool): Keep the first stage of the model, which is trained, and only label the corpus.
+        labels (Sequence[str] | None): As given to `initialize`.
         """
-        model, plan = self.model, self.plan
-        if model.first is None:
+        if self.model.first is None:
             return None, {}
-        first = model.new_first()
-        if get_examples is None or plan.postponed:
-            return first, {}
+        training, docs = self._first_training(), NotedDocs()
+        if get_examples is None or self.plan.postponed:
+            return training.model, {}
+        texts = collect(training.model, training.plan, docs.read(get_examples()))
+        if not texts.corpus.tags:
+            return None, {}
+        texts = training._tagged(texts, labels)
+        held_out = self._hold_out(training, texts, docs, learned=training.plan.source is not None)
+        self.plan.report("First stage: training on the whole corpus")
+        training.learn(texts)
+        return training.model, held_out
+
+    def _label_again(self, get_examples: Callable[[], Iterable[Example]]) -> Mapping[int, Ints]:
+        """Return labels of a corpus for the second stage, in the numbers of the first stage that the model keeps."""
+        kept = self.model.first
+        if kept is None or not kept.has_weights:
+            return {}
+        training, docs = self._first_training(), NotedDocs()
+        texts = collect(training.model, training.plan, docs.read(get_examples()))
+        if not texts.corpus.tags:
+            return {}
+        texts = training._tagged(texts, self.model.labels.tags)
+        held_out = self._hold_out(training, texts, docs, learned=True)
+        tags = kept.labels.tags
+        numbers = [tags.index(tag) if tag in tags else MISSING for tag in training.model.labels.tags]
+        in_kept = np.array([*numbers, MISSING], np.int32)
+        return {key: in_kept[labels] for key, labels in held_out.items()}
+
+    def _first_training(self) -> Training:
+        """Return the training of a new first stage.  RAISES ConfigError: If that of the source does not suit."""
+        first, plan = self.model.new_first(), self.plan
         source = None if plan.source is None else plan.source.first
         if source is not None:
             check_source(source, first)
-        training, docs = Training(first, report=plan.report, seed=plan.seed, keeps=True, source=source), NotedDocs()
-        try:
-            whole = training._tagged(collect(first, training.plan, docs.read(get_examples())), labels)
-        except DataError:  # it is raised again where the corpus is encoded for the second stage
-            return None, {}
-        (k,) = (plugin.folds for plugin in model.method.attributes.values() if isinstance(plugin, LabelAttributes))
-        decoder = model.method.decoder
-        if isinstance(decoder, LearnedDecoder) and decoder.learned and (keep or source is not None):
-            decoder = decoder.base  # it keeps what it has learned, from more texts than these
-        learn = partial(training.learn, whole)
-        held_out = jackknife(first, whole, docs, learn, k=k, seed=plan.seed or 0, decoder=decoder, report=plan.report)
-        if keep:  # the labels that the first stage has, too, have other numbers there
-            tags = model.first.labels.tags
-            numbers = [tags.index(tag) if tag in tags else MISSING for tag in first.labels.tags]
-            renamed = np.array([*numbers, MISSING], np.int32)
-            return None, {key: renamed[numbers_of] for key, numbers_of in held_out.items()}
-        plan.report("First stage: training on the whole corpus")
-        training.learn(whole)
-        return first, held_out
+        return Training(first, report=plan.report, seed=plan.seed, keeps=True, source=source)
+
+    def _hold_out(self, training: Training, texts: EncodedTexts, docs: NotedDocs, *, learned: bool) -> dict[int, Ints]:
+        """Return labels of a corpus from first stages that have not seen them; the decoder may learn from them, too.
+
+        learned (bool): Whether the decoder keeps what it has learned, from more texts than these.
+        """
+        method, plan = self.model.method, self.plan
+        (k,) = (plugin.folds for plugin in method.attributes.values() if isinstance(plugin, LabelAttributes))
+        decoder = method.decoder
+        if isinstance(decoder, LearnedDecoder) and decoder.learned and learned:
+            decoder = decoder.base
+        first, learn, seed = training.model, partial(training.learn, texts), plan.seed or 0
+        return jackknife(first, texts, docs, learn, k=k, seed=seed, decoder=decoder, report=plan.report)
 
     # Examples and terms that come later
 
@@ -336,33 +355,62 @@ class Training:
 
         checkpoint (Checkpoint | None): Where the state of the run is saved, and what it continues from.
         """
-        model, source, remote, optimizer = self.model, self.plan.source, self.plan.remote, self.optimizer(seed)
+        model, remote, optimizer = self.model, self.plan.remote, self.optimizer(seed)
         with self.training_on(examples, dev, terms) as (objective, evaluate):
-            crf, corpus, result = model.trained()[0], self.present().corpus, None
+            corpus = self.present().corpus
             n_sequences = model.n_sequences if corpus is None else corpus.n_sequences  # other machines may have it
+            result = begun = None
             if checkpoint is not None:
-                facts = {**_facts(crf, objective), **({} if remote is None else remote.facts())}
-                begin = partial(optimizer.start, crf.theta)
-                result, begun = checkpoint.begin(model.name, facts, crf.theta, begin, objective.blocks)
-                settings |= {"saver": checkpoint, "begun": begun}
-            if result is None and source is not None:  # find the change of its weights
-                theta, factors = crf.theta, label_factors(source, model, n_sequences)
-                scale = crf.by_label(factors)
-                score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
-                change = objective.around(theta, factors, scale)
-                result = minimise(change, optimizer, np.zeros_like(theta), evaluate=score, **settings)
-                result = result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
-            elif result is None:
-                result = minimise(objective, optimizer, crf.theta, evaluate=evaluate, **settings)
+                result, begun = self._resumed(checkpoint, objective, optimizer)
+            if result is None:
+                run = {"saver": checkpoint, "begun": begun, **settings}
+                if self.plan.source is None:
+                    theta = model.trained()[0].theta
+                    result = minimise(objective, optimizer, theta, evaluate=evaluate, **run)
+                else:
+                    result = self._fit_change(objective, optimizer, n_sequences, evaluate, **run)
             if checkpoint is not None:
                 checkpoint.end(model.name, result)
-            more = 0 if source is None or source.n_sequences <= n_sequences else source.n_sequences
-            model.set_parameters(result.best, n_sequences + more)  # else the corpus has the old texts, too
+            model.set_parameters(result.best, n_sequences + self._n_old(n_sequences))
             if evaluate is not None:
-                result = result._replace(scores=(evaluate.scores(result.best), evaluate.scores(result.last)))
+                scores = evaluate.scores(result.best), evaluate.scores(result.last)
+                result = result._replace(scores_of_best=scores[0], scores_of_last=scores[1])
         if remote is not None:
             remote.finish(model)
         return result
+
+    def _resumed(
+        self, checkpoint: Checkpoint, objective: Objective, optimizer: Optimizer
+    ) -> tuple[FitResult | None, RunState | None]:
+        """Return the result or the run that a checkpoint has of the component; errors as of `Checkpoint.begin`."""
+        crf, remote = self.model.trained()[0], self.plan.remote
+        facts = {**_facts(crf, objective), **({} if remote is None else remote.facts())}
+        start = partial(optimizer.start, crf.theta)
+        return checkpoint.begin(self.model.name, facts, crf.theta, start, objective.blocks)
+
+    def _fit_change(
+        self, objective: Objective, optimizer: Optimizer, n_sequences: int, evaluate: Evaluator | None, **run: Any
+    ) -> FitResult:
+        """Find the change of the weights of the source, of which the penalty is then; see `Shifted`.
+
+        n_sequences (int): Those of the training corpus.
+        """
+        source, (crf, _) = self.plan.source, self.model.trained()
+        assert source is not None
+        theta, factors = crf.theta, label_factors(source, self.model, n_sequences)
+        scale = crf.by_label(factors)
+        score = None if evaluate is None else lambda change: evaluate(theta + scale * change)
+        changed = objective.around(theta, factors, scale)
+        result = minimise(changed, optimizer, np.zeros_like(theta), evaluate=score, **run)
+        return result._replace(best=theta + scale * result.best, last=theta + scale * result.last)
+
+    def _n_old(self, n_sequences: int) -> int:
+        """Return the number of sequences behind the source's weights that a training corpus of this size lacks.
+
+        A corpus that is at least as large as that of the source is taken to have the same sequences and more.
+        """
+        source = self.plan.source
+        return 0 if source is None or source.n_sequences <= n_sequences else source.n_sequences
 
     def learn(self, whole: EncodedTexts, sequences: Offsets | None = None) -> None:
         """Begin with collected texts or some of their sequences, and train to the end.  RAISES KeyboardInterrupt."""
@@ -430,8 +478,7 @@ class Training:
         own = data.example_encoder
         if model.first is not None and not own.held_out:
             given = examples = list(examples) if isinstance(examples, Iterator) else examples
-            _, held_out = self._learn_first(lambda: given, model.labels.tags, keep=model.first.has_weights)
-            own = own._replace(held_out=held_out)
+            own = own._replace(held_out=self._label_again(lambda: given))
         corpus = encode_corpus(model, own, examples).numbered(model, model.method.loss, own.partials)
         self.data = data = data._replace(example_encoder=own).with_corpus(corpus)
         return data

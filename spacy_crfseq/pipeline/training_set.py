@@ -117,7 +117,7 @@ def collect(
     plan: TrainingPlan,
     examples: Iterable[Example],
     first: DocModel | None = None,
-    held_out: Mapping[int, Ints] | None = None,
+    held_out: Mapping[int, Ints] = {},
 ) -> EncodedTexts:
     """Return examples and the texts of terms as numbers, and the encoder with their features.
 
@@ -127,7 +127,7 @@ def collect(
     if plan.source is not None:
         known, strings = known_features(plan.source, model.features.plans())
     encoder = model.growing_encoder(strings, known)
-    example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out or {})
+    example_encoder = ExampleEncoder(encoder, PartialTable(model.annotation), strings, first, held_out)
     corpus = encode_corpus(model, example_encoder, examples)  # so that its features come first
     terms = {name: encode_term(model, plan, example_encoder, name) for name in plan.term_readers}
     return EncodedTexts(example_encoder, corpus, terms)

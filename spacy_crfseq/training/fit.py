@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..errors import ClusterError, ConfigError
-from ..optimizers.batch import BatchState
 from ..types import BatchObjective, Floats, Optimizer, StepReport
 
 ONLINE_PATIENCE = 5
@@ -42,19 +41,25 @@ class FitResult(NamedTuple):
     best, last (Floats): [D] parameters with the best development score, if any was computed, and the final parameters.
     history (list[Progress]): One entry per iteration.
     reason (str): Reason for the end of the run.
-    scores (tuple[DevScores, DevScores]): Those of `best` and `last` on the dev corpus, as `nlp.evaluate`
-        names them; None where Docs are needed.
+    scores_of_best, scores_of_last (DevScores): On the dev corpus, as `nlp.evaluate` names them; None without one, or
+        where Docs are needed.
     """
 
     best: Floats
     last: Floats
     history: list[Progress]
     reason: str
-    scores: tuple[DevScores, DevScores] = (None, None)
+    scores_of_best: DevScores = None
+    scores_of_last: DevScores = None
 
     def __repr__(self) -> str:
         score = "" if self.best_score is None else f"best score {self.best_score:.4f}; "
         return f"<FitResult: {len(self.history)} iterations; {self.reason}; {score}{len(self.best):,} parameters>"
+
+    @property
+    def best_iteration(self) -> Progress:
+        """The iteration with the highest development score, the last one if none was computed."""
+        return next((progress for progress in reversed(self.history) if progress.best), self.history[-1])
 
     @property
     def best_score(self) -> float | None:
@@ -116,7 +121,7 @@ def fit(
     if patience is None:
         patience = ONLINE_PATIENCE if optimizer.online else 0
     run = begun or RunState(optimizer.start(theta), [], None, -np.inf, 0)
-    room, started = np.empty_like(theta), perf_counter() - (run.history[-1].seconds if run.history else 0.0)
+    started = perf_counter() - (run.history[-1].seconds if run.history else 0.0)
 
     try:
         while not (reason := _reason_to_stop(run, patience)):
@@ -124,7 +129,7 @@ def fit(
             value, active, before = None, None, run.best_score
             due = iteration % max(1, evaluate_every) == 0 or report.converged
             if due and np.isfinite(report.value):
-                weights = _exported(optimizer, run.optimizer, room)
+                weights = optimizer.export(run.optimizer).astype(theta.dtype, copy=False)
                 active = int(np.count_nonzero(weights != 0))  # twice as fast as without the comparison
                 if evaluate is not None:
                     value = evaluate(weights)
@@ -141,18 +146,10 @@ def fit(
         if saver is not None:
             saver.save(run, now=True)
         raise
-    last = _exported(optimizer, run.optimizer, room)
+    last = optimizer.export(run.optimizer).astype(theta.dtype, copy=False)
     if run.best is None and not np.isfinite(last).all():
         raise ConfigError(f"Training has no result: {reason}. No weights are kept.")
     return FitResult(last if run.best is None else run.best, last, run.history, reason)
-
-
-def _exported(optimizer: Optimizer, state: Any, room: Floats) -> Floats:
-    """Return the parameters for prediction [D], perhaps in `room`; the next step may change them."""
-    if isinstance(state, BatchState):  # it holds them; a copy may cost a tenth of a step
-        return state.theta
-    optimizer.export(state, room)
-    return room
 
 
 def _reason_to_stop(run: RunState, patience: int) -> str:

@@ -13,7 +13,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training.compatibility import provided
+from spacy_crfseq.training.fit import fit
 from spacy_crfseq.types import Floats, Optimizer, Resumable, StepReport
 from tests.problems import Training, made_losses, newton_optimum, training_problem
 
@@ -49,7 +49,7 @@ def declared(name: str) -> dict[str, Any]:
     """Return a loss and a regularizer that it says it can minimise: SequentialLog and L2 where it can."""
     optimizer = make(name)
     losses = [SequentialLog(), *(loss for _, loss in sorted(made_losses().items()))]  # Hinge before Perceptron
-    loss = next(each for each in losses if optimizer.requires <= provided(each))
+    loss = next(each for each in losses if optimizer.requires <= getattr(each, "provides", set()))
     regularizer = L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()
     return {"loss": loss, "regularizer": regularizer, "support": "observed" if name in FREE else "all"}
 
@@ -94,8 +94,7 @@ def run(
             state = taken_up_again(optimizer, training, state, theta)
         reports.append(optimizer.iterate(training.objective, state))
         assert len(reports) <= optimizer.max_iterations + 1
-    optimizer.export(state, theta)
-    return theta, reports
+    return optimizer.export(state), reports
 
 
 def assert_learnt_alone(training: Training, theta: Floats) -> None:
@@ -115,7 +114,8 @@ def never_rises(reports: list[StepReport]) -> bool:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_lowers_the_objective(name: str, dtype: type) -> None:
     training = problem_for(name)
-    theta, reports = run(make(name), training, dtype)
+    result = fit(training.objective, make(name), np.zeros(training.layout.size, dtype))
+    theta, reports = result.last, [progress.report for progress in result.history]
     assert theta.dtype == dtype
     assert training.objective.value(theta) < 0.8 * training.objective.value(np.zeros_like(theta))
     assert all(np.isfinite(report.value) and report.loss <= report.value for report in reports)
@@ -154,10 +154,9 @@ def test_starting_parameters_are_taken_up_and_left_alone(name: str) -> None:
     training = problem_for(name)
     theta = training.random_theta(np.random.default_rng(0))
     before = theta.copy()
-    optimizer, exported = make(name), np.zeros_like(theta)
+    optimizer = make(name)
     state = optimizer.start(theta)
-    optimizer.export(state, exported)
-    np.testing.assert_array_equal(exported, before)
+    np.testing.assert_array_equal(optimizer.export(state), before)
     optimizer.iterate(training.objective, state)
     np.testing.assert_array_equal(theta, before)
 
@@ -179,14 +178,12 @@ def test_the_number_of_iterations_is_bounded(name: str, limit: int) -> None:
 def test_iterations_after_convergence_change_nothing_unless_online(name: str) -> None:
     training = problem_for(name)
     optimizer = make(name, max_iterations=4)
-    theta = np.zeros(training.layout.size)
-    state = optimizer.start(theta)
+    state = optimizer.start(np.zeros(training.layout.size))
     while not (last := optimizer.iterate(training.objective, state)).converged:
         pass
-    optimizer.export(state, theta)
-    again, after = optimizer.iterate(training.objective, state), np.zeros_like(theta)
-    optimizer.export(state, after)
-    assert np.array_equal(after, theta) != optimizer.online
+    theta = optimizer.export(state).copy()
+    again = optimizer.iterate(training.objective, state)
+    assert np.array_equal(optimizer.export(state), theta) != optimizer.online
     if not optimizer.online:
         assert (again.converged, again.message) == (True, last.message)
         assert again.value == pytest.approx(last.value, rel=1e-12)  # sums that were kept are computed anew

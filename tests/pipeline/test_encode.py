@@ -161,7 +161,7 @@ def test_scores_are_those_of_docs(factory: str, settings: dict[str, Any]) -> Non
     if settings.get("attr") == "morph":  # words without features are not annotated
         dev = [one for one in dev if all(token.morph for token in one.reference)]
     result = pipe.fit(dev=dev)
-    for theta, scores in zip((result.best, result.last), result.scores, strict=True):
+    for theta, scores in ((result.best, result.scores_of_best), (result.last, result.scores_of_last)):
         pipe.set_parameters(theta)
         found = nlp.evaluate(dev)
         found.pop("speed")
@@ -186,7 +186,7 @@ def test_no_scores_where_docs_are_needed(what: str) -> None:
     elif what == "space":
         predicted, gold = (Doc(nlp.vocab, words=["a", " "], ents=["O", "O"] if one else None) for one in (0, 1))
     result = pipe_of(nlp).fit(dev=[Example(predicted, gold)])
-    assert result.scores == (None, None)
+    assert result.scores_of_best is result.scores_of_last is None
     assert result.best_score is not None
 
 

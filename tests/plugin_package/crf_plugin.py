@@ -85,5 +85,5 @@ class GradientDescent:
             state.iterations += 1
         return StepReport(value, loss, norm, 1, done, "it came to its end" if done else "")
 
-    def export(self, state: Run, theta: Floats) -> None:
-        theta[:] = state.theta
+    def export(self, state: Run) -> Floats:
+        return state.theta

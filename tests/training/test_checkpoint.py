@@ -172,8 +172,8 @@ class Halving:
         state[:] = state[0] / 2, state[1] + 1
         return NO_REPORT._replace(converged=state[1] == self.max_iterations, message="it has halved them enough")
 
-    def export(self, state: list[Any], theta: Any) -> None:
-        theta[:] = state[0]
+    def export(self, state: list[Any]) -> Any:
+        return state[0]
 
 
 def test_a_state_that_cannot_be_stored_is_reported_once(training: Training, tmp_path: Path, caplog: Any) -> None:

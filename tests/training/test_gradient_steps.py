@@ -110,8 +110,7 @@ def check_adagrad(training: Training, average: bool, *, size: int, rate: float, 
         for _ in range(epochs):
             optimizer.iterate(training.objective, state)
             plain.epoch(rng, size)
-    found = np.empty_like(start)
-    optimizer.export(state, found)
+    found = optimizer.export(state)
     np.testing.assert_allclose(state.weights, plain.theta, rtol=1e-8, atol=1e-10)
     averaged = average and not training.objective.regularizer.strengths.l1
     expected = plain.sums / plain.clock**4 if averaged else plain.theta
@@ -133,8 +132,7 @@ def test_small_weights_are_trained_and_predict_as_zeros() -> None:
         state = optimizer.start(training.random_theta(np.random.default_rng(1)))
         for _ in range(2):
             optimizer.iterate(training.objective, state)
-            optimizer.export(state, theta := np.empty_like(state.weights))
-        found.append(theta)
+        found.append(optimizer.export(state))
     assert (found[1] == 0).sum() > (found[0] == 0).sum()
     np.testing.assert_array_equal(found[1], np.where(np.abs(found[0]) < 0.05, 0, found[0]))
 
@@ -245,7 +243,7 @@ def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float, 
     l1, rate, size, epochs = 0.8, 0.2, 2, 3
     training = training_problem(3, n_sequences=9, regularizer=ElasticNet(l1, l2), **L1_CASES[case])
     start = training.random_theta(np.random.default_rng(1))
-    optimizer, found = SGD(size, rate, seed=5, schedule=schedule), np.empty_like(start)
+    optimizer = SGD(size, rate, seed=5, schedule=schedule)
     state = optimizer.start(start)
     theta, paid, debt, seen, rng, n = start.copy(), np.zeros_like(start), 0.0, 0, np.random.default_rng(5), 9
     for _ in range(epochs):
@@ -261,7 +259,7 @@ def test_sgd_equals_cumulative_penalties_on_plain_weights(case: str, l2: float, 
                 pay(theta, paid, debt, where)
             seen += batch.n_sequences
         pay(theta, paid, debt, np.arange(len(theta)))
-    optimizer.export(state, found)
+    found = optimizer.export(state)
     np.testing.assert_allclose(found, theta, rtol=1e-8, atol=1e-10)
     assert 0 < (found == 0).sum() < len(found)
 
@@ -319,11 +317,7 @@ def test_runs_are_averaged() -> None:
     for _ in range(2):
         method.iterate(training.objective, several)
         AdaGrad(seed=4).iterate(training.objective, single)
-    found = []
-    for state in (single, *several.others, several):
-        theta = np.empty_like(zeros)
-        method.export(state, theta)
-        found.append(theta)
+    found = [method.export(state) for state in (single, *several.others, several)]
     np.testing.assert_allclose(found[-1], np.mean(found[:-1], axis=0), rtol=1e-12)
     assert len({theta.tobytes() for theta in found}) == 4
     with pytest.raises(ConfigError, match="runs at least 1"):
@@ -368,7 +362,7 @@ def dense(training: Training, gradients: list[RowGradient]) -> Floats:
 def check(optimizer: Optimizer, loss: Loss, case: str, step: Step, average: bool = True) -> None:
     training = training_problem(3, n_sequences=12, loss=loss, regularizer=NoRegularizer(), **CASES[case])
     objective, theta = training.objective, training.random_theta(np.random.default_rng(1))
-    found, means = np.empty_like(theta), []
+    means = []
     state, rng = optimizer.start(theta), np.random.default_rng(5)
     for _ in range(3):
         optimizer.iterate(objective, state)
@@ -376,7 +370,7 @@ def check(optimizer: Optimizer, loss: Loss, case: str, step: Step, average: bool
             value, gradients = batch.loss_and_grad(theta)
             theta = theta + step(dense(training, gradients), value)
             means.append(theta)
-    optimizer.export(state, found)
+    found = optimizer.export(state)
     np.testing.assert_allclose(state.weights, theta, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(found, np.mean(means, axis=0) if average else theta, rtol=1e-8, atol=1e-10)
 
@@ -462,7 +456,7 @@ def test_with_the_perceptron_loss_they_tell_labels_apart(optimizer: Optimizer) -
         wrong.append((labels != data.gold).mean())
         for _ in range(8):
             optimizer.iterate(training.objective, state)
-        optimizer.export(state, theta)
+        theta = optimizer.export(state)
     assert wrong[1] < 0.5 * wrong[0]
 
 

@@ -119,8 +119,8 @@ class Boosting:
     def start(self, theta: Floats) -> BoostingState:
         return BoostingState(theta.astype(np.float64))
 
-    def export(self, state: BoostingState, theta: Floats) -> None:
-        theta[:] = state.theta
+    def export(self, state: BoostingState) -> Floats:
+        return state.theta
 
     def iterate(self, objective: IndexedObjective, state: BoostingState) -> StepReport:
         """Run `rounds` rounds, fewer if no step helps."""

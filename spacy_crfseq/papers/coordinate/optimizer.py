@@ -123,8 +123,8 @@ class BlockCoordinateDescent:
     def start(self, theta: Floats) -> CoordinateState:
         return CoordinateState(theta.astype(np.float64), generator(self.seed))
 
-    def export(self, state: CoordinateState, theta: Floats) -> None:
-        theta[:] = state.theta
+    def export(self, state: CoordinateState) -> Floats:
+        return state.theta
 
     def iterate(self, objective: IndexedObjective, state: CoordinateState) -> StepReport:
         """Run one sweep."""

@@ -119,8 +119,8 @@ class HMM:
     def start(self, theta: Floats) -> EMState:
         return EMState(theta.copy())
 
-    def export(self, state: EMState, theta: Floats) -> None:
-        theta[:] = state.theta
+    def export(self, state: EMState) -> Floats:
+        return state.theta
 
     def iterate(self, objective: GenerativeObjective, state: EMState) -> StepReport:
         if state.report is not None and state.report.converged:

@@ -152,9 +152,9 @@ class Mixed:
         """Return the state of a run that begins at theta [D]."""
         return MixedState(theta.copy(), theta.copy(), theta[:0].copy())
 
-    def export(self, state: MixedState, theta: Floats) -> None:
-        """Write the mixture of what the shards would predict with."""
-        theta[:] = state.exported
+    def export(self, state: MixedState) -> Floats:
+        """Return the mixture of what the shards would predict with."""
+        return state.exported
 
     def iterate(self, objective: Distributed, state: MixedState) -> StepReport:
         """Run an epoch."""
@@ -201,8 +201,7 @@ def _round(
     part = objective.on(terms).under(regularizer)
     seen = (epoch + turn / ROUNDS) * n_total
     memory["state"] = state = optimizer.start(theta) if state is None else optimizer.again(state, theta, seen)
-    report, exported = optimizer.iterate(part, state), np.empty_like(theta)
-    optimizer.export(state, exported)
+    report, exported = optimizer.iterate(part, state), optimizer.export(state)
     share = theta.dtype.type(objective.n_sequences / n_total)
     changes = (share * (weights - theta) for weights in (optimizer.last(state, part), exported))
     return report.loss, *(_own(change, memory) for change in changes)

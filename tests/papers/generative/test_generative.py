@@ -32,8 +32,7 @@ def train(training: Training, kind: type[HMM], iterations: int = 5, **settings: 
     state, reports = optimizer.start(theta), []
     while len(reports) < iterations:
         reports.append(optimizer.iterate(training.objective, state))
-    optimizer.export(state, theta)
-    return theta, reports
+    return optimizer.export(state), reports
 
 
 class ByHand:

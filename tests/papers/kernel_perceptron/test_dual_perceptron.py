@@ -36,11 +36,9 @@ def make(degree: int, **settings: Any) -> tuple[Training, Objective]:
 
 def epochs(optimizer: Any, objective: Objective, n: int = 4) -> tuple[Floats, Floats, list[StepReport]]:
     """Return the weights after some epochs, those for prediction, and the reports."""
-    theta = np.zeros(objective.potential.size)
-    state = optimizer.start(theta)
+    state = optimizer.start(np.zeros(objective.potential.size))
     reports = [optimizer.iterate(objective, state) for _ in range(n)]
-    optimizer.export(state, theta)
-    return state.weights, theta, reports
+    return state.weights, optimizer.export(state), reports
 
 
 def emissions(objective: Objective, theta: Floats) -> Floats:

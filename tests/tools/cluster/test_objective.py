@@ -85,11 +85,11 @@ def test_online_methods_are_mixed(name: str) -> None:
     one, gold = training.objective, training.objective.data.gold
 
     def learned(optimizer: Any, objective: Any) -> tuple[float, Any]:
-        state, theta = optimizer.start(np.zeros(one.potential.size)), np.empty(one.potential.size)
+        state = optimizer.start(np.zeros(one.potential.size))
         for _ in range(5):
             if optimizer.iterate(objective, state).converged:
                 break
-        optimizer.export(state, theta)
+        theta = optimizer.export(state)
         labels = training.model(theta).posterior(training.encoded, all_allowed(3)).decode(Viterbi())
         return float((labels == gold).mean()), theta
 
