@@ -118,8 +118,7 @@ class Batch(NamedTuple):
     """The input of a loss in addition to the scores.
 
     offsets (Offsets): [N + 1] token offsets.
-    gold (Ints): [T] gold labels; a loss sums over all labels of a token if it is `MISSING`, over a candidate set if it
-        is lower.
+    gold (Ints): [T] gold labels; `MISSING` if nothing is known of a token, lower if a candidate set is.
     weights (NDArray): [N] weight of each sequence in the sum.
     candidates (Candidates): Passed only to losses that provide "candidates".
     inputs (NDArray | None): [T, ...] what `TextLoss.read` returned for the tokens.
@@ -163,6 +162,11 @@ NO_REPORT = StepReport(0.0, 0.0, 0.0, 0, False, "")
 class Loss(Protocol):
     """A function of scores, such as the negative log-likelihood.  Never sees features or weights.
 
+    A loss says what it makes of a missing label: it sums over all labels of the token, or leaves out the terms in which
+    the token occurs.  Either way, a label in its place never lowers the loss, and sequences without any label cost
+    nothing.  Losses that provide "unlabelled", "joint" or "evidence" may learn from these as well, and only those with
+    "evidence" may prefer some labels of a token of which nothing is known.
+
     provides (frozenset[str]): What an optimizer may rely on, see `Optimizer.requires`.
         "value_and_grad" and "minibatches": it is differentiable; the default of losses without this attribute.
         "minibatches" alone: its gradient is a subgradient, which makes line searches fail.
@@ -183,7 +187,10 @@ class Loss(Protocol):
     def provides(self) -> frozenset[str]: ...  # noqa: D102
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
-        """Return the weighted sum over sequences and ADD its gradient to `grad`."""
+        """Return the weighted sum over sequences and ADD its gradient to `grad`.
+
+        Scores are all float32, the default of training, or all float64; `grad` has their types and shapes.
+        """
 
 
 @runtime_checkable

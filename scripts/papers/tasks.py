@@ -408,8 +408,10 @@ def _made(make: Callable[[], Any]) -> Any:
 
 def _optimality(objective: Any, theta: Floats) -> tuple[float, float]:
     """Return the objective and the length of its shortest subgradient, relative to the weights."""
+    from spacy_crfseq.training.compatibility import provided
+
     strengths = objective.regularizer.strengths
-    if strengths is None or "value_and_grad" not in getattr(objective.terms[0].loss, "provides", {"value_and_grad"}):
+    if strengths is None or "value_and_grad" not in provided(objective.terms[0].loss):
         return float("nan"), float("nan")
     value, _, gradient = objective.value_and_grad(theta)
     toward = np.where(

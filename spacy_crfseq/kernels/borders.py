@@ -63,8 +63,7 @@ def take_batch(scores: Scores, batch: Batch, grad: Scores) -> tuple[Scores, Batc
         wanted = f"floats, one for each of {len(batch.offsets) - 1} sequences"
         raise DataError(f"Weights must be {wanted}, not {_of(batch.weights)}.")
     for name, array, target in zip(Scores._fields, scores, grad, strict=True):
-        empty = name == "transitions" and not len(target)  # not wanted
-        if target.dtype != array.dtype or (target.shape != array.shape and not empty):
+        if target.dtype != array.dtype or target.shape != array.shape:
             raise DataError(f"The gradient of {name} must be like the scores, {_of(array)}, not {_of(target)}.")
     gold, weights = _take(batch.gold, np.int32), _take(batch.weights, np.float64)
     return scores, batch._replace(offsets=offsets, gold=gold, weights=weights)

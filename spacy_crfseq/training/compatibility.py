@@ -28,8 +28,13 @@ _NEEDS = {
 """For each entry of `Optimizer.requires`, with the most demanding ones last, its meaning and an example."""
 _PARTNERS = {"minibatches": "AdaGrad", "joint": "HMM", "value_and_grad": "LBFGS"}
 """For what a loss provides, an optimizer that works with it."""
-_GIVEN_BY_ALL = frozenset({"value_and_grad", "minibatches"})
-"""The default of `Loss.provides`."""
+_BY_DEFAULT = frozenset({"value_and_grad", "minibatches"})
+
+
+def provided(loss: object) -> frozenset[str]:
+    """Return what a loss provides, the default if it does not say; see `Loss.provides`."""
+    provides: frozenset[str] = getattr(loss, "provides", _BY_DEFAULT)
+    return provides
 
 
 def check_plugins(component: str, *, loss: object, regularizer: object, optimizer: object, decoder: object) -> None:
@@ -148,7 +153,7 @@ def _penalty_problem(optimizer: Optimizer, regularizer: Regularizer) -> str:
 
 
 def _loss_problem(optimizer: Optimizer, loss: object) -> str:
-    provides = getattr(loss, "provides", _GIVEN_BY_ALL)
+    provides = provided(loss)
     lacking = optimizer.requires - provides
     if not lacking:
         return ""
@@ -177,7 +182,7 @@ def _decoder_problem(loss: object, decoder: object) -> str:
 def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None:
     """Raise ConfigError if the loss is not defined for candidate sets, or the optimizer computes likelihoods itself."""
     computes = optimizer.requires & {"likelihood", "log_likelihood"}
-    if "candidates" in getattr(loss, "provides", _GIVEN_BY_ALL) and not computes:
+    if "candidates" in provided(loss) and not computes:
         return
     part = f"the optimizer {part_name(optimizer)}" if computes else f"the loss {part_name(loss)}"
     raise ConfigError(
@@ -189,17 +194,17 @@ def check_candidates(component: str, loss: object, optimizer: Optimizer) -> None
 
 def is_local(loss: object) -> bool:
     """Return whether a loss trains probabilities that are normalised at each token."""
-    return "local" in getattr(loss, "provides", _GIVEN_BY_ALL)
+    return "local" in provided(loss)
 
 
 def is_unlabelled(loss: object) -> bool:
     """Return whether a loss ignores gold labels."""
-    return "unlabelled" in getattr(loss, "provides", _GIVEN_BY_ALL)
+    return "unlabelled" in provided(loss)
 
 
 def needs_labels(loss: object) -> bool:
     """Return whether a loss learns nothing from texts without labels."""
-    return not {"unlabelled", "joint", "evidence"}.intersection(getattr(loss, "provides", _GIVEN_BY_ALL))
+    return not {"unlabelled", "joint", "evidence"}.intersection(provided(loss))
 
 
 def check_global(component: str, loss: object, wanted: str) -> None:

@@ -43,6 +43,7 @@ from ..types import (
     RowGradient,
     Scores,
 )
+from .compatibility import provided
 from .dataset import SAMPLE_SEQUENCES, Dataset
 from .progress import shown
 
@@ -293,9 +294,8 @@ class Objective:
     @property
     def approachable(self) -> bool:
         """Whether some short epochs of AdaGrad from zero come near the optimum: of one log-loss with an elastic net."""
-        provides: frozenset[str] = getattr(self.terms[0].loss, "provides", frozenset())
         elastic_net = self.regularizer.strengths is not None and not isinstance(self.potential, Shifted)
-        one_log_loss = len(self.terms) == 1 and bool(provides & {"log_likelihood", "local"})
+        one_log_loss = len(self.terms) == 1 and bool(provided(self.terms[0].loss) & {"log_likelihood", "local"})
         return elastic_net and one_log_loss and self._epochs_are_short
 
     @property
@@ -368,7 +368,7 @@ class Objective:
         """See `types.OnlineObjective`; blocks of sequences are faster than a `ChainText` for large mini-batches."""
         term, potential = self.terms[0], self.potential
         simple = len(self.terms) == 1 and self._mask is None and size < kernels.lattice.MANY
-        simple = simple and bool({"log_likelihood", "softmax_margin"} & {*getattr(term.loss, "provides", ())})
+        simple = simple and bool({"log_likelihood", "softmax_margin"} & provided(term.loss))
         if not simple or not isinstance(potential, Linear) or potential.layout.bigrams.n_rows:
             return None
         if term.data.has_candidates:

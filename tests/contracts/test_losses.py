@@ -1,5 +1,6 @@
 """What every registered loss must do; a new one is tested by being registered."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,35 @@ from spacy_crfseq import registry
 from spacy_crfseq.errors import ConfigError
 from spacy_crfseq.losses.pointwise_exp import PointwiseExp
 from spacy_crfseq.losses.sequential_log import SequentialLog
+from spacy_crfseq.training.compatibility import needs_labels, provided
 from spacy_crfseq.types import MISSING, Batch, Candidates, CorpusLoss, Loss, Scores, TextLoss
 from tests import reference
 from tests.problems import Problem, made_losses, one_sided_differences, problems, random_problem, text_of
+from tests.test_extreme_scores import PROBLEMS as EXTREME_PROBLEMS
 
-LOSSES = made_losses()
+
+class Undeclared:
+    """A loss that does not say what it provides."""
+
+    def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
+        return SequentialLog()(scores, batch, grad)
 
 
-def every_loss(*capabilities: str, sums: bool | None = None) -> pytest.MarkDecorator:
+LOSSES: dict[str, Any] = {**made_losses(), "undeclared": Undeclared()}
+
+
+def every_loss(
+    *capabilities: str, sums: bool | None = None, when: Callable[[Loss], bool] = lambda _: True
+) -> pytest.MarkDecorator:
     """Run a test over the registered losses that give all of `capabilities`.
 
     sums: Only those that are sums over sequences, or only those that are not.
+    when: Only those for which this is true.
     """
     chosen = {
         name: loss
         for name, loss in LOSSES.items()
-        if loss.provides.issuperset(capabilities) and sums in (None, not isinstance(loss, CorpusLoss))
+        if provided(loss).issuperset(capabilities) and sums in (None, not isinstance(loss, CorpusLoss)) and when(loss)
     }
     return pytest.mark.parametrize("loss", chosen.values(), ids=chosen)
 
@@ -45,7 +59,7 @@ def evaluate(loss: Loss, problem: Problem) -> tuple[float, Scores]:
 
 def ready(loss: Loss, problem: Problem) -> tuple[Loss, Problem]:
     """Return the loss for the problem's labels, and the problem as the loss can read it."""
-    if "candidates" not in loss.provides:
+    if "candidates" not in provided(loss):
         problem = problem.without_candidates()
     if isinstance(loss, TextLoss):
         labels = ["A", "B", "C", "D"][: problem.scores.emissions.shape[1]]
@@ -64,7 +78,7 @@ def test_gradient_equals_finite_differences(loss: Loss, problem: Problem) -> Non
     for array, scores in zip(gradient, problem.scores, strict=True):
         below, above = one_sided_differences(lambda: evaluate(loss, problem)[0], scores)
         central = (below + above) / 2
-        kink = (np.abs(above - below) > KINK) & ("value_and_grad" not in loss.provides)
+        kink = (np.abs(above - below) > KINK) & ("value_and_grad" not in provided(loss))
         inside = (np.minimum(below, above) - 1e-6 <= array) & (array <= np.maximum(below, above) + 1e-6)
         assert inside[kink].all()
         np.testing.assert_allclose(array[~kink], central[~kink], rtol=1e-6, atol=1e-7)
@@ -145,6 +159,51 @@ def test_totals_of_parts_add_up_and_give_the_loss_of_the_whole(loss: Any, proble
         np.testing.assert_allclose(part_gradient.emissions, 3 * gradient.emissions[first:last], atol=1e-9)
     weighted = problem.batch._replace(weights=factor * problem.batch.weights)
     assert evaluate(loss, Problem(problem.scores, weighted))[0] == pytest.approx(value, abs=1e-9)
+
+
+def check_float32_against_float64(loss: Loss, problem: Problem, precision: float) -> None:
+    """Compare values and gradients of scores that float32 holds exactly, up to `precision` per unit of weight."""
+    narrow = Scores(*(array.astype(np.float32) for array in problem.scores))
+    value, gradient = evaluate(loss, Problem(narrow, problem.batch))
+    expected, wide_gradient = evaluate(loss, Problem(narrow.wide(), problem.batch))
+    limit = precision * max(1.0, problem.batch.weights.sum())
+    assert value == pytest.approx(expected, rel=1e-4, abs=limit)
+    for array, wide in zip(gradient, wide_gradient, strict=True):
+        np.testing.assert_allclose(array, wide, rtol=1e-4, atol=limit)
+
+
+@every_loss()
+@given(PROBLEMS)
+def test_float32_gives_the_value_and_the_gradient_of_float64(loss: Loss, problem: Problem) -> None:
+    check_float32_against_float64(loss, problem, 1e-5)
+
+
+@every_loss(sums=True)
+@given(EXTREME_PROBLEMS)
+def test_float32_gives_the_gradient_of_float64_where_scores_differ_by_thousands(loss: Loss, problem: Problem) -> None:
+    """Not of losses of a whole corpus, which see expected shares: the logarithm of one may be lost in float32."""
+    check_float32_against_float64(loss, problem, 1e-3)
+
+
+@every_loss(sums=True, when=lambda loss: "evidence" not in provided(loss))
+@given(PROBLEMS, st.integers(0, 2**32 - 1))
+def test_a_label_in_place_of_a_missing_one_never_lowers_the_loss(loss: Loss, problem: Problem, seed: int) -> None:
+    problem = problem.without_candidates()
+    labels = np.random.default_rng(seed).integers(0, problem.scores.emissions.shape[1], problem.batch.n_tokens)
+    filled = np.where(problem.batch.gold == MISSING, labels, problem.batch.gold).astype(np.int32)
+    value, _ = evaluate(loss, problem)
+    more, _ = evaluate(loss, Problem(problem.scores, problem.batch._replace(gold=filled)))
+    assert value <= more + 1e-9
+
+
+@every_loss(when=needs_labels)
+@given(PROBLEMS)
+def test_a_text_without_any_label_costs_nothing(loss: Loss, problem: Problem) -> None:
+    unknown = problem.without_candidates().batch._replace(gold=np.full_like(problem.batch.gold, MISSING))
+    value, gradient = evaluate(loss, Problem(problem.scores, unknown))
+    assert value == pytest.approx(0, abs=1e-9)
+    for array in gradient:
+        np.testing.assert_allclose(array, 0, atol=1e-9)
 
 
 @every_loss()

@@ -13,6 +13,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.losses.sequential_log import SequentialLog
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
+from spacy_crfseq.training.compatibility import provided
 from spacy_crfseq.training.fit import fit
 from spacy_crfseq.types import Floats, Optimizer, Resumable, StepReport
 from tests.problems import Training, made_losses, newton_optimum, training_problem
@@ -49,7 +50,7 @@ def declared(name: str) -> dict[str, Any]:
     """Return a loss and a regularizer that it says it can minimise: SequentialLog and L2 where it can."""
     optimizer = make(name)
     losses = [SequentialLog(), *(loss for _, loss in sorted(made_losses().items()))]  # Hinge before Perceptron
-    loss = next(each for each in losses if optimizer.requires <= getattr(each, "provides", set()))
+    loss = next(each for each in losses if optimizer.requires <= provided(each))
     regularizer = L2(1.0) if optimizer.penalties != {"none"} else NoRegularizer()
     return {"loss": loss, "regularizer": regularizer, "support": "observed" if name in FREE else "all"}
 

@@ -20,7 +20,7 @@ from spacy_crfseq.registry import losses, optimizers, regularizers
 from spacy_crfseq.regularizers.elastic_net import ElasticNet
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.regularizers.none import NoRegularizer
-from spacy_crfseq.training.compatibility import check_candidates, check_plugins, is_local
+from spacy_crfseq.training.compatibility import check_candidates, check_plugins, is_local, provided
 from spacy_crfseq.types import Floats
 from tests.problems import REQUIRED
 
@@ -151,7 +151,7 @@ def test_the_recommended_penalty_and_optimizer_are_accepted(name: str) -> None:
 
 
 def fits(loss: Any, optimizer: Any) -> bool:
-    return bool(optimizer.requires <= loss.provides)
+    return bool(optimizer.requires <= provided(loss))
 
 
 @pytest.mark.parametrize("name", sorted(optimizers.get_all()))
@@ -169,7 +169,7 @@ def test_candidate_sets_are_refused_where_they_cannot_be_learnt_from(name: str) 
             assert part in (f"loss {type(loss).__name__}", f"optimizer {type(optimizer).__name__}")
             check_candidates("crf", named(losses, one), named(optimizers, other))
         else:
-            assert "candidates" in loss.provides
+            assert "candidates" in provided(loss)
             assert not {"likelihood", "log_likelihood"} & optimizer.requires
 
 

@@ -19,6 +19,7 @@ from spacy_crfseq.papers.neural import Neural
 from spacy_crfseq.pipeline import steps
 from spacy_crfseq.potentials.sums import GivenEmissions
 from spacy_crfseq.tools.explain import explain
+from spacy_crfseq.training.compatibility import needs_labels, provided
 from spacy_crfseq.types import CorpusLoss, TextLoss
 from tests.pipeline.helpers import (
     FACTORIES,
@@ -43,9 +44,8 @@ ALONE = {**NEURAL, "features": templates()}
 SLOPED = sorted(
     name
     for name, loss in made_losses().items()
-    if "value_and_grad" in getattr(loss, "provides", {"value_and_grad"}) and not isinstance(loss, CorpusLoss | TextLoss)
-    and "unlabelled" not in getattr(loss, "provides", ()) and "joint" not in getattr(loss, "provides", ())
-)  # fmt: skip
+    if "value_and_grad" in provided(loss) and not isinstance(loss, CorpusLoss | TextLoss) and needs_labels(loss)
+)
 
 
 def initialized(factory: str = "crf_ner", repeat: int = 1, **config: Any) -> tuple[Any, list[Example], Any]:
