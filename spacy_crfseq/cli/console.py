@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from configparser import Error as ConfigSyntaxError
 from contextlib import contextmanager, redirect_stdout, suppress
 from inspect import signature
@@ -26,6 +26,7 @@ from thinc.api import Config, ConfigValidationError
 from wasabi import msg
 from wasabi.printer import Printer
 from wasabi.tables import row
+from wasabi.tables import table as text_table
 from wasabi.util import ENV_ANSI_DISABLED
 
 from ..errors import ConfigError, CrfError, DataError, FormatError, ModelFileError, suggest
@@ -44,9 +45,21 @@ NAME_KEPT = 6
 """The fewest characters of a feature's name that are shown beside its value."""
 
 
+def table(rows: Collection[Any], **settings: Any) -> str:
+    """Return a table made by wasabi, whose columns are as wide as their longest cells, however long these are."""
+    return str(text_table(rows, max_col=sys.maxsize, **settings))
+
+
+class _Printer(Printer):
+    """A printer of such tables."""
+
+    def table(self, data: Collection[Any] | dict[Any, Any], **kwargs: Any) -> Any:
+        return super().table(data, max_col=sys.maxsize, **kwargs)
+
+
 def printer() -> Any:
     """Return a printer for stdout, plain unless stdout is a terminal."""
-    return Printer(pretty=sys.stdout.isatty())
+    return _Printer(pretty=sys.stdout.isatty())
 
 
 def say(kind: str, line: str) -> None:
@@ -252,9 +265,17 @@ def _unknown_key(key: str, keys: set[str]) -> str:
 
 
 def _unknown_section(path: Sequence[str], block: Any) -> str:
-    for key in path:
-        if not isinstance(block, dict) or key not in block:
-            return _unknown_key(key, set(block) if isinstance(block, dict) else set())
+    """Return what is wrong with the place of an override, and how to add a block; empty if it is there."""
+    for at, key in enumerate(path):
+        here = ".".join(path[: at + 1])
+        if not isinstance(block, dict):
+            return f"{'.'.join(path[:at])} is a single value, so {here} cannot be set."
+        if key not in block:
+            whole: Any = "..."
+            for inner in reversed(path[at + 1 :]):
+                whole = {inner: whole}
+            near = f" {suggest(key, block)}" if block else ""
+            return f"The config has no {here}.{near} To add a block, give it whole: --{here} '{json.dumps(whole)}'"
         block = block[key]
     return ""
 

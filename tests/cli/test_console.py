@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from wasabi.util import ENV_ANSI_DISABLED, supports_ansi
 
-from spacy_crfseq.cli.console import Rows, reported_errors
+from spacy_crfseq.cli.console import Rows, printer, reported_errors, table
 from spacy_crfseq.files import replace_folder, replacing
 from tests.commands import Run, refused
 
@@ -33,6 +33,14 @@ def test_rows_are_a_table_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys:
     rows.begin()
     rows.add(["1", "2"])
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [["A", "B"], ["---", "----"], ["1", "2"]]
+
+
+def test_columns_of_tables_are_as_wide_as_their_longest_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("x" * 50, "1"), ("y", "23")]
+    printer().table(rows, aligns=("l", "r"))
+    shown = capsys.readouterr().out
+    assert shown.strip("\n").split("\n") == ["x" * 50 + "    1", "y" + " " * 52 + "23"]
+    assert table(rows, aligns=("l", "r")) == shown[:-1]
 
 
 class Terminal(TextIOWrapper):

@@ -71,6 +71,24 @@ def test_overrides_read_each_other() -> None:
         check_overrides(config(), {"nlp.pipeline": ["sourced"], "components.crf_ner.threshold": 1})
 
 
+ADDED = {
+    "components.crf_ner.attributes.words.@crf_attributes": (
+        "The config has no components.crf_ner.attributes.",
+        """--components.crf_ner.attributes '{"words": {"@crf_attributes": "..."}}'""",
+    ),
+    "components.crf_ner.factry.kind": ("Did you mean 'factory'?", """factry '{"kind": "..."}'"""),
+    "components.crf_ner.factory.kind": ("components.crf_ner.factory is a single value", ""),
+}
+
+
+@pytest.mark.parametrize("key", ADDED)
+def test_an_override_of_a_block_that_is_not_there_says_how_to_give_it(
+    key: str, run: Run, paths: list[str], configure: Any, tmp_path: Path
+) -> None:
+    written = configure(tmp_path / "c.cfg", "crf_ner")
+    refused(run("fit", written, "--output", tmp_path / "out", *paths, f"--{key}", "1"), *ADDED[key], silent=False)
+
+
 def test_all_commands_with_overrides_are_tested() -> None:
     commands = crfseq_cli.registered_commands
     assert {command.name for command in commands if command.context_settings == OVERRIDES} == {*COMMANDS}

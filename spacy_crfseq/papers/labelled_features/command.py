@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from wasabi.tables import table
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, print_json, printer
+from ...cli.console import count_of, print_json, printer, table
 from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
 from ...files import write_text

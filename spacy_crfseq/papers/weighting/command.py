@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from wasabi.tables import table
 
 from ...cli import options
 from ...cli.app import command
-from ...cli.console import count_of, cut, printer
+from ...cli.console import count_of, cut, printer, table
 from ...corpora.layouts import Asked
 from ...corpora.outputs import check_output_file
 from ...errors import ConfigError, suggest

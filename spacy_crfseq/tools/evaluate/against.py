@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
-from wasabi.tables import table as text_table
 
+from ...cli.console import table
 from ...corpora import Preset
 from ...errors import ConfigError, DataError
 from ...pipeline.select import crfs_of
@@ -162,7 +162,7 @@ def comparison_lines(done: Compared, number: int) -> Iterator[str]:
     for component in done.components:
         rows = component.rows()
         yield f"\n{component.name}"
-        yield str(text_table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True)).rstrip("\n")
+        yield table(rows, header=header, aligns=("l", *"rrrrrr"), divider=True).rstrip("\n")
         if (more := len(component.labels) + 1 - len(rows)) > 0:
             yield f"{more} rarer labels are left out; --json has them."
         yield component.in_words()

@@ -10,9 +10,8 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from wasabi.tables import table as text_table
 
-from ...cli.console import cut, cut_name
+from ...cli.console import cut, cut_name, table
 from ...corpora.layouts import Format
 from ...errors import ConfigError, suggest
 from ...pipeline.select import load_pipeline, one_crf_of
@@ -221,5 +220,5 @@ def _template_lines(rows: Sequence[tuple[str, ...]], wide: int) -> list[str]:
     header = ("template", "features", "weights", "nonzero", "%", "squares")
     room = max(20, wide - sum(max(len(row[i]) for row in [header, *rows]) + 2 for i in range(1, 6)))
     cells = [(cut(row[0], room), *row[1:]) for row in rows]
-    shown = text_table(cells, header=header, aligns=("l", *"rrrrr"), divider=True, spacing=2, max_col=10**6)
-    return str(shown).strip("\n").split("\n")
+    shown = table(cells, header=header, aligns=("l", *"rrrrr"), divider=True, spacing=2)
+    return shown.strip("\n").split("\n")
