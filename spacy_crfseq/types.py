@@ -7,7 +7,7 @@ Sequence n owns the tokens ``offsets[n]:offsets[n + 1]``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,13 @@ NO_REPORT = StepReport(0.0, 0.0, 0.0, 0, False, "")
 """Stands for a report of an iteration that has not been run."""
 
 
+LossProperty: TypeAlias = Literal[
+    "value_and_grad", "minibatches", "best_path", "margin", "likelihood", "log_likelihood", "softmax_margin", "joint",
+    "local", "candidates", "unlabelled", "evidence",
+]  # fmt: skip
+"""What a loss may provide and an optimizer may require; `Loss` says what each means."""
+
+
 class Loss(Protocol):
     """A function of scores, such as the negative log-likelihood.  Never sees features or weights.
 
@@ -167,14 +174,21 @@ class Loss(Protocol):
     nothing.  Losses that provide "unlabelled", "joint" or "evidence" may learn from these as well, and only those with
     "evidence" may prefer some labels of a token of which nothing is known.
 
-    provides (frozenset[str]): What an optimizer may rely on, see `Optimizer.requires`.
+    Optimizers do not call a loss where they have a faster kernel for what it provides: the default, AdaGrad with
+    `SequentialLog`, does so.
+
+    provides (frozenset[LossProperty]): What an optimizer may rely on, see `Optimizer.requires`.
         "value_and_grad" and "minibatches": it is differentiable; the default of losses without this attribute.
         "minibatches" alone: its gradient is a subgradient, which makes line searches fail.
         "best_path": it is the score by which the best rival exceeds the gold labels.
         "margin": it is positive until the gold labels win by a margin.
         "likelihood": it is a sum of functions of -log P(gold | x), the method `phi`, whose derivative is positive.
-        "log_likelihood": it is the sum of -log P itself, which an optimizer may compute in a pass of its own.
-        "softmax_margin": it is the same after its attribute `cost` was added to the score of each wrong label.
+            Boosting computes -log P itself, and calls `phi` only.
+        "log_likelihood": it is the sum of -log P itself.  AdaGrad, and LBFGS for its first epochs, then train with the
+            kernel `lockstep.pass_over` where `OnlineObjective.chains` returns texts; methods that process one feature
+            at a time have kernels of their own.
+        "softmax_margin": it is the same after its attribute `cost` was added to the score of each wrong label; AdaGrad
+            trains with the same kernel.
         "joint": it is -log P(x, known labels) if scores are log-probabilities, also of texts without labels; the
             gradient is minus the expected counts.
         "local": probabilities are normalised at each token given the previous label; the decoder must be local as well.
@@ -184,7 +198,7 @@ class Loss(Protocol):
     """
 
     @property
-    def provides(self) -> frozenset[str]: ...  # noqa: D102
+    def provides(self) -> frozenset[LossProperty]: ...  # noqa: D102
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         """Return the weighted sum over sequences and ADD its gradient to `grad`.
@@ -441,14 +455,14 @@ class Optimizer(Protocol):
     A report with `converged` ends a run.  An online method can continue after it, because callers that pass the data in
     parts decide when to stop.
 
-    requires (frozenset[str]): Required properties of the loss, see `Loss.provides`.
+    requires (frozenset[LossProperty]): Required properties of the loss, see `Loss.provides`.
     penalties (frozenset[str]): Kinds of regularizer it can minimise: "none", "l2", "elastic" (see `Strengths`; each
         contains the previous one), "smooth", "prox" (any).
     online (bool): Whether it can run an iteration on part of the data.
     """
 
     @property
-    def requires(self) -> frozenset[str]: ...  # noqa: D102
+    def requires(self) -> frozenset[LossProperty]: ...  # noqa: D102
     @property
     def penalties(self) -> frozenset[str]: ...  # noqa: D102
     @property

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import MISSING, Batch, Bools, IncorrectSpan, Offsets, Scores
+from ..types import MISSING, Batch, Bools, IncorrectSpan, LossProperty, Offsets, Scores
 
 HIGHEST = 30.0
 """With a slope of e^30, float32 can represent a gradient over millions of sequences and its square."""
@@ -31,7 +31,7 @@ HIGHEST = 30.0
 class _Capped:
     """A loss with a `cap`, which is 0 unless a derived class has it as a setting."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"value_and_grad", "minibatches"})
     cap: float = 0.0
     """In nats."""
 
@@ -50,7 +50,7 @@ class Sequential(_Capped):
     A derived class may have any `phi`; those with a cap are computed in one pass, others take two more.
     """
 
-    provides: ClassVar[frozenset[str]] = _Capped.provides | {"likelihood", "candidates"}
+    provides: ClassVar[frozenset[LossProperty]] = _Capped.provides | {"likelihood", "candidates"}
 
     def phi(self, nll: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return phi and its derivative at some negative log-likelihoods [N]."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from .. import kernels
-from ..types import Batch, Scores
+from ..types import Batch, LossProperty, Scores
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Entropy:
     may get one label.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"value_and_grad", "minibatches", "unlabelled"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)

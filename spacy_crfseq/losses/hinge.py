@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import Batch, Scores
+from ..types import Batch, LossProperty, Scores
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Hinge:
     RAISES ConfigError: If the cost is not positive.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path", "margin"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"minibatches", "best_path", "margin"})
     cost: float = 1.0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from .. import kernels
-from ..types import Batch, Scores
+from ..types import Batch, LossProperty, Scores
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Perceptron:
     the gradient is not, because ties are broken.  Minimise the loss with a method that updates on every mistake.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"minibatches", "best_path"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..types import LossProperty
 from ._sums import Sequential
 
 
@@ -22,7 +23,7 @@ class SequentialLog(Sequential):
     facts; with several, it treats them as independent.
     """
 
-    provides: ClassVar[frozenset[str]] = Sequential.provides | {"log_likelihood"}
+    provides: ClassVar[frozenset[LossProperty]] = Sequential.provides | {"log_likelihood"}
 
     def __init_subclass__(cls) -> None:
         """Let a derived class that computes something else not provide the log-likelihood."""

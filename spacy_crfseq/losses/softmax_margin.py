@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import MISSING, Batch, Scores
+from ..types import MISSING, Batch, LossProperty, Scores
 from .sequential_log import SequentialLog
 
 
@@ -27,7 +27,9 @@ class SoftmaxMargin:
     RAISES ConfigError: If the cost is negative.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "candidates", "softmax_margin"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset(
+        {"value_and_grad", "minibatches", "candidates", "softmax_margin"}
+    )
     cost: float = 1.0
 
     def __post_init__(self) -> None:

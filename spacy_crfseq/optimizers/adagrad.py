@@ -84,7 +84,7 @@ class AdaGradState(OnlineState):
             raise ValueError(f"no rows were visited by {self.clock:g} sequences")
 
     def rows(self, block: RowBlock) -> Any:
-        """Return `kernels.updates.Rows` of a group; of sums and seen, there may be none."""
+        """Return `kernels.updates.RowArrays` of a group; of sums and seen, there may be none."""
         return block.ptr, block.cols, block.of(self.weights), block.of(self.sums), block.rows_of(self.seen)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import kernels
 from ..errors import ConfigError
 from ..threads import parts, run
-from ..types import NO_PENALTY, BatchObjective, Floats, RowBlock, StepReport
+from ..types import NO_PENALTY, BatchObjective, Floats, LossProperty, RowBlock, StepReport
 from .states import Kinds, StoredState
 
 Result = TypeVar("Result")
@@ -114,7 +114,7 @@ class BatchMethod(Generic[State]):
     gradient_tolerance (float): Stop when ||gradient|| is below this times max(1, ||theta||).
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"value_and_grad"})
+    requires: ClassVar[frozenset[LossProperty]] = frozenset({"value_and_grad"})
     online: ClassVar[bool] = False
     max_iterations: int = 500
     tolerance: float = 1e-5

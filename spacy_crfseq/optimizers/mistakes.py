@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from .. import kernels
 from ..errors import ConfigError
-from ..types import Floats, OnlineObjective, RowBlock, RowGradient, StepReport
+from ..types import Floats, LossProperty, OnlineObjective, RowBlock, RowGradient, StepReport
 from .online import OnlineMethod, OnlineState, check_seed, generator
 
 PATIENCE = 3
@@ -79,7 +79,7 @@ class MistakeSteps(OnlineMethod):
     tolerance (float): Stop when the loss, as met on the way, fell by less than this fraction in three epochs.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"minibatches", "best_path"})
+    requires: ClassVar[frozenset[LossProperty]] = frozenset({"minibatches", "best_path"})
     penalties: ClassVar[frozenset[str]] = frozenset({"none"})
     diverged: ClassVar[str] = "the loss is not finite"
     average: bool = True
@@ -180,7 +180,7 @@ class AveragedPerceptron(MistakeSteps):
 class MarginSteps(MistakeSteps):
     """An online method that makes a step along the gradient of the hinge loss where a sequence has one."""
 
-    requires: ClassVar[frozenset[str]] = MistakeSteps.requires | {"margin"}
+    requires: ClassVar[frozenset[LossProperty]] = MistakeSteps.requires | {"margin"}
 
     def _correct(self, blocks: list[RowBlock], state: MistakeState, loss: float, gradients: list[RowGradient]) -> int:
         if loss <= 0:

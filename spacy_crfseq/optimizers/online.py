@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import ConfigError
-from ..types import Floats, OnlineObjective, Optimizer, RowBlock, StepReport
+from ..types import Floats, LossProperty, OnlineObjective, Optimizer, RowBlock, StepReport
 from .states import Kinds, StoredState
 
 LARGEST = 2**32 - 1
@@ -63,7 +63,7 @@ class OnlineMethod(ABC):
     seed (int | None): Of the order of the sequences; None for ``training.seed`` of the config, or 0 outside of one.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"minibatches"})
+    requires: ClassVar[frozenset[LossProperty]] = frozenset({"minibatches"})
     online: ClassVar[bool] = True
     diverged: ClassVar[str] = "the objective is not finite: the learning rate is too large"
     max_iterations: int

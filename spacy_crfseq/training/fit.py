@@ -109,6 +109,10 @@ def fit(
 ) -> FitResult:
     """Train from `theta` until the optimizer converges, patience runs out, or Ctrl-C.
 
+    Each iteration is a call of ``optimizer.iterate(objective, ...)``.  Optimizers may bypass the losses of the
+    objective: where a loss provides "log_likelihood" or "softmax_margin", AdaGrad and others use kernels that compute
+    the same in less time, see `types.Loss`.
+
     evaluate (Callable): Maps parameters to a development score.
     patience (int | None): Evaluations without improvement before stopping; 0 never stops, None means
         `ONLINE_PATIENCE` with an online optimizer and 0 with another.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..potentials.layout import Layout, SparseRows, WeightRows, bigram_columns
 from ..potentials.linear import Linear
-from ..types import Batch, Floats, Ints, Scores
+from ..types import Batch, Floats, Ints, LossProperty, Scores
 from .dataset import Dataset
 from .objective import FullPass
 
@@ -122,7 +122,7 @@ class _Tally:
     Of label pairs, the previous label always counts.
     """
 
-    provides: frozenset[str] = frozenset()
+    provides: frozenset[LossProperty] = frozenset()
 
     def __init__(self, any_label: bool) -> None:
         self._any = any_label

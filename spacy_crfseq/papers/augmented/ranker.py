@@ -21,11 +21,11 @@ from ...errors import ConfigError, DataError
 from ...losses.perceptron import Perceptron
 from ...schemes import transition_table
 from ...training.compatibility import part_name
-from ...types import Batch, Bools, Constraints, Ints, Scores
+from ...types import Batch, Bools, Constraints, Ints, LossProperty, Scores
 from .costs import Cost, CostFunction, Evidence
 
 NAME = "spacy_crfseq.InlineRanker.v1"
-PROVIDES = frozenset({"minibatches", "best_path", "evidence"})
+PROVIDES: frozenset[LossProperty] = frozenset({"minibatches", "best_path", "evidence"})
 
 
 class GoldToken(NamedTuple):
@@ -57,7 +57,7 @@ class InlineRanker:
     cost: Cost
     k: int = 10
 
-    provides: ClassVar[frozenset[str]] = PROVIDES
+    provides: ClassVar[frozenset[LossProperty]] = PROVIDES
 
     def __post_init__(self) -> None:
         if self.k < 2:
@@ -92,7 +92,7 @@ class BoundRanker:
     labels: Sequence[str]
     constraints: Constraints
 
-    provides: ClassVar[frozenset[str]] = PROVIDES
+    provides: ClassVar[frozenset[LossProperty]] = PROVIDES
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError
 from ...optimizers.states import StoredState
-from ...types import Floats, IndexedObjective, StepReport
+from ...types import Floats, IndexedObjective, LossProperty, StepReport
 
 if TYPE_CHECKING:
     from .work import Memory
@@ -112,7 +112,7 @@ class Boosting:
         ) >= 0:
             raise ConfigError("Boosting: max_step must be positive, tolerance and gradient_tolerance 0 or more.")
 
-    requires: ClassVar[frozenset[str]] = frozenset({"likelihood"})
+    requires: ClassVar[frozenset[LossProperty]] = frozenset({"likelihood"})
     penalties: ClassVar[frozenset[str]] = frozenset({"none"})
     online: ClassVar[bool] = False
 

@@ -38,6 +38,7 @@ from ...types import (
     Floats,
     IndexedObjective,
     Ints,
+    LossProperty,
     Occurrences,
     Offsets,
     RowBlock,
@@ -115,7 +116,7 @@ class BlockCoordinateDescent:
             raise ConfigError(f"{name}: kappa must be positive, tolerance and gradient_tolerance 0 or more.")
         check_seed(name, self.seed)
 
-    requires: ClassVar[frozenset[str]] = frozenset({"log_likelihood"})
+    requires: ClassVar[frozenset[LossProperty]] = frozenset({"log_likelihood"})
     penalties: ClassVar[frozenset[str]] = frozenset({"elastic"})
     online: ClassVar[bool] = False
     _single: ClassVar[bool] = False  # whether weights are visited one at a time

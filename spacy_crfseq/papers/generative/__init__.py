@@ -31,7 +31,18 @@ from numpy.typing import NDArray
 from ... import kernels
 from ...errors import ConfigError
 from ...optimizers.states import Kinds, StoredState
-from ...types import NO_REPORT, Batch, BatchObjective, Bools, Floats, Numbers, RowBlock, Scores, StepReport
+from ...types import (
+    NO_REPORT,
+    Batch,
+    BatchObjective,
+    Bools,
+    Floats,
+    LossProperty,
+    Numbers,
+    RowBlock,
+    Scores,
+    StepReport,
+)
 
 Array: TypeAlias = NDArray[np.float64]
 ROUNDING = 1e-3
@@ -100,7 +111,7 @@ class HMM:
     RAISES ConfigError: On a setting out of range.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"joint"})
+    requires: ClassVar[frozenset[LossProperty]] = frozenset({"joint"})
     penalties: ClassVar[frozenset[str]] = frozenset({"none"})
     online: ClassVar[bool] = False
     smoothing: float = 0.01
@@ -228,7 +239,7 @@ class JointLog:
     loss, so only methods that normalise the parameters can minimise it: HMM and NaiveBayes.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"joint"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"joint"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ... import kernels
 from ...errors import ConfigError, suggest
 from ...schemes import split_tag
-from ...types import AddGradient, Batch, Bools, Floats, Ints, Scores
+from ...types import AddGradient, Batch, Bools, Floats, Ints, LossProperty, Scores
 
 Values = NDArray[np.float64]
 WHERE = "spacy_crfseq.Expectation.v1: proportions"
@@ -40,7 +40,7 @@ class ExpectedLabels:
     may have a `temperature`, by which all scores are divided.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "unlabelled"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"value_and_grad", "unlabelled"})
     temperature: float = 1.0
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...decoders.viterbi import Viterbi
 from ...kernels.borders import take_batch, take_scores
-from ...types import Batch, Bools, Constraints, Floats, Ints, Offsets, Scores
+from ...types import Batch, Bools, Constraints, Floats, Ints, LossProperty, Offsets, Scores
 from . import kernels
 
 TINY = 1e-250
@@ -28,7 +28,7 @@ class LocalLog:
     are summed out exactly.  The probabilities differ from those of a CRF, so decode with LocalViterbi.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({"value_and_grad", "minibatches", "local"})
+    provides: ClassVar[frozenset[LossProperty]] = frozenset({"value_and_grad", "minibatches", "local"})
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = take_batch(scores, batch, grad)
