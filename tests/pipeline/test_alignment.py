@@ -13,9 +13,8 @@ from spacy.training import Example
 
 from spacy_crfseq.pipeline.alignment import Unaligned
 from spacy_crfseq.pipeline.labels import gold_tags
-from tests.pipeline.helpers import FACTORIES, blank, initialize, pipe_of
+from tests.pipeline.helpers import blank, initialize, pipe_of
 
-each_factory = pytest.mark.parametrize("factory", FACTORIES)
 MESSAGE = {
     "crf_tagger": "SYM 1, CD 1. Nothing is left of 'SYM', 'CD', which cannot be learned. In '-200 Ada', '-' (SYM)",
     "crf_chunker": "MONEY 1. Nothing is left of 'MONEY', which cannot be learned. In '-200 Ada', '200' (MONEY)",
@@ -32,7 +31,6 @@ def money(nlp: Language, predicted: list[str]) -> Example:
     return Example(Doc(nlp.vocab, words=predicted), gold)
 
 
-@each_factory
 def test_what_the_tokenizer_joins_is_missing_and_named_in_training(factory: str) -> None:
     nlp = blank(factory)
     with pytest.warns(UserWarning, match="joins or cuts tokens") as caught:
@@ -48,14 +46,12 @@ def test_what_the_tokenizer_joins_is_missing_and_named_in_training(factory: str)
     assert tags[1] in ("NNP", "B-PER", "U-PER")
 
 
-@each_factory
 def test_labels_of_which_something_is_left_are_counted_alone(factory: str) -> None:
     nlp = blank(factory)
     with pytest.warns(UserWarning, match=r"MONEY 1\. In|SYM 1, CD 1\. In"):
         initialize(nlp, [money(nlp, ["-200", "Ada"]), money(nlp, ["-", "200", "Ada"])])
 
 
-@each_factory
 def test_tokens_that_are_cut_inside_a_span_lose_nothing(factory: str) -> None:
     nlp = blank(factory)
     with warnings.catch_warnings():

@@ -21,7 +21,6 @@ from spacy.training import Example
 from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.schemes import tags_of
 from tests.pipeline.helpers import (
-    FACTORIES,
     LBFGS_TIGHT,
     SCORES,
     SENTENCES,
@@ -43,8 +42,6 @@ from tests.pipeline.helpers import (
     words_of,
 )
 
-each_factory = pytest.mark.parametrize("factory", FACTORIES)
-
 
 @pytest.fixture(scope="module", params=["IOB2", "BILUO"])
 def ner_of_scheme(request: pytest.FixtureRequest) -> Language:
@@ -63,7 +60,6 @@ def spans(doc: Doc) -> list[tuple[int, int, str]]:
 # Training
 
 
-@each_factory
 def test_update_learns(factory: str) -> None:
     nlp = initialized(factory)
     losses = losses_of(nlp, factory, 12)
@@ -75,7 +71,6 @@ def test_update_learns(factory: str) -> None:
         assert annotation(nlp(example.predicted))[key] == annotation(example.reference)[key]
 
 
-@each_factory
 def test_fit(factory: str) -> None:
     nlp = initialized(factory)
     pipe = pipe_of(nlp)
@@ -91,7 +86,6 @@ def test_fit(factory: str) -> None:
     assert not (pipe.crf.theta == before).all()
 
 
-@each_factory
 def test_a_loss_is_the_mean_per_token(factory: str) -> None:
     """The first pass of a batch optimizer begins at zero, where all labellings are equally likely."""
     optimizer = {"@crf_optimizers": "spacy_crfseq.LBFGS.v1", "max_iterations": 1}
@@ -114,7 +108,6 @@ def shuffled_batches(corpus: list[Example], size: int, epochs: int) -> Iterator[
 
 
 @pytest.mark.parametrize("size", [2, 100])
-@each_factory
 def test_a_batch_optimizer_needs_no_special_batches(factory: str, size: int) -> None:
     config = {"optimizer": LBFGS_TIGHT, "precision": "float64"}
     fitted = trained(factory, **config)
@@ -174,7 +167,6 @@ def test_missing_tags_are_not_learnt() -> None:
     assert [token.tag_ for token in nlp("a b a")] == ["X", "X", "X"]
 
 
-@each_factory
 def test_other_tokenization_of_the_gold_standard(factory: str) -> None:
     """The reference has one token where the pipeline makes two; what can be aligned is learnt."""
     nlp = blank(factory)
@@ -197,9 +189,8 @@ def test_other_tokenization_of_the_gold_standard(factory: str) -> None:
 # Labels
 
 
-@each_factory
-def test_labels(factory: str) -> None:
-    pipe = pipe_of(trained(factory))
+def test_labels(factory: str, pipeline: Language) -> None:
+    pipe = pipe_of(pipeline)
     columns = {"crf_tagger": 1, "crf_chunker": 4, "crf_ner": 5}
     found = {row[columns[factory]] for rows in SENTENCES for row in rows}
     assert set(pipe.label_data) == set(pipe.tags) == found
@@ -239,7 +230,6 @@ def learns_the_new_label(nlp: Language, factory: str) -> None:
     assert nlp.evaluate(new_examples(nlp, factory) + examples(nlp, factory))[SCORES[factory]] == 1.0
 
 
-@each_factory
 def test_without_transitions_label_pairs_count_through_bigram_templates_only(factory: str) -> None:
     features = templates("LOWER[0]", bigram_templates=["LOWER[0]"])
     nlp = trained(factory, transitions=False, optimizer=LBFGS_TIGHT, features=features)
@@ -272,7 +262,6 @@ def test_add_label_to_a_trained_model(factory: str, support: str) -> None:
     learns_the_new_label(nlp, factory)
 
 
-@each_factory
 def test_add_label_before_training(factory: str) -> None:
     nlp = blank(factory)
     pipe = pipe_of(nlp)
@@ -340,14 +329,12 @@ def test_an_untrained_component_is_stored_with_its_labels() -> None:
     assert pipe_of(pickle.loads(pickle.dumps(nlp))).labels == ("X",)
 
 
-@each_factory
-def test_sourced(factory: str) -> None:
-    nlp = trained(factory)
+def test_sourced(factory: str, pipeline: Language) -> None:
     other = spacy.blank("xx")
-    other.add_pipe(factory, source=nlp)
-    assert predictions(other, factory) == predictions(nlp, factory)
+    other.add_pipe(factory, source=pipeline)
+    assert predictions(other, factory) == predictions(pipeline, factory)
     words, tags = ["Wordsneverseen", "in", "Vocabulariesunknown"], ["NNP", "IN", "NNP"]
-    assert annotation(other(bare_doc(other, words, tags))) == annotation(nlp(bare_doc(nlp, words, tags)))
+    assert annotation(other(bare_doc(other, words, tags))) == annotation(pipeline(bare_doc(pipeline, words, tags)))
 
 
 def test_a_gazetteer(tmp_path: Path) -> None:
@@ -368,7 +355,6 @@ def test_a_gazetteer(tmp_path: Path) -> None:
 # Prediction
 
 
-@each_factory
 def test_prediction_before_training(factory: str) -> None:
     nlp = blank(factory)
     for act in (
@@ -383,18 +369,16 @@ def test_prediction_before_training(factory: str) -> None:
             act()
 
 
-@each_factory
-def test_short_docs(factory: str) -> None:
-    nlp = trained(factory)
+def test_short_docs(factory: str, pipeline: Language) -> None:
     tags = None if factory == "crf_tagger" else ["NN"]
-    known = [bare_doc(nlp, [word], tags) for word in ("Anna", "  ")]
-    docs = [Doc(nlp.vocab), *known, Doc(nlp.vocab), nlp.make_doc("\n")]
-    one_by_one = [annotation(nlp(doc.copy())) for doc in docs]
-    assert [annotation(doc) for doc in nlp.pipe([doc.copy() for doc in docs])] == one_by_one
+    known = [bare_doc(pipeline, [word], tags) for word in ("Anna", "  ")]
+    docs = [Doc(pipeline.vocab), *known, Doc(pipeline.vocab), pipeline.make_doc("\n")]
+    one_by_one = [annotation(pipeline(doc.copy())) for doc in docs]
+    assert [annotation(doc) for doc in pipeline.pipe([doc.copy() for doc in docs])] == one_by_one
     assert all(doc["ents"] == [] for doc in one_by_one[2:])
-    assert [annotation(doc) for doc in nlp.pipe([Doc(nlp.vocab)])] == [one_by_one[0]]
-    assert list(nlp.pipe([])) == []
-    pipe = pipe_of(nlp)
+    assert [annotation(doc) for doc in pipeline.pipe([Doc(pipeline.vocab)])] == [one_by_one[0]]
+    assert list(pipeline.pipe([])) == []
+    pipe = pipe_of(pipeline)
     answers = pipe.posterior(docs)
     assert [table.shape for table in answers.marginals()] == [(len(doc), len(answers.tags)) for doc in docs]
     assert answers.tags[: len(pipe.tags)] == pipe.tags
@@ -402,12 +386,10 @@ def test_short_docs(factory: str) -> None:
     assert len(pipe.predict([]).labels) == 0
 
 
-@each_factory
-def test_batches_do_not_matter(factory: str) -> None:
-    nlp = trained(factory)
-    expected = predictions(nlp, factory)
+def test_batches_do_not_matter(factory: str, pipeline: Language) -> None:
+    expected = predictions(pipeline, factory)
     for size in (1, 3, 1000):
-        assert [annotation(doc) for doc in nlp.pipe(inputs(nlp, factory), batch_size=size)] == expected
+        assert [annotation(doc) for doc in pipeline.pipe(inputs(pipeline, factory), batch_size=size)] == expected
 
 
 @contextmanager

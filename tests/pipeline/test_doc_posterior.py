@@ -2,7 +2,7 @@
 
 import itertools
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from spacy_crfseq.errors import ConfigError, DataError
 from spacy_crfseq.pipeline import evidence
 from spacy_crfseq.pipeline.doc_posterior import calibrated
 from spacy_crfseq.pipeline.evidence import span_probability
-from spacy_crfseq.schemes import find_invalid
 from tests.html import Page
+from tests.pipeline.enumeration import enumerated, marginals_of
 from tests.pipeline.helpers import (
     FACTORIES,
     WEAK,
@@ -36,33 +36,9 @@ from tests.pipeline.helpers import (
 WORDS = ["Anna", "saw", "New", "York"]
 
 
-def enumerated(nlp: Language, doc: Doc, keep: Callable[[Sequence[str]], bool] = lambda tags: True) -> tuple:
-    """Return all valid label sequences that are kept, as tags, and their probabilities, from the scores alone."""
-    pipe = pipe_of(nlp)
-    emissions, views = pipe.model.predict([doc])[0].astype(np.float64), pipe.crf.views
-    paths = [list(path) for path in itertools.product(range(len(pipe.tags)), repeat=len(doc))]
-    scheme = getattr(pipe.annotation, "scheme", None) or "plain"
-    tagged = [[pipe.tags[k] for k in path] for path in paths]
-    valid = [i for i, tags in enumerate(tagged) if find_invalid(tags, scheme) is None and keep(tags)]
-    scores = []
-    for i in valid:
-        path = paths[i]
-        steps = sum(views.transitions[a, b] for a, b in itertools.pairwise(path))
-        scores.append(emissions[np.arange(len(doc)), path].sum() + views.start[path[0]] + views.end[path[-1]] + steps)
-    weights = np.exp(np.array(scores) - max(scores))
-    return [tagged[i] for i in valid], weights / weights.sum()
-
-
-def marginals_of(nlp: Language, tagged: list[list[str]], probabilities: np.ndarray) -> np.ndarray:
-    tags = pipe_of(nlp).tags
-    columns = np.array(tagged).T
-    return np.array([[probabilities[column == tag].sum() for tag in tags] for column in columns])
-
-
 # --- scores in spaCy's places ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("stored", [True, False])
 def test_scores_are_those_of_the_posterior(factory: str, stored: bool) -> None:
     """Stored with the Doc, or computed when they are asked for; nothing is stored unless it is wanted."""
@@ -171,7 +147,6 @@ def test_two_components_that_could_be_meant_are_named() -> None:
         _ = Span(doc, 1, 2, doc.ents[0].label_)._.crf_score
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_scores_travel_with_the_doc(factory: str, tmp_path: Path) -> None:
     nlp = trained(factory, scores=True, **WEAK)
     docs = list(nlp.pipe(inputs(nlp, factory)))
@@ -378,7 +353,6 @@ def test_blocked_tokens_are_given() -> None:
 # --- alternatives ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_alternatives_of_a_document(factory: str) -> None:
     """Those of a text of two sentences are the combinations of theirs."""
     nlp = trained(factory, **WEAK)
@@ -510,7 +484,6 @@ def test_a_component_before_and_after_training() -> None:
     )
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_a_posterior(factory: str) -> None:
     nlp = trained(factory)
     pipe = pipe_of(nlp)

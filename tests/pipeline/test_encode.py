@@ -203,7 +203,6 @@ def sentences_of(
     return Example(predicted, gold)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize(
     ("words", "starts", "spans"),
     [
@@ -215,12 +214,11 @@ def sentences_of(
     ],
 )
 def test_scores_are_none_or_those_of_docs(
-    factory: str, words: list[str], starts: list[int], spans: list[tuple[int, int]]
+    factory: str, pipeline: Language, words: list[str], starts: list[int], spans: list[tuple[int, int]]
 ) -> None:
-    nlp = trained(factory)
-    dev = [sentences_of(nlp, words, starts, spans), *examples(nlp, factory)[:2]]
-    evaluator = Evaluator(pipe_of(nlp).doc_model, dev)
-    scores, found = evaluator.scores(pipe_of(nlp).crf.theta), nlp.evaluate(dev)
+    dev = [sentences_of(pipeline, words, starts, spans), *examples(pipeline, factory)[:2]]
+    evaluator = Evaluator(pipe_of(pipeline).doc_model, dev)
+    scores, found = evaluator.scores(pipe_of(pipeline).crf.theta), pipeline.evaluate(dev)
     found.pop("speed")
     assert scores in (None, found)
     crossing = factory != "crf_tagger" and any(start < at < end for start, end in spans for at in starts)

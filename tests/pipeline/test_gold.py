@@ -41,7 +41,6 @@ from tests.pipeline.helpers import (
     words_of,
 )
 
-each_factory = pytest.mark.parametrize("factory", FACTORIES)
 EVERYTHING = {"features": templates("LOWER[-1..1]")}
 
 
@@ -89,7 +88,6 @@ def test_where_missing_tokens_tear_an_entity_its_prefix_is_open() -> None:
         tags_of(nlp, entities(nlp, "a b c d e f g", torn), bare_doc(nlp, ["a", "bc", "d", "e", "f", "g"]))
 
 
-@each_factory
 def test_documents_of_which_nothing_is_known_teach_nothing(factory: str) -> None:
     """Through initialize, update and fit."""
     plain, more = blank(factory), blank(factory)

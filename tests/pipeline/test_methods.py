@@ -16,6 +16,7 @@ from spacy_crfseq.errors import ConfigError, DataError, ModelFileError
 from spacy_crfseq.regularizers.l2 import L2
 from spacy_crfseq.tools.explain import explain
 from tests.pipeline import helpers
+from tests.pipeline.enumeration import enumerated, marginals_of
 from tests.pipeline.helpers import (
     FACTORIES,
     LBFGS,
@@ -33,7 +34,6 @@ from tests.pipeline.helpers import (
     registered,
     trained,
 )
-from tests.pipeline.test_doc_posterior import enumerated, marginals_of
 from tests.test_occurrences import obeys, occurrences
 
 LOSS, SEQUENTIAL, PERCEPTRON, HINGE = (
@@ -159,7 +159,6 @@ def keep(nlp: Language, once: Sequence[str], order: Sequence[str]):  # type: ign
     return lambda tags: obeys(occurrences(tags, pipe.annotation.scheme or "plain"), once, order)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_answers_are_conditional_on_the_rules(factory: str) -> None:
     labels = LABELS[factory]
     nlp = helpers.trained(factory, **WEAK, once=labels[:1])
@@ -184,7 +183,6 @@ def test_answers_are_conditional_on_the_rules(factory: str) -> None:
             assert answers.probability(span.start, tags) == pytest.approx(span.probability, abs=1e-6)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_predictions_obey_and_the_setting_is_stored(factory: str, tmp_path: Path) -> None:
     nlp = helpers.trained(factory, once=["*"], order=LABELS[factory])
     nlp.to_disk(tmp_path)
@@ -242,7 +240,6 @@ def test_settings_that_are_wrong() -> None:
 DICTIONARY = {"tag_dictionary_size": 1000, "tag_dictionary_min_count": 1}
 WORDS_OF_TAG_DICTIONARY = sorted({row[0] for rows in SENTENCES for row in rows} | {"unknown"})
 OTHER_SCHEMES = [("crf_ner", {"scheme": "IOB2"}), ("crf_chunker", {"scheme": "BILUO"})]
-each_factory = pytest.mark.parametrize("factory", FACTORIES)
 
 
 @pytest.fixture(scope="module", params=[*((factory, {}) for factory in FACTORIES), *OTHER_SCHEMES])

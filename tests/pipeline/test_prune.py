@@ -12,7 +12,6 @@ from spacy_crfseq.pipeline.model_file import digest_of
 from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.weights_file import weights_to_bytes
 from tests.pipeline.helpers import (
-    FACTORIES,
     LBFGS,
     SCORES,
     blank,
@@ -24,7 +23,6 @@ from tests.pipeline.helpers import (
     trained,
 )
 
-each_factory = pytest.mark.parametrize("factory", FACTORIES)
 WITH_PAIRS = templates("LOWER[-1..1]", "SUFFIX2", bigram_templates=["LOWER[0]"])
 
 
@@ -38,7 +36,6 @@ def with_small_weights(factory: str, **config: Any) -> Language:
     return nlp
 
 
-@each_factory
 @pytest.mark.parametrize("support", ["observed", "all"])
 def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> None:
     nlp = with_small_weights(factory, support=support, keep_names=True)
@@ -56,7 +53,6 @@ def test_without_zeros_predictions_are_the_same(factory: str, support: str) -> N
     assert pipe.prune().after == report.after
 
 
-@each_factory
 def test_training_goes_on_with_the_weights_that_are_left(factory: str) -> None:
     nlp = trained(factory, optimizer=LBFGS)
     pipe, corpus = pipe_of(nlp), examples(nlp, factory)

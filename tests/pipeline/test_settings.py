@@ -119,7 +119,6 @@ def test_a_setting_of_the_config_wins_when_a_model_is_loaded_and_stays(
         assert pipe_of(changed).crf.theta.dtype == value
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_a_change_of_a_setting_reaches_the_configs_of_all_pipelines_that_have_the_component(
     nlp: Language, factory: str, tmp_path: Path
 ) -> None:
@@ -152,10 +151,9 @@ def test_a_change_reaches_configs_that_garbage_collections_leave_out() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda cfg: pickle.loads(pickle.dumps(cfg))])
-def test_a_copy_of_the_settings_is_without_the_component(factory: str, copied: Callable[[Any], Any]) -> None:
-    pipe = pipe_of(trained(factory))
+def test_a_copy_of_the_settings_is_without_the_component(pipeline: Language, copied: Callable[[Any], Any]) -> None:
+    pipe = pipe_of(pipeline)
     settings = copied(pipe.cfg)
     assert settings == pipe.cfg
     settings["scores"] = True

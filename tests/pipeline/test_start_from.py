@@ -17,7 +17,6 @@ from spacy_crfseq.potentials.layout import cells
 from spacy_crfseq.potentials.values import Values
 from spacy_crfseq.regularizers.none import NoRegularizer
 from tests.pipeline.helpers import (
-    FACTORIES,
     LBFGS,
     LBFGS_TIGHT,
     SCORES,
@@ -231,7 +230,6 @@ def test_the_loop_of_the_tutorials(optimizer: str, settings: dict[str, Any]) -> 
     assert len(names) == (sum(map(len, ner.crf.keys)) if settings.get("keep_names") else 0)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_the_model_becomes_that_of_the_whole_corpus(factory: str) -> None:
     known, open_ = trained(factory), spacy.blank("xx")
     pipe: Any = open_.add_pipe(factory)

@@ -21,7 +21,6 @@ from spacy_crfseq.tools.explain import explain
 from spacy_crfseq.weights_file import weights_to_bytes
 from tests import reference
 from tests.pipeline.helpers import (
-    FACTORIES,
     bare_doc,
     blank,
     examples,
@@ -81,7 +80,6 @@ def features_of(function: Callable[[Sequence[Token], int], Any]) -> dict[str, An
     return block(name)
 
 
-@pytest.mark.parametrize("factory", FACTORIES)
 def test_a_pipeline_learns_stores_and_shares_its_work(factory: str, features: dict[str, Any], tmp_path: Path) -> None:
     nlp = trained(factory, features=features)
     expected = predictions(nlp, factory)

@@ -134,7 +134,6 @@ def learned(factory: str, which: str) -> Language:
 
 
 @pytest.mark.parametrize("which", SETTINGS)
-@pytest.mark.parametrize("factory", FACTORIES)
 @settings(max_examples=8)
 @given(data=st.data())
 def test_white_space_changes_nothing_that_is_found(factory: str, which: str, data: st.DataObject) -> None:
@@ -172,7 +171,6 @@ def spaced_examples(nlp: Language, factory: str, gaps: Iterator[Sequence[str]], 
 
 
 @pytest.mark.parametrize("which", ["plain", "documents", "stages"])
-@pytest.mark.parametrize("factory", FACTORIES)
 @settings(max_examples=4)
 @given(data=st.data(), side=st.sampled_from(["both", "predicted", "reference"]))
 def test_white_space_changes_nothing_that_fit_learns(factory: str, which: str, side: str, data: st.DataObject) -> None:
@@ -196,7 +194,6 @@ def learned_weights(factory: str, which: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("optimizer", [LBFGS, registered("optimizers", "AdaGrad")])
-@pytest.mark.parametrize("factory", FACTORIES)
 @settings(max_examples=3)
 @given(data=st.data())
 def test_white_space_changes_nothing_that_update_learns(
