@@ -86,16 +86,20 @@ class Questions:
     def _tag(self, token: Token) -> str:
         return str(getattr(token, f"{self.attr}_"))
 
-    def adapt(self, start: Floats, questions: Examples, known: str, seed: int) -> Floats:
-        """Return the weights after augmented-loss training on the source and on what is known of some questions."""
+    def adapt(self, start: Floats, questions: Examples, known: str, seed: int, k: int = 10) -> Floats:
+        """Return the weights after augmented-loss training on the source and on evidence about some questions."""
+        kept, loss = self.evidence(questions, known, k)
+        return adapted(self.task, self.settings["augmented"], start, kept if known != NOTHING else [], loss, seed)
+
+    def evidence(self, questions: Examples, known: str, k: int = 10) -> tuple[list[Example], Row]:
+        """Return the questions with evidence, whose other tags are missing, and the loss that learns from it."""
         kept = [example for example in questions if known == MORE or self.main_verb(example) is not None]
         if known in (VERB, TAG):
             kept = [self._main_verb_alone(example) for example in kept]
         cost: Row = {"@crf_costs": "spacy_crfseq.Hamming.v1"}
         if known == VERB:
             cost = {"@crf_costs": "spacy_crfseq.RequiredLabel.v1", "labels": self.settings["verbs"][self.attr]}
-        loss = GOLD_LABELS if known in (ALL, MORE) else ranker(cost)
-        return adapted(self.task, self.settings["augmented"], start, kept if known != NOTHING else [], loss, seed)
+        return kept, GOLD_LABELS if known in (ALL, MORE) else ranker(cost, k)
 
     def _main_verb_alone(self, example: Example) -> Example:
         """Return a question with the tag of its main verb and no other."""
@@ -126,9 +130,9 @@ class Questions:
 GOLD_LABELS = {"@crf_losses": "spacy_crfseq.Perceptron.v1"}
 
 
-def ranker(cost: Row) -> Row:
-    """Return the block of the inline ranker with a cost."""
-    return {"@crf_losses": "spacy_crfseq.InlineRanker.v1", "cost": cost}
+def ranker(cost: Row, k: int = 10) -> Row:
+    """Return the block of the inline ranker with a cost of the k best labellings."""
+    return {"@crf_losses": "spacy_crfseq.InlineRanker.v1", "cost": cost, "k": k}
 
 
 def adapted(task: Task, settings: Row, start: Floats, examples: Examples, loss: Row, seed: int) -> Floats:

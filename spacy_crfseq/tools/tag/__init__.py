@@ -1,6 +1,7 @@
 """Annotation of files: each input has an output, which appears when it is complete; finished ones are skipped.
 
-The folder ``.tag`` beside an output has a record, NAME.json, of what the output was made from.
+The folder ``.tag`` beside an output has a record, NAME.json, of what the output was made from.  It is written first and
+has a digest of the output, so that a run may end at any time.
 """
 
 from __future__ import annotations
@@ -106,19 +107,21 @@ class InputFile(NamedTuple):
             raise ConfigError(f"{self.target} exists, and no earlier run of this command has made it. Use --force.")
         try:
             entry = json.loads(self.record.read_text(encoding="utf8"))
-            was, counts = dict(entry["made_from"]), TagCounts(*map(int, entry["counts"]))
+            was, counts, content = dict(entry["made_from"]), TagCounts(*map(int, entry["counts"])), str(entry["output"])
         except (ValueError, TypeError, KeyError):
             raise ConfigError(f"{self.record} cannot be read. Use --force to start over.") from None
         for name, now in self.made_from.items():
             if was.get(name) != now:
                 values = f" from {was.get(name)} to {now}" if _is_short(was.get(name)) and _is_short(now) else ""
                 raise ConfigError(f"{self.target} was made by another run: {name} has changed{values}. Use --force.")
+        if content != digest(self.target):
+            raise ConfigError(f"{self.target} is not as this command has written it. Use --force to replace it.")
         return counts
 
-    def finish(self, counts: TagCounts) -> None:
-        """Write the record of a complete output; standard streams have none."""
+    def write_record(self, counts: TagCounts, output: Path) -> None:
+        """Write the record of a complete output, which is not in its place yet; standard streams have none."""
         if STDIN not in (self.source, self.target):
-            write_json(self.record, {"made_from": self.made_from, "counts": counts})
+            write_json(self.record, {"made_from": self.made_from, "counts": counts, "output": digest(output)})
 
 
 def _is_short(value: object) -> bool:
@@ -180,21 +183,34 @@ def _tag(files: Sequence[InputFile], settings: TagSettings, run: Callable[..., I
         total=sum(sizes) if len(sizes) == len(files) else None,
         disable=None, leave=False, file=sys.stderr, unit="B", unit_scale=True,
     ) as bar:  # fmt: skip
+
+        def show(part: TextPart, done: TaggedPart, counts: TagCounts) -> None:
+            for message in done.messages:
+                with tqdm.external_write_mode(file=sys.stderr):
+                    print(message, file=sys.stderr)
+            speed = total.plus(counts).tokens / max(perf_counter() - started, 1e-9)
+            bar.set_postfix_str(f"{speed:,.0f} tokens/s", refresh=False)
+            bar.update(part.n_bytes)
+
         for number, parts in groupby(annotate(files, settings, run), key=itemgetter(0)):
-            counts = TagCounts()
-            with _written(files[number].target, settings.to) as write:
-                for _, part, annotated in parts:
-                    write(annotated.data)
-                    counts = counts.plus(annotated.counts)
-                    for message in annotated.messages:
-                        with tqdm.external_write_mode(file=sys.stderr):
-                            print(message, file=sys.stderr)
-                    tokens = total.tokens + counts.tokens
-                    bar.set_postfix_str(f"{tokens / max(perf_counter() - started, 1e-9):,.0f} tokens/s", refresh=False)
-                    bar.update(part.n_bytes)
-            files[number].finish(counts)
-            total = total.plus(counts)
+            total = total.plus(_write_output(files[number], settings.to, parts, show))
     return total
+
+
+def _write_output(
+    file: InputFile,
+    to: str,
+    parts: Iterator[tuple[int, TextPart, TaggedPart]],
+    show: Callable[[TextPart, TaggedPart, TagCounts], None],
+) -> TagCounts:
+    """Write the output of a file and its record; return its counts."""
+    counts = TagCounts()
+    with _written(file.target, to, lambda output: file.write_record(counts, output)) as write:
+        for _, part, done in parts:
+            write(done.data)
+            counts = counts.plus(done.counts)
+            show(part, done, counts)
+    return counts
 
 
 def annotate(
@@ -219,8 +235,11 @@ def annotate(
 
 
 @contextmanager
-def _written(target: Path, to: str) -> Iterator[Callable[[bytes], object]]:
-    """Yield a function that takes the parts of an output, which is moved to its place when it is complete."""
+def _written(target: Path, to: str, complete: Callable[[Path], None]) -> Iterator[Callable[[bytes], object]]:
+    """Yield a function that takes the parts of an output, which is moved to its place when it is complete.
+
+    complete (Callable): Called with the complete file just before; not for standard output.
+    """
     if target == STDIN:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
@@ -235,6 +254,7 @@ def _written(target: Path, to: str) -> Iterator[Callable[[bytes], object]]:
                 yield stream.write
                 stream.flush()
                 os.fsync(stream.fileno())
+        complete(temporary)
 
 
 def input_files(settings: TagSettings, sources: Sequence[Path], format_name: Format, output: Path) -> list[InputFile]:

@@ -342,6 +342,17 @@ def test_an_input_is_known_by_its_content(run: Run, model: Path, tmp_path: Path)
     refused(run("tag", model, *arguments), "the file has changed")
 
 
+def test_an_output_that_was_changed_is_kept(run: Run, model: Path, tmp_path: Path) -> None:
+    """A record is written before its output, so one that is not its own may be of a user or of an earlier run."""
+    source, output = write_texts(tmp_path / "a.txt", 5), tmp_path / "out" / "a.jsonl"
+    arguments = [source, "--output", tmp_path / "out"]
+    worked(run("tag", model, *arguments))
+    output.write_text("mine")
+    refused(run("tag", model, *arguments), "is not as this command has written it")
+    assert output.read_text() == "mine"
+    worked(run("tag", model, *arguments, "--force"), "5 texts")
+
+
 def test_other_settings_are_noticed(run: Run, model: Path, tmp_path: Path, nlp: Language) -> None:
     source = write_texts(tmp_path / "a.txt", 5)
     arguments = [source, "--output", tmp_path / "out"]
