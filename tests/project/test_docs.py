@@ -18,6 +18,8 @@ import catalogue
 import numpy as np
 import pytest
 import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
 from thinc.api import Config
 from typer.testing import CliRunner
 
@@ -26,6 +28,7 @@ from spacy_crfseq import registry
 from spacy_crfseq.cli.app import SECTIONS
 from spacy_crfseq.cli.fit import fit
 from spacy_crfseq.cli.program import crfseq_cli
+from spacy_crfseq.tools._pages.weights import weights_by_template
 from spacy_crfseq.types import Batch, Scores
 from tests.problems import finite_differences
 from tests.project.pages import DOCS, ROOT, assert_same_but_for_digits, blocks, read
@@ -175,7 +178,8 @@ def settings_of(page: Path) -> list[Config]:
 def test_the_configs_of_the_pages_are_valid(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example_loss: Any
 ) -> None:
-    importlib.import_module("docs.examples.word_length")
+    for example in ("word_length", "last_part"):
+        importlib.import_module(f"docs.examples.{example}")
     (tmp_path / "cities.txt").write_text("Paris\n", encoding="utf8")
     monkeypatch.chdir(tmp_path)
     for config in settings_of(page):
@@ -301,6 +305,24 @@ def test_the_example_is_ten_lines_long() -> None:
     assert '--8<-- "docs/examples/token_log.py"' in read(DOCS / "add-a-loss.md")
     body = read(DOCS / "examples" / "token_log.py").split('to `grad`."""\n')[1]
     assert len(body.splitlines()) <= 10
+
+
+# The attributes in a page
+
+
+def test_the_attributes_of_the_example_are_features_of_a_tagger() -> None:
+    example = importlib.import_module("docs.examples.last_part")
+    words = {"London-based": "based", "U-Bahn": "bahn", "house": None, "pre-": None}
+    assert {word: example.last_part(word) for word in words} == words
+    nlp = spacy.blank("en")
+    nlp.add_pipe("crf_tagger", config={"attributes": {"ending": {"@crf_attributes": "examples.LastPart.v1"}}})
+    texts = [["a", f"{town}-based", "firm"] for town in ("Rome", "Oslo")]
+    docs = [(Doc(nlp.vocab, words), Doc(nlp.vocab, words, tags=["DT", "JJ", "NN"])) for words in texts]
+    nlp.initialize(lambda: [Example(*pair) for pair in docs])
+    pipe: Any = nlp.get_pipe("crf_tagger")
+    pipe.fit()
+    rows = weights_by_template(pipe.crf, pipe.doc_model.features.plans())
+    assert {row.template: row.features for row in rows}["ENDING[0]"] == 1  # of two words
 
 
 # The built site
