@@ -126,25 +126,29 @@ def test_spans_noted_on_a_gold_doc_are_known_while_the_others_are_missing() -> N
         assert tags_of(nlp, doc) == expected
 
 
-def test_a_known_tag_must_be_among_the_allowed_ones() -> None:
+def test_an_annotated_tag_may_be_among_those_that_a_note_allows() -> None:
     nlp = blank("crf_ner")
     doc = bare_doc(nlp, ["Anna", "saw", "Oslo"])
     doc.set_ents([Span(doc, 2, 3, "LOC")])
     allow(doc, "crf_ner", {1: ["O", "PER"], 2: ["LOC"]})
     assert tags_of(nlp, doc) == ["O", "O", "U-LOC"]
-    allow(doc, "crf_ner", {2: ["PER", "B-LOC"]})
-    message = r"'Anna saw Oslo', token 2 \('Oslo'\) is annotated as 'U-LOC', but .* noted to be 'PER' or 'B-LOC'"
+
+
+@pytest.mark.parametrize(("default", "allowed", "spans", "message"), [
+    ("outside", {2: ["PER", "B-LOC"]}, [],
+     r"'Anna saw Oslo', token 2 \('Oslo'\) is annotated as 'U-LOC', but .* noted to be 'PER' or 'B-LOC'"),
+    ("outside", {}, [(1, 2, "PER")], r"token 1 \('saw'\) is annotated as 'O', but .* noted to be 'U-PER'"),
+    ("outside", {3: ["O"]}, [], "has 3 tokens, but there is a note on tokens 3-4"),
+    ("missing", {0: []}, [], r"token 0 .*no label is left"),
+])  # fmt: skip
+def test_a_note_that_contradicts_the_annotation_is_refused(
+    default: str, allowed: dict[int, list[str]], spans: list[tuple[int, int, str]], message: str
+) -> None:
+    nlp = blank("crf_ner")
+    doc = bare_doc(nlp, ["Anna", "saw", "Oslo"])
+    doc.set_ents([Span(doc, 2, 3, "LOC")], default=default)
+    allow(doc, "crf_ner", allowed, spans)
     with pytest.raises(DataError, match=message):
-        tags_of(nlp, doc)
-    allow(doc, "crf_ner", {}, [(1, 2, "PER")])
-    with pytest.raises(DataError, match=r"token 1 \('saw'\) is annotated as 'O', but .* noted to be 'U-PER'"):
-        tags_of(nlp, doc)
-    allow(doc, "crf_ner", {3: ["O"]})
-    with pytest.raises(DataError, match="has 3 tokens, but there is a note on tokens 3-4"):
-        tags_of(nlp, doc)
-    doc.set_ents([], default="missing")
-    allow(doc, "crf_ner", {0: []})
-    with pytest.raises(DataError, match=r"token 0 .*no label is left"):
         tags_of(nlp, doc)
 
 

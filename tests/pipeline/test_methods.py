@@ -215,23 +215,26 @@ def test_a_sentence_at_a_time(scores: bool) -> None:
     assert len(free.spans()[0]) == 4
 
 
-def test_settings_that_are_wrong() -> None:
-    for wrong, message in (
-        ({"once": ["PERS"]}, "once names 'PERS', which is no label of the component. Did you mean 'PER'"),
-        ({"order": ["PER", "PER"]}, "order names 'PER' twice"),
-    ):
-        nlp = blank(**wrong)
-        with pytest.raises(ConfigError, match=message):
-            nlp.initialize(lambda: examples(nlp))  # noqa: B023 (called at once)
-        with pytest.raises(ConfigError, match=message):
-            pipe_of(helpers.trained()).posterior([], **wrong)
-        with pytest.raises(ConfigError, match=message):
-            pipe_of(blank(**wrong)).from_bytes(helpers.trained().get_pipe("crf_ner").to_bytes())
-    for other in ({"decoder": registered("decoders", "MaxExpectedF1")}, {"tag_dictionary_size": 5}):
-        with pytest.raises(ConfigError, match="once and order need"):
-            blank(once=["PER"], **other)
-        with pytest.raises(ConfigError, match="once and order need"):
-            pipe_of(helpers.trained(**other)).posterior([], once=["PER"])
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"once": ["PERS"]}, "once names 'PERS', which is no label of the component. Did you mean 'PER'"),
+    ({"order": ["PER", "PER"]}, "order names 'PER' twice"),
+])  # fmt: skip
+def test_rules_on_labels_that_are_not_there_or_twice_are_refused(wrong: dict[str, Any], message: str) -> None:
+    nlp = blank(**wrong)
+    with pytest.raises(ConfigError, match=message):
+        nlp.initialize(lambda: examples(nlp))
+    with pytest.raises(ConfigError, match=message):
+        pipe_of(helpers.trained()).posterior([], **wrong)
+    with pytest.raises(ConfigError, match=message):
+        pipe_of(blank(**wrong)).from_bytes(helpers.trained().get_pipe("crf_ner").to_bytes())
+
+
+@pytest.mark.parametrize("other", [{"decoder": registered("decoders", "MaxExpectedF1")}, {"tag_dictionary_size": 5}])
+def test_methods_that_cannot_obey_rules_are_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="once and order need"):
+        blank(once=["PER"], **other)
+    with pytest.raises(ConfigError, match="once and order need"):
+        pipe_of(helpers.trained(**other)).posterior([], once=["PER"])
 
 
 # --- A tag dictionary in the components: what tagging may say, whatever the weights are, and where it must give way

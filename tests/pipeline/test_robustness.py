@@ -149,7 +149,7 @@ def test_data_and_unbounded_caches_are_let_go_after_fit(monkeypatch: pytest.Monk
     nlp, pipe = trained()
     assert (pipe.training.data.corpus, pipe.training.data.terms, pipe.training.run) == (None, {}, None)
     monkeypatch.setattr(FrozenEncoder, "MAX_CACHED", 500)
-    for text in texts(2000):
+    for text in texts(900):
         nlp(text)
     assert pipe.doc_model.encoder._lexicon.size < 600
 
