@@ -8,7 +8,6 @@ fill as they meet them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -21,7 +20,7 @@ from ..types import Bools, Hashes, Ints, Numbers, Offsets
 from .encoded import UNKNOWN, BlockKeys, Encoded, Ids, Renumbering, Tables, empty_tables, renumbering
 from .index import Growable, HashIndex
 from .items import PADDED
-from .templates import Part, Plan, column_names, lexical_names, names_of, pad_values, seeds_of
+from .templates import Part, Plan, Slot, column_names, lexical_names, names_of, pad_values, seeds_of
 from .token_sets import TokenSets
 
 KNOWN = -1
@@ -140,6 +139,13 @@ class Lexicon:
         kernels.hashing.shift(rows, offsets, distance, self.width, out)
         return out
 
+    def shifted_column(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
+        """Return the values [T] of a column `distance` tokens later, `pads` [2 K] beyond the ends of sequences."""
+        if not distance:
+            return np.ascontiguousarray(column)
+        rows = np.arange(len(pads), len(pads) + len(column), dtype=np.int32)
+        return np.concatenate([pads, column])[self.shifted(rows, offsets, distance)]
+
 
 def new_lexicon(unigrams: Plan, bigrams: Plan, values_of: LexemeValues) -> Lexicon:
     """Return the lexicon of an encoder, without a word.
@@ -147,6 +153,40 @@ def new_lexicon(unigrams: Plan, bigrams: Plan, values_of: LexemeValues) -> Lexic
     values_of (LexemeValues): Maps hashes of words to the values of `lexical_names(unigrams, bigrams)`, in that order.
     """
     return Lexicon(lexical_names(unigrams, bigrams), max(unigrams.width, bigrams.width), values_of)
+
+
+class TextValues:
+    """The values of templates in a text; it reads each part once.
+
+    rows_at (dict[int, Ints]): Rows of the lexicon for the words at each offset; others follow from those at 0.
+    """
+
+    def __init__(
+        self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], text: Columns, rows_at: dict[int, Ints]
+    ) -> None:
+        self.text, self._plan, self._lexicon, self._columns = text, plan, lexicon, columns
+        self._rows_at, self._parts = rows_at, dict[Part, Hashes]()
+
+    def rows(self, offset: int) -> Ints:
+        """Return the rows [T] of the lexicon for the words at an offset."""
+        if offset not in self._rows_at:
+            self._rows_at[offset] = self._lexicon.shifted(self._rows_at[0], self.text.offsets, offset)
+        return self._rows_at[offset]
+
+    def of(self, number: int) -> Hashes:
+        """Return the values [parts, T] of a template."""
+        parts = self._plan.templates[number].parts
+        for part in parts:
+            if part not in self._parts:
+                self._parts[part] = self._read(part)
+        return np.stack([self._parts[part] for part in parts])
+
+    def _read(self, part: Part) -> Hashes:
+        if part.attribute in self._columns:
+            column = self.text.context[:, self._columns.index(part.attribute)]
+            return self._lexicon.shifted_column(column, self.text.offsets, part.offset, pad_values(self._lexicon.width))
+        values: Hashes = self._lexicon.values.room[self.rows(part.offset), self._lexicon.places[part.attribute]]
+        return values
 
 
 class Block:
@@ -158,30 +198,45 @@ class Block:
 
     def __init__(self, plan: Plan, lexicon: Lexicon, columns: Sequence[str], index: HashIndex, tables: Tables) -> None:
         self.plan, self.index, self.tables = plan, index, tables
-        self._lexicon, self._columns, self._pads, self._seeds = (
-            lexicon, list(columns), pad_values(lexicon.width), seeds_of(plan),
-        )  # fmt: skip
+        self._lexicon, self._columns, self._seeds = lexicon, list(columns), seeds_of(plan)
 
     def encode(self, rows: Ints, text: Columns) -> Ids:
         """Return the ids of a text, whose words have the rows [T] of the lexicon."""
-        plan, shifted, columns, (slots, store) = self.plan, {0: rows}, list[Ints](), self.tables
+        plan, values, columns = self.plan, self._values(text, {0: rows}), list[Ints]()
         if plan.lexeme_slots:
-            self._enter_words(text, shifted)
+            self._enter_words(values)
             columns.append(rows)
-        read = partial(self._values, text, shifted, {})
-        for slot in plan.column_slots:
-            values = read(slot.key)  # absent parts also distinguish bags
-            members = partial(self._members, slot.templates, read)
-            columns.append(store.of(self._keys(slot.key, values + np.uint64(1)), members))
-        for number in plan.set_slots:
-            keys, sets, offset = self._set_keys(number, text)
-            columns.append(store.of(self._keys(number, keys[None]), partial(self._set, number, sets, offset)))
+        columns += [self._bags_of_columns(slot, values) for slot in plan.column_slots]
+        columns += [self._bags_of_sets(number, text) for number in plan.set_slots]
         if plan.single_slots:
-            columns += list(self._features(plan.single_slots, read))
+            columns += list(self._features(plan.single_slots, values.of))
         table = np.empty((len(rows), len(columns)), np.int32)
         for i, column in enumerate(columns):
             table[:, i] = column
-        return Ids(table, len(plan.single_slots), text.offsets, store, slots if plan.lexeme_slots else None)
+        slots = self.tables.slots if plan.lexeme_slots else None
+        return Ids(table, len(plan.single_slots), text.offsets, self.tables.store, slots)
+
+    def _values(self, text: Columns, rows_at: dict[int, Ints]) -> TextValues:
+        return TextValues(self.plan, self._lexicon, self._columns, text, rows_at)
+
+    def _bags_of_columns(self, slot: Slot, values: TextValues) -> Ints:
+        """Return the bags [T] of a column slot; tokens with the same values of its largest template share one."""
+        keys = self._keys(slot.key, values.of(slot.key) + np.uint64(1))  # absent parts also distinguish bags
+
+        def members(new: Bools) -> tuple[Ints]:
+            return (self._features(slot.templates, lambda number: values.of(number).compress(new, axis=1)).T,)
+
+        return self.tables.store.of(keys, members)
+
+    def _bags_of_sets(self, number: int, text: Columns) -> Ints:
+        """Return the bags [T] of a set slot; tokens with the same set of names share one."""
+        set_keys, sets, offset = self._set_keys(number, text)
+
+        def members(new: Bools) -> tuple[Ints, Offsets]:
+            sizes, names = sets.take(np.flatnonzero(new) + offset)
+            return self._features([number], lambda _: names[None])[0], sizes
+
+        return self.tables.store.of(self._keys(number, set_keys[None]), members)
 
     def _ids(self, numbers: Sequence[int], keys: Hashes, read: Callable[[int], Hashes]) -> Ints:
         """Return the ids [S * M] of features of templates by their keys, given the values [parts, M] behind those."""
@@ -191,34 +246,28 @@ class Block:
         """Return the bags [B] of words, given their features [B, S]."""
         raise NotImplementedError
 
-    def _members(self, templates: Sequence[int], read: Callable[[int], Hashes], new: Bools) -> tuple[Ints]:
-        return (self._features(templates, lambda number: read(number).compress(new, axis=1)).T,)
-
-    def _set(self, number: int, sets: TokenSets, offset: int, new: Bools) -> tuple[Ints, Offsets]:
-        sizes, values = sets.take(np.flatnonzero(new) + offset)
-        return self._features([number], lambda _: values[None])[0], sizes
-
-    def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
-        """Assign ids to words in the slots where they are met; `shifted` as in `_values`."""
+    def _enter_words(self, values: TextValues) -> None:
+        """Assign ids to words in the slots where they are met."""
         table = self.tables.slots.table
         table.resize(max(table.size, self._lexicon.size), UNKNOWN)
         for i, slot in enumerate(self.plan.lexeme_slots):
-            shifted[slot.key] = words = self._lexicon.shifted(shifted[0], text.offsets, slot.key)
+            words = values.rows(slot.key)
             new = np.unique(words[table.room[words, i] == UNKNOWN])
             if len(new):
-                self._enter(text, i, new)
+                self._enter(values.text, i, new)
 
     def _enter(self, text: Columns, i: int, words: Any) -> None:
         """Enter the ids of words [R] in a slot."""
         offset, numbers = self.plan.lexeme_slots[i]
-        members = self._features(numbers, partial(self._values, text, {offset: words}, {}))
+        members = self._features(numbers, self._values(text, {offset: words}).of)
         self.tables.slots.table.array[words, i] = members[0] if len(members) == 1 else self._bags(members.T)
 
     def _set_keys(self, number: int, text: Columns) -> tuple[Hashes, TokenSets, int]:
         """Return the keys [T] of the sets that a template uses, all sets, and its offset."""
         name, offset = self.plan.templates[number].parts[0]
         sets = text.sets[name]
-        return self._shifted(sets.keys, text.offsets, offset, np.zeros_like(self._pads)), sets, offset
+        pads = np.zeros(2 * self._lexicon.width, np.uint64)
+        return self._lexicon.shifted_column(sets.keys, text.offsets, offset, pads), sets, offset
 
     def _keys(self, number: int, values: Hashes) -> Hashes:
         """Return the keys [M] of a template, given the values [parts, M] behind them."""
@@ -231,32 +280,6 @@ class Block:
         """Return the feature ids [S, M] of templates; `read` returns the values [parts, M] behind a template's."""
         keys = np.concatenate([self._keys(number, read(number)) for number in numbers])
         return self._ids(numbers, keys, read).reshape(len(numbers), -1)
-
-    def _values(self, text: Columns, shifted: dict[int, Ints], read: dict[Part, Hashes], number: int) -> Hashes:
-        """Return the values [parts, T] of a template.
-
-        shifted (dict): Rows of the lexicon for the words at each offset, at least those at 0; others are added.
-        read (dict): The values [T] of parts that have been read; others are added.
-        """
-        parts = self.plan.templates[number].parts
-        for part in parts:
-            if part in read:
-                continue
-            if part.attribute in self._columns:
-                column = text.context[:, self._columns.index(part.attribute)]
-                read[part] = self._shifted(column, text.offsets, part.offset, self._pads)
-                continue
-            if part.offset not in shifted:
-                shifted[part.offset] = self._lexicon.shifted(shifted[0], text.offsets, part.offset)
-            read[part] = self._lexicon.values.room[shifted[part.offset], self._lexicon.places[part.attribute]]
-        return np.stack([read[part] for part in parts])
-
-    def _shifted(self, column: Hashes, offsets: Offsets, distance: int, pads: Hashes) -> Hashes:
-        """Return the values [T] of a column `distance` tokens later, `pads` beyond the ends of sequences."""
-        if not distance:
-            return np.ascontiguousarray(column)
-        rows = np.arange(len(pads), len(pads) + len(column), dtype=np.int32)
-        return np.concatenate([pads, column])[self._lexicon.shifted(rows, offsets, distance)]
 
 
 class GrowingBlock(Block):
@@ -311,16 +334,16 @@ class FrozenBlock(Block):
         if not self._is_complete:
             tables.slots.table.resize(max(tables.slots.table.size, lexicon.size), UNKNOWN)
 
-    def _enter_words(self, text: Columns, shifted: dict[int, Ints]) -> None:
+    def _enter_words(self, values: TextValues) -> None:
         """Assign ids to new words at once in all slots."""
         table, n_words = self.tables.slots.table, self._lexicon.size
         first = table.size
         if first < n_words:
             table.resize(n_words, UNKNOWN)
             for i in range(len(self.plan.lexeme_slots)):
-                self._enter(text, i, np.arange(first, n_words))
+                self._enter(values.text, i, np.arange(first, n_words))
         if not self._is_complete:
-            super()._enter_words(text, shifted)
+            super()._enter_words(values)
 
     def _ids(self, numbers: Sequence[int], keys: Hashes, read: Callable[[int], Hashes]) -> Ints:
         return self.index.find(keys)[0]
@@ -334,7 +357,7 @@ class FrozenBlock(Block):
 
     def active(self, rows: Ints, text: Columns) -> list[Active]:
         """Return the features of each template; the words have the rows [T] of the lexicon."""
-        read, present = partial(self._values, text, {0: rows}, {}), list[Active]()
+        read, present = self._values(text, {0: rows}).of, list[Active]()
         for number in range(len(self.plan.templates)):
             if number in self.plan.set_slots:
                 keys, sets, offset = self._set_keys(number, text)
@@ -481,13 +504,13 @@ class FrozenEncoder(Encoder[FrozenBlock]):
         self.unigrams = FrozenBlock(unigrams, lexicon, self.columns, self._index[0], first)
         self.bigrams = FrozenBlock(bigrams, lexicon, self.columns, self._index[1], second)
 
-    def anew(self, lexicon: Lexicon, *, joins: bool = False) -> FrozenEncoder:
+    def with_lexicon(self, lexicon: Lexicon, *, joins: bool = False) -> FrozenEncoder:
         """Return an encoder of the same features with a lexicon and tables of its own, which are empty."""
         return FrozenEncoder(*self._plans, lexicon, self._index, self.dictionary_words, joins=joins)
 
     def with_room(self) -> FrozenEncoder:
         """Return this encoder, or one of the same features with empty tables if its own are full."""
-        return self.anew(self._lexicon.emptied(), joins=self._joins) if self._is_full else self
+        return self.with_lexicon(self._lexicon.emptied(), joins=self._joins) if self._is_full else self
 
     @property
     def _is_full(self) -> bool:
@@ -495,7 +518,7 @@ class FrozenEncoder(Encoder[FrozenBlock]):
         return max(sizes) > self.MAX_CACHED
 
     def has_features_of(self, other: GrowingEncoder | FrozenEncoder) -> bool:
-        """Whether one of the two encoders was made from the other by `anew`."""
+        """Whether one of the two encoders was made from the other by `with_lexicon`."""
         return isinstance(other, FrozenEncoder) and self._index is other._index
 
     def encode(self, text: Columns, limits: CacheLimits | None = None) -> Encoded:

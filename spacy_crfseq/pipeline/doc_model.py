@@ -320,7 +320,7 @@ class DocModel:
 
     def joining_encoder(self) -> FrozenEncoder:
         """Return an encoder for the features of this model whose texts can be joined."""
-        return self.encoder.anew(self.lexicon(), joins=True)
+        return self.encoder.with_lexicon(self.lexicon(), joins=True)
 
     def encoder_of(self, crf: LinearChainCRF, strings: dict[int, str] | None = None) -> FrozenEncoder:
         """Return an encoder for the features of a model."""

@@ -224,7 +224,9 @@ class Training:
         crf, data, origins = build_model(model, texts, plan.source)
         encoder, n_sequences = data.example_encoder.encoder, 0 if data.corpus is None else data.corpus.n_sequences
         assert isinstance(encoder, FrozenEncoder)
-        model.start(crf, encoder.anew(model.lexicon()), n_sequences, names=origins, first=whole.example_encoder.first)
+        model.start(
+            crf, encoder.with_lexicon(model.lexicon()), n_sequences, names=origins, first=whole.example_encoder.first
+        )
         self.data, self.run, self._met = data._replace(whole=whole if keeps else None), None, None
         return self.data
 
