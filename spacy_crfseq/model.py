@@ -165,7 +165,8 @@ class LinearChainCRF:
         """Return a model without weights of absolute value up to `threshold`, and without features that have none.
 
         Such transitions, start and end scores become zero, and such transitions are no longer trained.  With
-        threshold 0 the scores of every text stay the same.  A kernel needs all features.
+        threshold 0 the scores of every text stay the same.  A model with a potential that needs all features, such as
+        the kernel perceptron's, is returned as it is.
         """
         kept = np.abs(self.theta[: self.layout.size]) > threshold
         for rows, part in zip((self.layout.unigrams, self.layout.bigrams), self.layout.views(kept), strict=False):

@@ -569,7 +569,7 @@ class NetworkPotential(TokenPotential, Stateful, Protocol):
     sparse_epochs: int
 
     def initialize(self, docs: Sequence[Any], n_labels: int) -> None:
-        """Make new parameters for so many labels; sizes are inferred from some Docs."""
+        """Make new parameters for `n_labels` labels; sizes are inferred from some Docs."""
 
     def grow(self, n_labels: int) -> None:
         """Add labels, whose scores are zero."""
@@ -589,7 +589,7 @@ class SupportPotential(Stateful, Protocol):
         """Return the inputs [T, ...] of the tokens of some Docs."""
 
     def bind(self, text: Any, number: int) -> None:
-        """Take up a training text, `features.encoder.Encoded`, with the results of `read` in ``inputs[number]``."""
+        """Take up a training text, `features.encoded.Encoded`, with the results of `read` in ``inputs[number]``."""
 
     def size(self, n_labels: int) -> int:
         """Return the number of parameters, R * L."""
@@ -602,4 +602,4 @@ LexemeFunction: TypeAlias = Callable[[str], "str | None"]
 """Maps a word's text to the value of a user-defined attribute, None for no value."""
 
 TokenFunction: TypeAlias = Callable[[Sequence[Any], int], Any]
-"""Maps the tokens of a sequence and a position in it to features, see `features.token_sets.names_in`."""
+"""Maps the tokens of a sequence and a position in it to features, see `features.entries.names_in`."""

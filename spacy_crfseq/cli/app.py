@@ -65,9 +65,10 @@ class Sections(TyperGroup):
 
 
 class Command(TyperCommand):
-    """Reports a user's mistakes in a paragraph; two parameters of the function, if it has them, matter before the call.
+    """A command that reports a user's mistakes in a paragraph.
 
-    `code` is a Python file that is imported first, and `config_path` the config that messages on missing values quote.
+    It uses two parameters of its function, if there are any of these names, before it calls it: `code`, a Python file,
+    is imported, and `config_path` is the config that messages on missing values quote.
     The help is the docstring: paragraphs with indented lines, such as examples, are shown line by line.
     """
 

@@ -108,7 +108,7 @@ def cross_validate(
 
 
 def _files_of(output: Path | None) -> tuple[str, ...]:
-    """Return the files that training writes anew: a killed run leaves the log to its checkpoint."""
+    """Return the files that training replaces; the log of a killed run stays for its checkpoint."""
     return () if output is not None and (output / CHECKPOINT).exists() else (LOG,)
 
 

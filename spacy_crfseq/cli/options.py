@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from spacy import util
@@ -16,9 +16,6 @@ from spacy.cli._util import parse_config_overrides
 from ..corpora import layouts
 from ..errors import ConfigError
 from .console import printer
-
-if TYPE_CHECKING:
-    pass
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Settings of a command that takes config overrides."""

@@ -147,7 +147,7 @@ class DocumentLabels:
 
     folds (int): Parts of the training corpus; a document is in one.
     optimizer (Optimizer | None): Of the first stage; None for that of the component.  The first stage is trained
-        once more for each part.
+        on all parts, and once on the others of each part.
     RAISES ConfigError: If there are fewer than 2 folds.
     """
 

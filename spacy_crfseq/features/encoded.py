@@ -219,8 +219,8 @@ def take_sequences(encoded: Encoded, sequences: Offsets) -> tuple[Encoded, Offse
 class Renumbering(NamedTuple):
     """Gives the texts of one encoder the ids that their features have in a model; call it with a text.
 
-    ids (tuple): Of each block, the id in the model of each feature, -1 for features that the model does not have, and
-        -1 once more for -1; [F + 1].  None if no id changes.
+    ids (tuple): Of each block, [F + 1] the id in the model of each feature, -1 for features that the model does not
+        have.  The last entry is -1, so that the index -1, which means no feature, stays -1.  None if no id changes.
     tables (tuple[Tables, Tables]): Words and bags in the new ids.
     dictionary_ids (Ints | None): [W + 1] the same for the words of a tag dictionary; None if they do not change.
     """

@@ -1,7 +1,7 @@
 """Answers about the words of texts, spread over all of their tokens: those between words are no positions of a chain.
 
 The label of such a token follows from a word: the next word of its sequence says whether a span goes on across it.
-Where labels make up no spans, it repeats the label of a word beside it.
+If labels are plain, which means that they mark no spans, it repeats the label of a word beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Spread(NamedTuple):
     between (Ints): [L] for each label of a word, that of a token that follows from it.
     nothing (int): The label of a token that follows from no word.
     n_labels (int): The number of labels of tokens; those from L on are for tokens between words alone.
-    plain (bool): Whether labels make up no spans.
+    plain (bool): Whether labels mark no spans.
     offsets (Offsets): [N + 1] tokens of the sequences.
     """
 

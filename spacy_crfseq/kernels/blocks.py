@@ -87,7 +87,7 @@ class BlockArrays(NamedTuple):
 
 @inlined
 def workspace(emissions: Floats, steps: int, sums: bool) -> BlockArrays:
-    """Return work arrays for blocks of at most so many steps, with a second pair of recursions if `sums`."""
+    """Return work arrays for blocks of at most `steps` steps, with a second pair of recursions if `sums`."""
     n, dtype = emissions.shape[1], emissions.dtype
     padded = (n + PANEL - 1) // PANEL * PANEL
     shape, rows = (steps, padded, LANES), (steps, LANES)

@@ -28,7 +28,7 @@ BROKEN = -1
 WIDTH, BEAM, NARROW = 256, 32, 8
 """States that are kept per token for sums, in a search for the best path, and at first where all are searched."""
 GAP, FAR = 2.0, 1000.0
-"""The best path is first sought within so many nats of the best without rules, then within twice as many, and so on;
+"""In nats: the best path is first sought within `GAP` of the best without rules, then within twice that, and so on;
 beyond `FAR`, among all."""
 FAINT = 20.0
 """States whose share of the sum is below ``exp(-FAINT)`` are dropped from sums."""

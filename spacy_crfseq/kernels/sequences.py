@@ -45,7 +45,7 @@ def limits(array: Floats) -> Limits:
 
 @inlined
 def room(length: int, rounding: float) -> float:
-    """Return by how much the marginals of a token may fail to sum to one in a sequence of so many."""
+    """Return by how much the sum of a token's marginals may differ from one in a sequence of this length."""
     return (100 + length) * rounding
 
 

@@ -124,7 +124,7 @@ class AdaGrad(GradientSteps):
     def again(self, state: AdaGradState, theta: Floats, seen: float) -> AdaGradState:
         new = self._run(theta, state.rng)
         new.blocks, new.unit, new.seen = state.blocks, state.unit, state.seen
-        new.seen[:, 1] = 0  # the clock begins anew
+        new.seen[:, 1] = 0  # the clock starts again
         new.others = [self.again(other, theta, seen) for other in state.others]
         return new
 

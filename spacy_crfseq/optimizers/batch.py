@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
 """The reason for the end of a run without further improvement."""
 SHARED = 1 << 20
-"""Length of vectors that a second thread is worth its start, about the time of a pass over a tenth as much."""
+"""The length from which vectors are shared by threads: starting one takes the time of a pass over 100,000 numbers."""
 
 
 class Point(NamedTuple):

@@ -18,7 +18,7 @@ LARGEST = 2**32 - 1
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Return the random numbers of a seed, those of seed 0 for None."""
+    """Return a random number generator with a seed; None means the seed 0."""
     return np.random.default_rng(seed or 0)
 
 

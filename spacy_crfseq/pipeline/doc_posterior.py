@@ -1,8 +1,8 @@
 """The posterior distribution of the labels of Docs, as a component returns it.
 
 Everything is computed on demand.  It respects the scheme of the tags, and `evidence`.  White space is no position of
-the chain: inside of a span, it has the tag I-, elsewhere O.  Where tags make up no spans, it repeats the tag of the
-word before, or else of the word after it, and is not among `spans`.
+the chain: inside of a span, it has the tag I-, elsewhere O.  Plain tags, which mark no spans, are repeated: white
+space has the tag of the word before it, or else of the word after it, and is not among `spans`.
 """
 
 from __future__ import annotations
@@ -229,10 +229,10 @@ class DocPosterior:
     def likely(self, least: float) -> list[list[Scored]]:
         """Return the spans with a probability of at least `least`, predicted or not, in the order of each text.
 
-        RAISES ConfigError: If tags make up no spans, or `least` is below 0.01: more spans than people look at.
+        RAISES ConfigError: If tags mark no spans, or `least` is below 0.01: more spans than people look at.
         """
         if self._scheme is None or not least >= LEAST_LIKELY:
-            reason = "its tags make up no spans" if self._scheme is None else f"least must be {LEAST_LIKELY} or more"
+            reason = "its tags mark no spans" if self._scheme is None else f"least must be {LEAST_LIKELY} or more"
             raise ConfigError(f"{self._trained.labels.component}: {reason}.")
         tokens = np.arange(self.distribution.n_tokens) if self.places is None else self.places
         rows = sorted(self.word_posterior.candidates(least)[0].tolist())

@@ -58,9 +58,9 @@ class LabelSet:
 
     @cached_property
     def between(self) -> Ints:
-        """The label [L] of white space, given that of the word after it, or before it if labels make up no spans.
+        """The label [L] of white space, given that of the word after it, or before it if labels are plain.
 
-        It is inside of a span that goes on, and outside of all others.  Plain labels are repeated.
+        It is inside of a span that continues, and outside of all others.  Plain labels are repeated.
         """
         if self.plain:
             return np.arange(len(self.tags), dtype=np.int32)
@@ -108,8 +108,8 @@ class LabelSet:
         """Return which tags the words of Docs may have [W, L].
 
         word_offsets (Offsets): [docs + 1] starts of the Docs' words.
-        evidence (Mapping[int, DocEvidence]): About the tokens of Docs, by number.  Of labels given to white space
-            follows what the next word may have, if labels make up spans.
+        evidence (Mapping[int, DocEvidence]): About the tokens of Docs, by number.  Labels that are given for
+            white space restrict the next word, unless each token has a label of its own.
         RAISES DataError: If the evidence is impossible or contradicts itself.
         """
         allowed = np.ones((int(word_offsets[-1]), len(self.tags)), np.bool_)
@@ -142,7 +142,8 @@ class LabelSet:
             if not possible.any():
                 raise DataError(
                     f"{about(doc)}: no label is left for token {token}, {doc[token].text!r}: the knowledge about it "
-                    "(restrict, given spans, entities that are set on the Doc already) contradicts itself."
+                    "(notes by clamp, spans and labels given with the question, entities that the Doc already has) "
+                    "contradicts itself."
                 )
 
     def _clamp(self, allowed: Bools, span: SpanLike, doc: Doc, words: Offsets, where: str) -> None:
@@ -260,7 +261,7 @@ def gold_tags(
 ) -> Tags:
     """Return the gold tag of each predicted token: None if missing, a `Partial` if known in part.
 
-    White space in a span is inside of it, other white space outside, or without a tag where tags make up no spans.
+    White space in a span is inside of it; other white space is outside, or has no tag if tags are plain.
     A known tag is kept if it is one of the labels that its token may have.  Notes on tokens of another tokenization,
     under the name of the component, count where one gold token corresponds to one predicted token.
     unaligned (Unaligned | None): Receives the gold annotation that no predicted tokens can hold.

@@ -41,8 +41,8 @@ class TermSettings(NamedTuple):
     corpus (str | None): Block of the config with the texts, such as "corpora.news", which only training reads; None if
         they are given in Python.
     weight (float): Factor of the loss.
-    visits (float): How often an epoch of an online optimizer visits each text.  Of 0.1, every epoch visits a tenth of
-        the texts, drawn at random.
+    visits (float): How often an epoch of an online optimizer visits each text.  With 0.1, it visits a tenth of the
+        texts, drawn at random for each epoch.
     """
 
     loss: Loss

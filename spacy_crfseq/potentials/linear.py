@@ -429,9 +429,9 @@ class Source:
             self._adders.append(partial(table.add, ids, table.of(ids.store)))
         self.score_width = self.n_labels ** len(self._adders)
 
-    def without_restricted(self, allowed: Bools | None, constraints: Constraints) -> Source:
+    def without_restricted(self, allowed: Bools, constraints: Constraints) -> Source:
         """Return the scores where the dictionary does not further restrict tokens that `allowed` [T, L] restricts."""
-        if allowed is None or self.dictionary_ids is None:
+        if self.dictionary_ids is None:
             return self
         other = copy(self)
         other.dictionary_ids = without_restricted(self.dictionary_ids, allowed, constraints)

@@ -32,7 +32,7 @@ class TagDictionary(NamedTuple):
         return HashIndex(self.words)
 
     def rows(self, hashes: Hashes) -> Ints:
-        """Return the rows in `allowed` of words with these hashes, -1 for others, and once more for the index -1."""
+        """Return the rows in `allowed` of words with these hashes, -1 for others, and a last -1 for the index -1."""
         return np.append(self.word_index().find(hashes)[0], np.int32(-1))
 
     def labels_of(self, words: Ints, gold: Ints | None = None) -> Bools:

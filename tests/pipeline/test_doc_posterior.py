@@ -570,5 +570,5 @@ def test_likely_spans_are_all_those_of_a_probability(factory: str, least: float)
 
 def test_tags_that_make_up_no_spans_have_no_likely_ones() -> None:
     nlp = trained("crf_tagger")
-    with pytest.raises(ConfigError, match="its tags make up no spans"):
+    with pytest.raises(ConfigError, match="its tags mark no spans"):
         pipe_of(nlp).posterior([nlp.make_doc("Anna saw Oslo")]).likely(0.1)

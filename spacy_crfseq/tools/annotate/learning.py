@@ -116,7 +116,7 @@ class Learner:
 
     @property
     def plain(self) -> bool:
-        """Whether tokens have tags that make up no spans."""
+        """Whether each token has a tag of its own, so that there are no spans."""
         return self.pipe.annotation.scheme is None
 
     def ready(self, docs: Iterable[Doc]) -> list[Doc]:
