@@ -112,7 +112,7 @@ def _mixed(what: str, factory: str, paths: list[Path], reader: dict[str, Any]) -
     from distributed import Client
     from spacy import util
 
-    from spacy_crfseq.pipeline.examples import Corpus
+    from spacy_crfseq.pipeline.corpus import Corpus
 
     train, dev = ({**reader, "path": str(path)} for path in paths)
     config = {
@@ -184,7 +184,7 @@ def _client(workers: int, memory: Any) -> Iterator[Any]:
 def _train(folder: str, iterations: int, client: Any) -> Run:
     from spacy.util import registry
 
-    from spacy_crfseq.pipeline.examples import Corpus
+    from spacy_crfseq.pipeline.corpus import Corpus
 
     nlp, stamps, values, sent = ours.blank(), list[float](), list[float](), list[float]()
     settings = {"path": folder, "columns": ["word", "tag", "chunk"], "given": ["tag"]}

@@ -83,7 +83,7 @@ def measure(name: str, reader: str, path: str, settings: dict[str, Any], lang: s
     from spacy.util import registry
 
     from spacy_crfseq import registry as own
-    from spacy_crfseq.pipeline.examples import Corpus
+    from spacy_crfseq.pipeline.corpus import Corpus
 
     nlp, build = ours.blank(lang), _BUILDS[name.partition(",")[0]]
     config = ours.matched({**ours.LBFGS, "epochs": 0}, "observed")

@@ -15,7 +15,7 @@ from spacy import util
 from ..corpora.layouts import corpus_block, reader_layout
 from ..pipeline.cross_validation import Fold
 from ..pipeline.pipeline_training import Outcome
-from ..pipeline.spacy_train import LiveCurve, log_line
+from ..pipeline.run_log import LiveCurve, log_line
 from ..prf import SEQUENCES
 from .console import Rows, advise, cut, printer
 

@@ -25,10 +25,11 @@ from ..training.compatibility import is_unlabelled
 from ..training.dataset import Dataset
 from ..types import MISSING, Ints, Loss, Offsets, TextLoss
 from .alignment import Unaligned
+from .corpus import Corpus
+from .doc_builder import LabelledText
 from .doc_model import DocModel
 from .encode import ExampleEncoder, has_space, read_inputs, resolve_candidates, sequence_weights
 from .evidence import Partial
-from .examples import Corpus, LabelledText
 from .labels import PartialTable, gold_tags, same_words
 from .prediction import DocColumns
 from .settings import TermSettings

@@ -11,7 +11,7 @@ import numpy as np
 from spacy.training import Example
 
 from ..types import Offsets
-from .examples import Corpus
+from .corpus import Corpus
 from .pipeline_training import PipelineTraining
 
 

@@ -23,8 +23,8 @@ from ..errors import ConfigError, DataError
 from ..files import replace_folder
 from ..prf import SEQUENCES, finite
 from .configs import load_config
-from .examples import Corpus
-from .spacy_train import scores_alone
+from .corpus import Corpus
+from .scorers import scores_alone
 from .terms import reader_of
 
 if TYPE_CHECKING:
@@ -307,7 +307,7 @@ class PipelineTraining(NamedTuple):
         """Save the pipeline with its model card, replacing the folder."""
         from spacy.training.loop import create_before_to_disk_callback
 
-        from .spacy_train import fill_card
+        from .model_card import fill_card
 
         nlp = create_before_to_disk_callback(self.settings["before_to_disk"])(self.nlp)
         with ExitStack() as stack:

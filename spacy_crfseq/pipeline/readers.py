@@ -1,4 +1,4 @@
-"""Corpus readers for spaCy's training configs: column files, CoNLL-U and attribute files, without conversion to DocBin.
+"""Corpus readers for spaCy's training configs: columns, CoNLL-U, XML, attribute files, annotation exports, raw text.
 
 A file is parsed once per vocabulary; each call then yields the same reference docs with new predicted docs.
 """
@@ -46,8 +46,8 @@ from ..corpora.splitting import SPACES
 from ..corpora.xml import XMLForm, check_corpus
 from ..errors import ConfigError, DataError, FormatError
 from ..schemes import READABLE_SCHEMES
+from .doc_builder import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, bare, check_setting
 from .evidence import register_extensions
-from .examples import SPANS, CorpusSettings, DocBuilder, Gold, LabelledText, Starts, bare, check_setting
 from .overrides import spacy_command
 from .tasks import Annotation
 from .texts import chunks_key, load_docs, missing_columns, read_texts, unit_of

@@ -14,8 +14,8 @@ from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
 from ..training.compatibility import is_unlabelled
+from .doc_builder import bare
 from .doc_model import DocModel
-from .examples import bare
 
 ANNOTATED = 128
 """Texts that an earlier component annotates at a time."""

@@ -3,7 +3,7 @@
 Between a file and the loss there are these values, none of which changes::
 
     file -> Sentence             words and columns of a file, as `corpora` reads them
-         -> Example              a predicted and a gold Doc (`examples.DocBuilder`); a `Corpus` yields them anew
+         -> Example              a predicted and a gold Doc (`doc_builder.DocBuilder`); a `Corpus` yields them anew
          -> DocColumns           what features read from the predicted Docs (`prediction.DocReader`)
          -> Encoded              ids of features (`features.encoder`)
          -> EncodedCorpus        ids, gold labels and weights (`encode_corpus`)
@@ -46,11 +46,11 @@ from ..training.objective import Objective
 from ..types import MISSING, Ints, LearnedDecoder, Offsets, Optimizer, StepReport
 from .build import build_model
 from .cfg import UNCALIBRATED
+from .corpus import Corpus
 from .corpus_encoder import encode_corpus
 from .doc_model import DocModel
 from .encode import ExampleEncoder, content_key
 from .evaluator import Evaluator
-from .examples import Corpus
 from .first_stage import NotedDocs, jackknife
 from .labels import PartialTable, gold_tags, known_tags
 from .objectives import corpus_term, further_terms, objective_of

@@ -177,7 +177,10 @@ class FullPass:
 
 
 class FullPasses:
-    """The full passes over the data of some terms, prepared when they are first needed."""
+    """The full passes over the data of some terms, prepared when they are first needed.
+
+    Objectives that differ in the penalty alone share them.
+    """
 
     def __init__(
         self, potential: Potential, terms: Sequence[Term], n_threads: int, mask: EmissionMask | None = None

@@ -1,10 +1,9 @@
-"""Feature selection: fewer weights by mutual information before training, or by their size after it.
+"""Feature selection: fewer weights by mutual information, before training.
 
 Sokolovska (2010), "Contributions to the estimation of probabilistic discriminative models", section 6.2.1.  A feature
 is a weight.  Features keep their ids, so one data set works with a layout and all its selections::
 
-    small = most_informative(layout, data, 10_000)               # train on Objective(Linear(small), ...)
-    small, start = thresholded(layout, theta, 0.1)               # start [D] is the model; train it for re-estimation
+    small = most_informative(layout, data, 10_000)  # train on Objective(Linear(small), ...)
 """
 
 from __future__ import annotations
@@ -36,16 +35,6 @@ class Counts(NamedTuple):
     feature: NDArray[np.float64]
     label: NDArray[np.float64]
     total: float
-
-
-def thresholded(layout: Layout, theta: Floats, threshold: float) -> tuple[Layout, Floats]:
-    """Return layout and parameters without the weights of absolute value up to `threshold`.
-
-    Training from there re-estimates the others (thesis, tables 6.1 and 6.3).  Such transitions, start and end scores
-    become zero, and such transitions are no longer learned.
-    """
-    kept = np.abs(theta) > threshold
-    return layout.restricted(kept), layout.move(theta, kept)
 
 
 def most_informative(layout: Layout, data: Dataset, size: int, n_threads: int = 1) -> Layout:

@@ -26,7 +26,7 @@ from spacy_crfseq.corpora import CUSTOM, PRESETS, Preset
 from spacy_crfseq.corpora.layouts import DOCS, trained_layout
 from spacy_crfseq.errors import ConfigError, ModelFileError
 from spacy_crfseq.files import replace_folder
-from spacy_crfseq.pipeline.examples import Corpus
+from spacy_crfseq.pipeline.corpus import Corpus
 from spacy_crfseq.pipeline.pipeline_training import CHECKPOINT, PipelineTraining
 from spacy_crfseq.pipeline.readers import CorpusReader, read_examples
 from spacy_crfseq.pipeline.select import load_pipeline

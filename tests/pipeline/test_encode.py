@@ -21,8 +21,8 @@ from spacy_crfseq.errors import DataError
 from spacy_crfseq.features.encoded import Encoded, take_sequences
 from spacy_crfseq.pipeline import corpus_encoder
 from spacy_crfseq.pipeline.component import CRFComponent
+from spacy_crfseq.pipeline.corpus import Corpus
 from spacy_crfseq.pipeline.evaluator import Evaluator
-from spacy_crfseq.pipeline.examples import Corpus
 from spacy_crfseq.pipeline.readers import create_conll_reader
 from tests.pipeline.helpers import (
     FACTORIES,

@@ -22,20 +22,11 @@ from spacy.training import Example
 from typer.testing import CliRunner
 
 from spacy_crfseq.errors import ConfigError
-from spacy_crfseq.pipeline import spacy_train as curve
-from spacy_crfseq.pipeline.spacy_train import (
-    ASCII,
-    BLOCKS,
-    HEADING,
-    LiveCurve,
-    chunker_score,
-    create_logger,
-    create_model_card,
-    fill_card,
-    ner_score,
-    sparkline,
-    tagger_score,
-)
+from spacy_crfseq.pipeline import run_log
+from spacy_crfseq.pipeline.model_card import HEADING, fill_card
+from spacy_crfseq.pipeline.run_log import ASCII, BLOCKS, LiveCurve, sparkline
+from spacy_crfseq.pipeline.scorers import chunker_score, ner_score, tagger_score
+from spacy_crfseq.pipeline.spacy_train import create_logger, create_model_card
 from tests.commands import LBFGS, write_config
 from tests.pipeline.helpers import examples as corpus_of
 from tests.pipeline.helpers import initialize, initialized, pipe_of, registered, templates
@@ -73,7 +64,7 @@ def test_width_and_ends(values: list[float], width: int, log: bool) -> None:
 
 
 def test_a_terminal_shows_all_curves_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curve, "PAUSE", 0.0)
+    monkeypatch.setattr(run_log, "PAUSE", 0.0)
     terminal = Terminal()
     live = LiveCurve(terminal)
     for value in (100.0, 10.0, 1.0):
@@ -87,7 +78,7 @@ def test_a_terminal_shows_all_curves_and_is_clean_afterwards(monkeypatch: pytest
 
 
 def test_drawings_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curve, "PAUSE", 60.0)
+    monkeypatch.setattr(run_log, "PAUSE", 60.0)
     terminal = Terminal()
     live = LiveCurve(terminal)
     for number in range(50):

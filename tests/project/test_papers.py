@@ -29,7 +29,6 @@ from scripts.papers import (
     tasks,
 )
 from spacy_crfseq.pipeline.labels import gold_tags
-from spacy_crfseq.training.selection import thresholded
 from spacy_crfseq.types import Scores
 from tests import reference
 from tests.pipeline.helpers import blank, pipe_of
@@ -234,7 +233,8 @@ def test_the_best_value_of_a_setting_is_taken() -> None:
 def test_parts_of_the_weights_are_found_again(support: str) -> None:
     task = small_task(support=support)
     theta = np.random.default_rng(0).normal(size=task.layout.size).astype(np.float32)
-    part, smaller = thresholded(task.layout, theta, 0.7)
+    kept = np.abs(theta) > 0.7
+    part, smaller = task.layout.restricted(kept), task.layout.move(theta, kept)
     again = np.zeros_like(theta)
     again[tasks.within(task.layout, part)] = smaller
     np.testing.assert_array_equal(again, np.where(np.abs(theta) > 0.7, theta, 0))
@@ -244,7 +244,7 @@ def test_a_part_of_the_weights_is_trained() -> None:
     task = small_task()
     whole = task.fit(METHOD)
     bound = float(np.sort(np.abs(whole.theta))[-40])
-    part, _ = thresholded(task.layout, whole.theta, bound)
+    part = task.layout.restricted(np.abs(whole.theta) > bound)
     result = task.fit(METHOD, layout=part, start=whole.theta)
     weights = task.layout.size - task.layout.n_labels * (task.layout.n_labels + 2)
     assert not result.theta[:weights][np.abs(whole.theta[:weights]) < bound].any()

@@ -14,7 +14,7 @@ from spacy_crfseq.potentials.linear import Linear
 from spacy_crfseq.training.dataset import Dataset, folds, join
 from spacy_crfseq.training.fit import fit
 from spacy_crfseq.training.objective import Objective
-from spacy_crfseq.training.selection import Counts, count_features, most_informative, mutual_information, thresholded
+from spacy_crfseq.training.selection import Counts, count_features, most_informative, mutual_information
 from spacy_crfseq.types import MISSING, Candidates, IncorrectSpan
 from tests.problems import BIGRAM_TEMPLATES, Training, ids_of_tokens, plain_scores, training_problem
 
@@ -202,10 +202,11 @@ def test_a_selected_layout_is_trained_on_the_same_data(support: str, bigram_temp
 
 
 @each_kind
-def test_thresholding_sets_small_weights_to_zero(support: str, bigram_templates: tuple[str, ...]) -> None:
+def test_a_layout_without_small_weights_scores_them_as_zeros(support: str, bigram_templates: tuple[str, ...]) -> None:
     training = make(support, bigram_templates)
     theta = training.random_theta(np.random.default_rng(0))
-    small, moved = thresholded(training.layout, theta, 0.3)
+    kept = np.abs(theta) > 0.3
+    small, moved = training.layout.restricted(kept), training.layout.move(theta, kept)
     expected = plain_scores(training.layout, np.where(np.abs(theta) > 0.3, theta, 0), training.encoded)
     assert moved.size == small.size < theta.size
     for found, wanted in zip(plain_scores(small, moved, training.encoded), expected, strict=True):
@@ -216,11 +217,12 @@ def test_thresholding_sets_small_weights_to_zero(support: str, bigram_templates:
     np.testing.assert_array_equal(small.views(free).transitions > 0, np.abs(transitions) > 0.3)
 
 
-def test_thresholding_and_training_again_lowers_the_objective() -> None:
+def test_training_without_small_weights_lowers_the_objective() -> None:
     training = training_problem(5, n_sequences=30)
     objective = training.objective
     theta = fit(objective, LBFGS(), np.zeros(training.layout.size)).best
-    layout, start = thresholded(training.layout, theta, 0.1)
+    kept = np.abs(theta) > 0.1
+    layout, start = training.layout.restricted(kept), training.layout.move(theta, kept)
     small = Objective(Linear(layout), objective.terms, objective.regularizer)
     again = fit(small, LBFGS(), start).best
     assert objective.value(theta) <= small.value(again) < small.value(start)

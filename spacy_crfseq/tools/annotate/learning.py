@@ -16,8 +16,8 @@ from ...corpora.word_classes import lookups_languages
 from ...errors import ConfigError
 from ...files import replace_folder, replacing
 from ...pipeline.configs import load_config
+from ...pipeline.model_card import fill_card
 from ...pipeline.select import one_crf_of, run_between
-from ...pipeline.spacy_train import fill_card
 from ...pipeline.tasks import Entities, SpanGroups, TokenTags
 from ...prf import Values
 from ...schemes import TagSpan

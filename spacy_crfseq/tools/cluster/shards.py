@@ -28,9 +28,9 @@ from ...features.index import HashIndex
 from ...model import LinearChainCRF
 from ...pipeline.build import layout_for
 from ...pipeline.clusters import RemoteTags
+from ...pipeline.corpus import Corpus
 from ...pipeline.corpus_encoder import EncodedCorpus
 from ...pipeline.doc_model import DocModel
-from ...pipeline.examples import Corpus
 from ...pipeline.feature_names import Origins, features_with_largest_weights
 from ...pipeline.labels import PartialTable
 from ...pipeline.objectives import FIRST, bound, corpus_term, further_terms

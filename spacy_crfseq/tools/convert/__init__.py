@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-    from ...pipeline.examples import CorpusSettings
+    from ...pipeline.doc_builder import CorpusSettings
 
 CHUNKS_KEY = "chunks"
 SOURCES = (*layouts.NAMES, CRFSUITE)
@@ -53,7 +53,7 @@ def corpus_of(
     config (Mapping | None): An interpolated config, whose reader says how XML is read.
     RAISES CrfError: On unknown settings, or if the layout cannot be found.
     """
-    from ...pipeline.examples import CorpusSettings
+    from ...pipeline.doc_builder import CorpusSettings
 
     for option, value, choices in (
         ("--labels", labels, ("tag", *SPAN_COLUMNS)),

@@ -288,7 +288,7 @@ _LEADS = re.compile(r"[(\[{$£€\u2018\u201c«¿¡]|``?|[^\W\d]+['\u2019]")
 
 def _tokenizer_note(nlp: Language, docs: Sequence[Doc]) -> str:
     """Say how many tokens of gold Docs the tokenizer of a pipeline does not make of their texts; empty if none."""
-    from ...pipeline.examples import written_text
+    from ...pipeline.multiword import written_text
 
     n_tokens = n_other = 0
     first = ""
@@ -332,7 +332,7 @@ def score_raw(
     key (str): Of the chunks in doc.spans.
     words (bool): Keep the gold tokens.
     """
-    from ...pipeline.examples import written_text
+    from ...pipeline.multiword import written_text
 
     bare = list(map(_bare, docs))
     written = [(doc.text, _places(doc)) for doc in bare] if words else [written_text(doc, _spaces(doc)) for doc in docs]

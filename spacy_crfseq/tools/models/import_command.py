@@ -38,7 +38,7 @@ def import_model(
     """
     import spacy
 
-    from ...pipeline.spacy_train import fill_card
+    from ...pipeline.model_card import fill_card
     from .imported import FACTORIES, import_pipeline
 
     layouts.check_choice("--labels", labels, FACTORIES)

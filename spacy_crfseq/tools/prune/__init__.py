@@ -24,7 +24,7 @@ def prune(
     force (bool): Replace a pipeline that is at `output`, unless it is `model`.
     RAISES ConfigError: If there is no such component, or `output` is in use.
     """
-    from ...pipeline.spacy_train import fill_card
+    from ...pipeline.model_card import fill_card
 
     check_output_pipeline(output, model, force=force)
     nlp = load_pipeline(model)

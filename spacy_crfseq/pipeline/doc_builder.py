@@ -1,13 +1,12 @@
-"""Sentences of corpora as spaCy's examples, or as arrays where no Doc is needed; and the corpus of `fit`."""
+"""Sentences of a corpus as the Docs of spaCy's examples, or as arrays where no Doc is needed."""
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -17,17 +16,15 @@ from numpy.typing import NDArray
 from spacy.attrs import DEP, ENT_IOB, ENT_TYPE, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
 from spacy.parts_of_speech import IDS
 from spacy.tokens import Doc, Span
-from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ..corpora import UPOS, Preset, Sentence, check_scheme
 from ..corpora.annotations import INCORRECT
 from ..corpora.columns import MISSING_ENTITY
-from ..corpora.lines import MultiwordToken, with_forms
 from ..errors import ConfigError, FormatError, suggest
-from ..files import collecting
 from ..registry import check_types
 from ..schemes import OUTSIDE, TagSpan, decode_lenient, encode, find_invalid, is_tag
+from .multiword import MULTIWORD_KEY, multiword_tokens
 
 ATTRIBUTES = {"tag": TAG, "pos": POS, "lemma": LEMMA, "morph": MORPH}
 if TYPE_CHECKING:
@@ -35,8 +32,6 @@ if TYPE_CHECKING:
     from .tasks import Annotation
 
 SPANS = ("ent", "chunk")
-MULTIWORD_KEY = "spacy_crfseq.multiword"
-"""Key in ``user_data`` of a gold doc of its multiword tokens whose forms are not those of their words."""
 _UNITS = ("sentence", "passage", "document")
 _ON_INVALID = ("error", "conlleval")
 _HINTS = {
@@ -141,7 +136,7 @@ class DocBuilder:
             starts = [] if begins is None else [_sentence_starts(sentences, begins)]
             # a tree sets sentence starts of its own
             reference = make(groups, *_stack([*gold, *(starts if tree is None else [])]))
-            if multiword := _multiword(sentences):
+            if multiword := multiword_tokens(sentences):
                 reference.user_data[MULTIWORD_KEY] = multiword
             if weight != 1:
                 from .evidence import WEIGHT_KEY
@@ -279,29 +274,6 @@ class DocBuilder:
         return {HEAD: heads, DEP: deps}
 
 
-def _multiword(sentences: Sequence[Sentence]) -> list[tuple[int, int, str]]:
-    """Return the multiword tokens of a doc, whose forms are not those of its words."""
-    bounds = accumulate((len(sentence.words) for sentence in sentences), initial=0)
-    pairs = zip(bounds, sentences, strict=False)
-    return [(base + start, base + end, form) for base, sentence in pairs for start, end, form in sentence.multiword]
-
-
-def written_text(doc: Doc, spaces: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text of a gold doc and where each token [T] is in it.
-
-    Words of a multiword token that has other letters are all where its form is.
-    spaces (Sequence[bool]): [T] whether a space follows a token.
-    """
-    multiword = [MultiwordToken(*token) for token in doc.user_data.get(MULTIWORD_KEY, ())]
-    text, places = "", list[tuple[int, int]]()
-    for form, space in zip(with_forms([token.text for token in doc], multiword), spaces, strict=True):
-        places.append((len(text), len(text) + len(form)))
-        text += form + " " * space
-    for start, end, _ in multiword:
-        places[start:end] = [places[start]] * (end - start)
-    return text, places
-
-
 def _sentence_starts(sentences: Sequence[Sentence], begins: Sequence[bool]) -> _Block:
     marks = ([1 if begin else -1] + [-1] * (len(s.words) - 1) for s, begin in zip(sentences, begins, strict=True))
     return {SENT_START: [mark for of_sentence in marks for mark in of_sentence]}
@@ -380,76 +352,6 @@ def check_setting(setting: str, value: Any, values: Sequence[str]) -> None:
     """RAISES ConfigError: Unless the value of a setting is one of these."""
     if value not in values:
         raise ConfigError(f"{setting}: {value!r} is not known. {suggest(str(value), values)}")
-
-
-# Corpora
-
-
-class Corpus:
-    """Examples that can be iterated over any number of times: read anew by `read`, or kept if components annotate them.
-
-    keep (bool): Keep all examples, so that annotation on their docs persists.
-    report (Callable | None): Called with the numbers of docs and tokens after the first pass.
-    portions (Callable | None): Reads the corpus in parts, without docs where none are needed; see `CorpusReader`.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[], Iterable[Example]],
-        keep: bool,
-        report: Callable[[int, int], None] | None = None,
-        portions: Callable[..., Iterator[LabelledText | list[Example]]] | None = None,
-    ) -> None:
-        self.keeps, self.portions = keep, None if keep else portions
-        self._read, self._report = read, report
-        self._kept: list[Example] | None = None
-        self._n_tokens: int | None = None
-
-    def __iter__(self) -> Iterator[Example]:
-        if not self.keeps:
-            return self._counted()
-        if self._kept is None:
-            with collecting():
-                gc.disable()  # the garbage collector would repeatedly visit all Docs during reading
-                self._kept = list(self._counted())
-        return iter(self._kept)
-
-    def unkept(self) -> Corpus:
-        """Return the corpus, read anew each time."""
-        return Corpus(self._read, False, self._report)
-
-    def annotate(self, pipe: Any) -> None:
-        """Let a component annotate the predicted Docs of a corpus that is kept."""
-        examples = list(self)
-        docs = (example.predicted for example in examples)
-        done = pipe.pipe(docs) if hasattr(pipe, "pipe") else map(pipe, docs)
-        self._kept = [Example(doc, example.reference) for doc, example in zip(done, examples, strict=True)]
-
-    def _counted(self) -> Iterator[Example]:
-        n_docs = n_tokens = 0
-        for example in self._read():
-            n_docs += 1
-            n_tokens += len(example.predicted)
-            yield example
-        self.count(n_docs, n_tokens)
-
-    def count(self, n_docs: int, n_tokens: int) -> None:
-        """Take in the size of the corpus, after a pass over all of it."""
-        if self._n_tokens is None and self._report is not None:
-            self._report(n_docs, n_tokens)
-        self._n_tokens = n_tokens
-
-    @property
-    def n_tokens(self) -> int:
-        """The number of tokens of the whole corpus, which is read to its end if it has not been yet."""
-        if self._n_tokens is None:
-            for _ in self:
-                pass
-        return self._n_tokens or 0
-
-    def head(self, size: int) -> list[Example]:
-        """Return the first examples."""
-        return list(islice(self, size))
 
 
 def bare(doc: Doc, columns: Sequence[str] = ()) -> Doc:
