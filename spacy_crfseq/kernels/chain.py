@@ -1,7 +1,8 @@
 """Queries of one sequence after another: covariances of labels with a sum over positions, entropies, samples.
 
-They go beside the recursions of `lattice`.  Let S(y) = sum_t n_t(y_t) + sum_t m_t(y_{t-1}, y_t) be a sum; `covariances`
-says what for, and computes the same for blocks.  Each position's part of S has its mean taken out::
+They go beside the recursions of `lattice`.  Let S(y) = sum_t n_t(y_t) + sum_t m_t(y_{t-1}, y_t) be a sum, as in
+`kernels/covariances.py`, which says for which losses and computes the same for blocks.  The code has an m for the
+entropy only, m_t = -log M.  Each position's part of S has its mean taken out::
 
     a_t(j) = c_t e_t(j) sum_i M(i, j) (a_{t-1}(i) + m_t(i, j) alpha_{t-1}(i)) + alpha_t(j) (n_t(j) - mean_t)
     h_{t-1}(i) = sum_j M(i, j) (w_t(j) + m_t(i, j) v_t(j))       v_t(j) = c_t e_t(j) beta_t(j)
@@ -59,16 +60,36 @@ class Sums(NamedTuple):
     counts: Floats
 
 
-def covariances(
-    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
-) -> float:
+def expected_sum(scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores) -> float:
     """Return the sum over sequences of ``weight * E[S]``, and add its gradient with n held constant.
 
-    S(y) = sum_t n_t(y_t); `covariances` says what for.  rows [T], table [R, L]: Token t has the n ``table[rows[t]]``.
-    Sequences without a possible labelling count 0.  If rows is empty, S is -log P(y | x) instead: return the weighted
-    sum of the entropies H(Y | x), and add its gradient.  If table is empty, rows are gold labels: return the sum over
-    positions t with a gold label of ``weight * phi(-log P(gold_t | x))``, and add its gradient; phi as in
-    `lattice.log_loss`, the weight that of the sequence.
+    rows [T], table [R, L]: S(y) = sum_t n_t(y_t) has the n ``table[rows[t]]``.  A function of expected counts has the
+    gradient of this sum if n is its derivative.  Sequences without a possible labelling count 0.
+    """
+    return _total(scores, offsets, rows, table, weights, grad)
+
+
+def total_entropy(scores: Scores, offsets: Offsets, weights: Floats, grad: Scores) -> float:
+    """Return the weighted sum of the entropies H(Y | x) of sequences, and add its gradient."""
+    return _total(scores, offsets, NO_LABELS, scores.emissions[:0], weights, grad)
+
+
+def pointwise_loss(
+    scores: Scores, offsets: Offsets, gold: Ints, weights: Floats, grad: Scores, cap: float = 0.0
+) -> float:
+    """Return the sum over positions t with a gold label of ``weight * phi(-log P(gold_t | x))``; add its gradient.
+
+    gold [T], negative where a label is missing; the weight is that of the sequence, and phi as in `lattice.log_loss`.
+    """
+    return _total(scores, offsets, gold, scores.emissions[:0], weights, grad, cap)
+
+
+def _total(
+    scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float = 0.0
+) -> float:
+    """Do the work of all three, which the kernels tell apart by what is empty.
+
+    Without rows, S is -log P(y | x): the entropy.  Without a table, rows are gold labels: the pointwise loss.
     """
     left, loss = weights != 0, 0.0
     if len(scores.transitions) == 1 and not PLAIN:

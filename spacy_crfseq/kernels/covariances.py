@@ -47,7 +47,7 @@ class Edges(NamedTuple):
 def covariances(
     scores: Scores, offsets: Offsets, rows: Ints, table: Floats, weights: Floats, grad: Scores, cap: float
 ) -> tuple[float, Bools]:
-    """Return the value of `chain.covariances` for most sequences and add its gradient; return also which [N] remain.
+    """Do the work of `chain._total` for most sequences; return their value, and which [N] remain.
 
     Arguments as there, transitions [1, L, L].  Lanes may be empty: a few sequences are faster in one block than one by
     one.

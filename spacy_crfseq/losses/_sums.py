@@ -85,7 +85,7 @@ class Pointwise(_Capped):
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)
         offsets, gold, weights = batch[:3]
-        return kernels.chain.covariances(scores, offsets, gold, scores.emissions[:0], weights, grad, self.cap)
+        return kernels.chain.pointwise_loss(scores, offsets, gold, weights, grad, self.cap)
 
 
 # Candidate sets

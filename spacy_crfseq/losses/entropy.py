@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from .. import kernels
 from ..types import Batch, LossProperty, Scores
 
@@ -29,5 +27,4 @@ class Entropy:
 
     def __call__(self, scores: Scores, batch: Batch, grad: Scores) -> float:
         scores, batch = kernels.borders.take_batch(scores, batch, grad)
-        nothing, none = np.zeros(0, np.int32), scores.emissions[:0]
-        return kernels.chain.covariances(scores, batch.offsets, nothing, none, batch.weights, grad)
+        return kernels.chain.total_entropy(scores, batch.offsets, batch.weights, grad)

@@ -50,9 +50,13 @@ def oracle(kind: str, problem: Problem, cap: float) -> tuple[float, Scores]:
 
 
 def evaluate(kind: str, problem: Problem, cap: float = 0.0) -> tuple[float, Scores]:
-    gradient = problem.scores.zeros_like()
-    offsets, _, weights = problem.batch[:3]
-    return chain.covariances(problem.scores, offsets, *arguments(kind, problem), weights, gradient, cap), gradient
+    scores, gradient = problem.scores, problem.scores.zeros_like()
+    offsets, gold, weights = problem.batch[:3]
+    if kind == "positions":
+        return chain.pointwise_loss(scores, offsets, gold, weights, gradient, cap), gradient
+    if kind == "entropy":
+        return chain.total_entropy(scores, offsets, weights, gradient), gradient
+    return chain.expected_sum(scores, offsets, *arguments(kind, problem), weights, gradient), gradient
 
 
 def as_chains(kind: str, problem: Problem, cap: float = 0.0) -> tuple[float, Scores]:

@@ -5,7 +5,7 @@ Mann & McCallum (2007), "Simple, robust, scalable semi-supervised learning via e
 
 Such losses are functions of expected labels, added up over the tokens of a whole data set.  Their gradient with respect
 to the scores is a covariance: that of the counts with the sum over tokens of the derivative with respect to the
-expected count of the token's label (see `kernels.covariances`).
+expected count of the token's label (see `kernels/covariances.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ExpectedLabels:
         kinds, own = self.kinds(batch), self._annealed(scores)
         table: Floats = np.ascontiguousarray(slope, scores.emissions.dtype)
         target = grad if own is scores else grad.zeros_like()
-        kernels.chain.covariances(own, batch.offsets, kinds, table, _weights(batch, kinds), target)
+        kernels.chain.expected_sum(own, batch.offsets, kinds, table, _weights(batch, kinds), target)
         if target is not grad:
             for array, added in zip(grad, target, strict=True):
                 array += added / array.dtype.type(self.temperature)
