@@ -133,7 +133,7 @@ def _last(learner: Learner, pool: Any, dev: Any, labels: Any, how: How, goal: fl
 
 
 def _sentences(path: Path, layout: str, limit: int) -> Iterator[Gold]:
-    from spacy_crfseq.corpora import read_preset
+    from spacy_crfseq.corpora.layouts import read_preset
     from spacy_crfseq.schemes import decode_lenient
 
     found = (Gold(sentence.words, decode_lenient(sentence.columns["ent"])) for sentence in read_preset(path, layout))

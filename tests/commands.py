@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from spacy_crfseq.corpora import read_preset
+from spacy_crfseq.corpora.layouts import read_preset
 
 Run = Callable[..., Any]
 

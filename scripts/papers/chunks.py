@@ -56,7 +56,7 @@ def read_columns(nlp: Language, path: Path, columns: Sequence[str], limit: int =
     from spacy.tokens import Doc
     from spacy.training import Example
 
-    from spacy_crfseq.corpora import read_columns as sentences_of
+    from spacy_crfseq.corpora.columns import read_columns as sentences_of
 
     made = []
     for sentence in islice(sentences_of(path, columns), limit or None):

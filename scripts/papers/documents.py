@@ -55,7 +55,7 @@ def documents(options: Options) -> list[Row]:
 def _documents(options: Options) -> tuple[WordCounts, NDArray[np.int64]]:
     """Return the reports of CoNLL-2003 without headlines, as bags, and their labels: 1 for sports, -1 for others."""
     from scripts.papers.shift import is_sport
-    from spacy_crfseq.corpora import read_preset
+    from spacy_crfseq.corpora.layouts import read_preset
     from spacy_crfseq.papers.weighting.weightings import count_words
 
     texts: list[list[str]] = []

@@ -24,7 +24,7 @@ SPORTS = slice(1, 4)
 
 def documents(path: Any) -> list[int]:
     """Return the number of the document of each sentence."""
-    from spacy_crfseq.corpora import read_preset
+    from spacy_crfseq.corpora.layouts import read_preset
 
     return [sentence.document for sentence in read_preset(path, "conll2003")]
 

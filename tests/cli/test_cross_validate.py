@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spacy_crfseq.corpora import read_preset, write_columns
+from spacy_crfseq.corpora import write_columns
+from spacy_crfseq.corpora.layouts import read_preset
 from spacy_crfseq.pipeline.configs import load_config
 from spacy_crfseq.pipeline.cross_validation import can_share, each_fold
 from spacy_crfseq.pipeline.pipeline_training import set_up_from

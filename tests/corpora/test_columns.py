@@ -18,10 +18,10 @@ from spacy_crfseq.corpora import (
     Sentence,
     check_scheme,
     get_preset,
-    read_columns,
-    read_preset,
     write_columns,
 )
+from spacy_crfseq.corpora.columns import read_columns
+from spacy_crfseq.corpora.layouts import read_preset
 from spacy_crfseq.errors import ConfigError, DataError, FormatError
 from spacy_crfseq.features.documents import APART
 from spacy_crfseq.pipeline.readers import PASSAGE, create_conll_reader, create_conllu_reader, read_examples

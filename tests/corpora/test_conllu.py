@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from spacy_crfseq.corpora import Sentence, read_conllu
+from spacy_crfseq.corpora import Sentence
+from spacy_crfseq.corpora.conllu import read_conllu
 from spacy_crfseq.corpora.lines import MultiwordToken
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.pipeline.readers import create_conllu_reader

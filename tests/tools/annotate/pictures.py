@@ -13,7 +13,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from spacy_crfseq.corpora import read_preset
+from spacy_crfseq.corpora.layouts import read_preset
 from spacy_crfseq.schemes import decode_lenient
 from spacy_crfseq.tools.annotate.command import annotate
 from tests.tools.annotate.test_browser import ARGUMENTS, CHROMIUM, Server

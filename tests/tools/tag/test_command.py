@@ -15,7 +15,8 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
-from spacy_crfseq.corpora import read_columns, read_conllu
+from spacy_crfseq.corpora.columns import read_columns
+from spacy_crfseq.corpora.conllu import read_conllu
 from spacy_crfseq.errors import FormatError
 from spacy_crfseq.tools.tag import RECORDS, TagReport, tagger
 from spacy_crfseq.tools.tag import tag as tag_files
