@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce
 from operator import getitem
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spacy import util
 from spacy.language import Language
@@ -13,9 +13,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..errors import ConfigError, DataError, suggest
-from ..training.compatibility import is_unlabelled
 from .doc_builder import bare
-from .doc_model import DocModel
+
+if TYPE_CHECKING:
+    from .doc_model import DocModel
 
 ANNOTATED = 128
 """Texts that an earlier component annotates at a time."""
@@ -31,6 +32,8 @@ def find_texts(model: DocModel, given: Mapping[str, Texts], nlp: Language | None
     Terms without either are left out.
     RAISES ConfigError: If there is no such term or corpus.
     """
+    from ..training.compatibility import is_unlabelled
+
     component, settings, readers = model.name, model.method.each_term(model.name), dict[str, ReadTexts]()
     for name in given:
         if name not in settings:
