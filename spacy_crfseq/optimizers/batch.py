@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ..errors import ConfigError
 from ..threads import parts, run
 from ..types import NO_PENALTY, BatchObjective, Floats, LossProperty, RowBlock, StepReport
 from .states import Kinds, StoredState
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Result = TypeVar("Result")
 OPTIMUM = "no step lowers the objective: the optimum is reached to working precision"
