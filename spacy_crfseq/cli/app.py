@@ -85,7 +85,8 @@ class Command(TyperCommand):
         limits = gc.get_threshold()
         gc.set_threshold(50_000, *limits[1:])  # reading makes many objects, next to none of them in cycles
         try:
-            with reported_errors(ctx.params.get("config_path"), ctx.params.get("code")):
+            config, code = (ctx.params.get(name) for name in ("config_path", "code"))  # older typer: texts
+            with reported_errors(config and Path(config), code and Path(code)):
                 return super().invoke(ctx)
         finally:
             gc.set_threshold(*limits)
