@@ -2,7 +2,7 @@
 
 Each shard prefers the worker that it was given first, and lies in the memory of whichever has it; Dask moves it to disk
 where memory is short.  When a worker dies, Dask makes again on others what it held, by the tasks that led there.  Only
-parameters are no result of a task, since that would copy them twice: a sum that has lost them begins again.  The order
+parameters are no result of a task, so the scheduler keeps none of them: a sum that has lost them begins again.  The order
 of additions does not depend on who does them.
 """
 
@@ -28,7 +28,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 class Summed(NamedTuple):
-    """Results added over shards, in a class of their own because Dask would take a plain tuple apart."""
+    """Results added over shards, element by element."""
 
     values: tuple[Any, ...]
 
