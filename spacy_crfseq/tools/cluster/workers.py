@@ -2,8 +2,8 @@
 
 Each shard prefers the worker that it was given first, and lies in the memory of whichever has it; Dask moves it to disk
 where memory is short.  When a worker dies, Dask makes again on others what it held, by the tasks that led there.  Only
-parameters are no result of a task, so the scheduler keeps none of them: a sum that has lost them begins again.  The order
-of additions does not depend on who does them.
+parameters are no result of a task, so the scheduler keeps none of them: a sum that has lost them begins again.  The
+order of additions does not depend on who does them.
 """
 
 from __future__ import annotations
