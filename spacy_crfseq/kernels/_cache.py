@@ -123,7 +123,7 @@ def _describe_function(function: FunctionType) -> tuple[str, list[FunctionType]]
         if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == __name__.partition(".")[0]:
             values += [getattr(value, attribute) for attribute in sorted(names) if hasattr(value, attribute)]
     described = [_describe(value, named) for value in values]
-    return repr((function.__qualname__, [*map(_describe_code, codes)], described)), named
+    return repr((function.__qualname__, [_describe_code(code, function.__doc__) for code in codes], described)), named
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -134,9 +134,9 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _describe_code(code: CodeType) -> Any:
-    """Return a description of code without its lines and docstring, which is the first constant."""
-    constants = [*code.co_consts[isinstance(code.co_consts[0], str) :]] if code.co_consts else []
+def _describe_code(code: CodeType, docstring: str | None) -> Any:
+    """Return a description of code without its lines and docstring; any other text among its constants counts."""
+    constants = [constant for constant in code.co_consts if docstring is None or constant != docstring]
     plain = [_describe(constant, []) for constant in constants if not isinstance(constant, CodeType)]
     return code.co_code, plain, code.co_names, code.co_varnames
 

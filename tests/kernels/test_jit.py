@@ -96,6 +96,15 @@ for name in sorted(name for name in sys.modules if name.startswith("spacy_crfseq
 """
 
 
+def test_a_text_that_is_no_docstring_counts_in_fingerprints() -> None:
+    def fingerprint_with(text: str) -> bytes:
+        names: dict[str, Any] = {}
+        exec(f"def kernel():\n    return max({text!r} for _ in range(2))", names)
+        return _cache.fingerprint(names["kernel"])
+
+    assert fingerprint_with("first") != fingerprint_with("second")
+
+
 @PRIVATE
 def test_fingerprints_do_not_depend_on_the_process() -> None:
     """Sets have another order, and objects another address, in each."""
