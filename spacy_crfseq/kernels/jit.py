@@ -96,7 +96,7 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba takes the function for when it compiles a kernel that calls it."""
+        """The type of the function for numba when it compiles a kernel that calls it."""
         from numba.core.registry import cpu_target
 
         return cpu_target.typing_context.resolve_value_type(self.compiled)

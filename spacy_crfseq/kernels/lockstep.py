@@ -35,7 +35,7 @@ SPREAD, LOW = np.uint64(2654435769), np.uint64(0xFFFFFFFF)
 
 
 class PassArrays(NamedTuple):
-    """What the threads of a pass share; P parts.
+    """Arrays that the threads of a pass share; P parts.
 
     arrivals (Offsets): [1] how often a thread has come to a meeting.
     owners (Offsets): [N] the part that each sequence belongs to.

@@ -138,7 +138,7 @@ def add_split(
 
 
 class Lists(NamedTuple):
-    """What T tokens switch on in G groups of columns, one group per thread: bags, rows of a table, and single weights.
+    """The rows that T tokens use in G groups of columns, a group per thread: bags, rows of a table, single weights.
 
     bags (Ints): [T * S] the bags of each token; those of group g have the places bounds[g] to bounds[g + 1].
     bounds (Offsets): [G + 1].

@@ -16,7 +16,7 @@ PlainScores: TypeAlias = tuple[Floats, Floats, Floats, Floats]
 
 
 class Limits(NamedTuple):
-    """What scaled numbers of a type can hold.
+    """The range of scaled numbers of a type.
 
     huge (float): Above this, products with a potential or an alpha of zero may become infinity times zero.
     faint, large (float): Pointwise losses divide by the probabilities of gold labels.  One over `faint` is exact to

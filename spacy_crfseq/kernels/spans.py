@@ -41,7 +41,7 @@ class SpanChain(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What the best labellings of the tokens up to one are worth, by its label, [T, L] each.
+    """The values of the best labellings of the tokens up to a token, by its label, [T, L] each.
 
     begin (Floats): Where another span may begin at it.
     through (Floats): Where a span goes on through it that counts as improbable.

@@ -101,7 +101,7 @@ class TrainingResults(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What was trained and saved."""
+    """The models that were saved, their scores, and why their training ended."""
 
     best: Path | None
     last: Path | None

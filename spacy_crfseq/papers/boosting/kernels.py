@@ -75,7 +75,7 @@ class Chains(NamedTuple):
 
 
 class SignedSums(NamedTuple):
-    """What is known of every parameter.
+    """The sums of every parameter.
 
     both (Numbers): [D, 2] plus and minus; those of shared scores only while bounds on sequences are compared.
     shared (Numbers): [groups, L * (L + 2), 2] the same of shared scores, sequences of similar length together.

@@ -145,7 +145,7 @@ def by_class(labelled: NDArray[np.int64], target: NDArray[np.int64], what: str) 
 
 @dataclass(frozen=True, kw_only=True)
 class _Weighting:
-    """What weightings share: the last steps that make a ratio of densities a weight.
+    """The base of weightings: the last steps that make a ratio of densities a weight.
 
     flatten (float): Power to which weights are raised: 1 leaves them, 0 makes them equal (Shimodaira's lambda).
     cap (float): Largest weight before the last normalisation, as a multiple of the mean; 0 is none.

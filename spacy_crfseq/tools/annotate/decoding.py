@@ -125,7 +125,7 @@ def _other_tags(answers: DocPosterior) -> list[Scored]:
 
 
 class Worth(NamedTuple):
-    """What some texts would teach and cost, [N] each.
+    """The use and the cost of annotating some texts, [N] each.
 
     entropy: Of the labelling, in nats.
     tokens, spans: Their numbers; those of predicted spans.

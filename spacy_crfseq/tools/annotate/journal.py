@@ -27,7 +27,7 @@ BEGIN = b'{"kind": "begin", '
 
 
 class Pins(NamedTuple):
-    """What a user has said about the tokens of a text; a prediction fills in the rest.
+    """A user's decisions about the tokens of a text; a prediction fills in the rest.
 
     spans: Spans that are there.
     outside: Tokens that are in no span.
